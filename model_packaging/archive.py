@@ -13,7 +13,7 @@ from pathlib import Path
 from model_packaging import tar_stream
 from model_packaging.beside import beside
 from model_packaging.gzip_blocks import GzipBlocks
-from model_packaging.hash_in_step import Sha256InStep
+from model_packaging.hashed_file import HashedFile
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import Refusal
 from model_packaging.source_file import read_into, unchanged
@@ -47,7 +47,6 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     """Like `pack`, for inputs already listed: what changed since then is refused."""
     start = time.perf_counter()
     _let_the_clock_pass(tree)
-    size = 0
     total = tree.input_bytes
     done = 0
 
@@ -58,26 +57,22 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
             progress(done, total)
 
     try:
-        with Sha256InStep() as digest, beside(target) as file:
-
-            def sink(data: bytes) -> None:
-                nonlocal size
-                size += len(data)
-                digest.update(data)
-                file.write(data)
-
-            with GzipBlocks(sink) as packed:
-                for entry in tree.entries:
-                    packed.write(tar_stream.header(entry))
-                    if not entry.is_folder:
-                        _copy(entry, packed, told)
-                packed.write(tar_stream.end(packed.size))
+        with (
+            beside(target) as file,
+            HashedFile(file.fileno()) as archive,
+            GzipBlocks(archive.write) as packed,
+        ):
+            for entry in tree.entries:
+                packed.write(tar_stream.header(entry))
+                if not entry.is_folder:
+                    _copy(entry, packed, told)
+            packed.write(tar_stream.end(packed.size))
     except OSError as error:
         raise _unwritable(target, error) from None
     return Packed(
         path=target,
-        sha256=digest.hexdigest(),
-        bytes=size,
+        sha256=archive.sha256(),
+        bytes=archive.bytes,
         input_bytes=total,
         seconds=time.perf_counter() - start,
     )

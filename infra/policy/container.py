@@ -29,9 +29,11 @@ class VariableError(ValueError):
         super().__init__(f"{variable}: {value!r} is not accepted; allowed: {allowed}")
 
 
-def variables_of(settings: ContainerSettings, *, default_model: str) -> dict[str, str]:
+def variables_of(settings: ContainerSettings, *, default_model: str | None) -> dict[str, str]:
     """The container's variables, sorted by name. `default_model` answers unnamed requests."""
-    found = {DEFAULT_MODEL_NAME: default_model, **_written(settings, _VARIABLES)}
+    found = _written(settings, _VARIABLES)
+    if default_model is not None:
+        found[DEFAULT_MODEL_NAME] = default_model
     if settings.batching is not None:
         found |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
     return dict(sorted(found.items()))

@@ -25,9 +25,10 @@ def hosting(
     tensorflow: str | None,
     region: str,
     container: ContainerSettings,
-    default_model: str,
+    default_model: str | None,
 ) -> Hosting:
     """`tensorflow` None: the newest version whose image the machine can run.
+    `default_model` None: several models, of which each request names one.
 
     Raises KeyError for what preflight refuses: an unknown instance type, version or region.
     """

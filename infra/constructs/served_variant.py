@@ -10,6 +10,7 @@ from infra.constructs.pinned_archive import PinnedArchive
 from infra.constructs.rollback_alarms import name_prefix
 from infra.constructs.served_model import Archive, ServedModel
 from infra.parameters.model import Model
+from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
 from infra.policy.hosting import hosting
 from model_packaging.dependencies import vendored
@@ -45,6 +46,10 @@ class ServedVariant(Construct):
             region=region,
             container=variant.container,
             default_model=variant.model,
+            served=served(model, root),
+            own_image=model.image,
+            own_variables=variant.variables,
+            inference_ami=variant.inference_ami,
         )
         self._model = ServedModel(
             self,
@@ -54,6 +59,7 @@ class ServedVariant(Construct):
             variables=self._hosting.variables,
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=name_prefix(endpoint_name) if may_roll_back else None,
+            network_isolation=model.network_isolation,
         )
 
     def _archive(self, model: Model, root: Path) -> Archive:
@@ -78,7 +84,18 @@ class ServedVariant(Construct):
             initial_instance_count=self._variant.min_instances,
             initial_variant_weight=self._variant.weight,
             inference_ami_version=self._hosting.inference_ami,
+            volume_size_in_gb=self._variant.volume_gb,
+            model_data_download_timeout_in_seconds=self._download_timeout_seconds,
+            container_startup_health_check_timeout_in_seconds=self._startup_timeout_seconds,
         )
+
+    @property
+    def _download_timeout_seconds(self) -> int | None:
+        return self._variant.download_timeout_seconds or self._hosting.download_timeout_seconds
+
+    @property
+    def _startup_timeout_seconds(self) -> int | None:
+        return self._variant.startup_timeout_seconds or self._hosting.startup_timeout_seconds
 
     @property
     def decides(self) -> list[object]:
@@ -91,4 +108,7 @@ class ServedVariant(Construct):
             variant.min_instances,
             variant.weight,
             self._hosting.inference_ami,
+            variant.volume_gb,
+            self._download_timeout_seconds,
+            self._startup_timeout_seconds,
         ]

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from local.endpoint.environment import process_environment
 from local.endpoint.parts import Parts
-from local.endpoint.settings import SettingsError, read_settings
+from local.endpoint.settings import PORT, SettingsError, read_settings
 from local.endpoint.troublemaker import Troublemaker
 from local.endpoint.unpack_folder import UnpackFolder, sweep
 
@@ -44,6 +44,10 @@ class EndpointProcess:
     def pid(self) -> int:
         """The endpoint's supervisor, whose end is the end of all its processes."""
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def folder(self) -> Path:
@@ -86,20 +90,23 @@ def launch(
     *,
     ready_timeout_seconds: float = 60.0,
     log: Path | None = None,
+    port: int | None = None,
     memory_limit_mib: int | None = None,
 ) -> EndpointProcess:
-    """Serves `archive` on 127.0.0.1 and returns once it answers.
+    """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
-    `variables` are the container's, as in the model's definition; without a port among
-    them it is a free one. `archive` may be None in multi-model mode, where it would hold
-    the code that all models share. `log` is appended to; left out, the process's words
-    only appear in the error. With `memory_limit_mib` the largest process is killed while
-    all take more. Raises `LaunchError`. Everything ends with this process, however that ends.
+    `variables` are the container's, as in the model's definition. `archive` may be None in
+    multi-model mode, where it would hold the code that all models share. `log` is appended
+    to; left out, the process's words only appear in the error. With `memory_limit_mib` the
+    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    this process, however that ends.
     """
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
             raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if port is not None:
+        variables = {**variables, PORT: str(port)}
     try:
         settings = read_settings(variables)
     except SettingsError as error:

@@ -121,7 +121,7 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
 def _plain(flat: Array) -> Array:
     """Strings as bytes, truth values as 0 and 1: what the file holds may be neither."""
     if flat.dtype.kind == "b":
-        return np.not_equal(flat.view("u1"), 0)
+        return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
         return flat
     texts = np.empty(len(flat), object)

@@ -38,5 +38,11 @@ class Record:
     def _log(self, level: int, **more: object) -> None:
         total = time.perf_counter() - self._began
         stages = {name: round(seconds * 1000, 3) for name, seconds in self._stages}
-        line = {"event": "request", **self.facts, **more, "ms": round(total * 1000, 3), **stages}
+        line = {
+            "event": "request",
+            **self.facts,
+            **more,
+            "ms": round(total * 1000, 3),
+            "stages_ms": stages,
+        }
         LOG.log(level, "%s", json.dumps(line))

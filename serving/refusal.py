@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 JSON = "application/json"
 
@@ -36,6 +37,8 @@ def falcon_answer(
     """
     import falcon
 
+    text: Any = body  # bytes pass through unchanged; the annotation knows only str
+
     class Answer(falcon.HTTPError):
         def __str__(self) -> str:
             return sentence
@@ -45,7 +48,7 @@ def falcon_answer(
             raise falcon.HTTPStatus(
                 falcon.code_to_http_status(status),
                 headers={"Content-Type": content_type, **headers},
-                text=body,
+                text=text,
             )
 
         @headers.setter

@@ -145,7 +145,8 @@ def _values(message: Any, number: int) -> Array:
     if stored.startswith("<c"):
         # Real and imaginary parts in turn.
         return np.array(written, f"<f{int(stored[2:]) // 2}").view(stored)
-    return np.array(written, "<i8" if stored[1] == "i" else None).astype(stored)
+    # int_val holds 32 bits, whatever the type's own width.
+    return np.array(written, "<i4" if value_field(number) == "int_val" else stored).astype(stored)
 
 
 def _filled(values: Array, count: int) -> Array:

@@ -244,7 +244,7 @@ NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
         (b"x", "application/x-protobuf", {}, 400, "the body is no PredictRequest"),
         (protobuf(x=X.astype("f8")), "application/x-protobuf", {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
         (protobuf(z=X), "application/x-protobuf", {}, 400, "x: not given"),
-        (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", which is no number; {WANTED}'),
+        (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
         (b'{"instances": [[1, 2], [3]]}', "application/json", {}, 400, "x: is ragged"),
         (b"{", "application/json", {}, 400, "the body is no JSON"),
         (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not taken; send application/json"),
@@ -253,7 +253,7 @@ NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
         (npy(X), "application/x-npy", {"method": "classify"}, 400, "tfs-method: classify takes JSON"),
         (npy(X), "application/x-npy", {"model_name": "other"}, 404, "Servable not found"),
         (npy(X), "application/x-npy", {"model_version": "7"}, 404, "Servable not found"),
-        (npy(X), "application/x-npy", NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_bfloat16"),
+        (npy(X), "application/x-npy", NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(

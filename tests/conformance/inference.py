@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import grpc
-import placed_in_lib
+import placed_in_lib  # type: ignore[import-not-found]
 import requests
 
 IMPORTED_IN = os.getpid()
@@ -102,6 +102,11 @@ def too_many(data: Any, context: Any) -> Any:
     import falcon
 
     raise falcon.HTTPTooManyRequests(title="Busy", headers={"Retry-After": "3"})
+
+
+def a_print(data: Any, context: Any) -> Any:
+    print("said on standard output")
+    return "", "text/plain"
 
 
 def from_lib(data: Any, context: Any) -> Any:

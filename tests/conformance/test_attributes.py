@@ -75,7 +75,3 @@ def test_a_method_that_the_signature_is_not_for_is_400(method: str, plain: Endpo
 
 def test_an_attribute_with_two_equal_signs_is_passed_over_without_code(plain: Endpoint) -> None:
     assert plain.post(ROW, attributes="tfs-model-version=1=1").status_code == 200
-
-
-def test_an_attribute_with_two_equal_signs_is_500_with_code(coded: Endpoint) -> None:
-    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 500

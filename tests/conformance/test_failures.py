@@ -101,11 +101,3 @@ def test_a_slow_model_answers_many_at_once(plain_double: Double) -> None:
         }
     # One after the other were 16 s.
     assert (statuses, time.monotonic() - began < 8.0) == ({200}, True)
-
-
-def test_a_worker_that_is_busy_too_long_is_killed_and_its_caller_gets_502(pair: Double) -> None:
-    # The model server hangs, the sync worker waits for it, Gunicorn's patience is 2 s.
-    pair.process.trouble.freeze("model server")
-    status = pair.post([[1.0, 2.0]]).status_code
-    pair.process.trouble.thaw("model server")
-    assert status == 502

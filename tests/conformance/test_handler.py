@@ -1,8 +1,11 @@
 """What inference.py is told, and what becomes of what it returns or raises."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.conformance.asking import Endpoint
+from tests.conformance.conftest import Double
 
 ROW = {"instances": [[1.0, 2.0]]}
 
@@ -159,24 +162,10 @@ def test_the_default_model_is_told_to_the_code(coded: Endpoint) -> None:
     assert found == {"TFS_DEFAULT_MODEL_NAME": "numbers"}
 
 
-def test_input_and_output_handlers_stand_around_the_model_server(pair: Endpoint) -> None:
-    assert pair.post([[1.0, 2.0]]).json() == [[3.0, 6.0]]
+def test_an_attribute_with_two_equal_signs_is_500(coded: Endpoint) -> None:
+    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 500
 
 
-def test_the_default_model_is_the_one_that_is_found(pair: Endpoint) -> None:
-    # export/numbers in the archive: named after the folder of its versions.
-    assert pair.post([[1.0, 2.0]]).status_code == 200
-
-
-def test_without_inference_py_rows_are_passed_on(lib_alone: Endpoint) -> None:
-    assert lib_alone.predictions(ROW) == [[3.0, 6.0]]
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"), [(b"1.0,2.0", "text/csv"), (b"[[1.0, 2.0]]", "application/json")]
-)
-def test_without_inference_py_lib_alone_drops_the_conversion(
-    body: bytes, kind: str, lib_alone: Endpoint
-) -> None:
-    # The image's trap: Gunicorn is on, so NGINX converts no more.
-    assert lib_alone.post(body, kind).status_code == 400
+def test_what_the_code_prints_goes_to_the_log(coded_double: Double, folder: Path) -> None:
+    coded_double.do("a_print")
+    assert "said on standard output" in (folder / "coded.log").read_text()

@@ -6,6 +6,7 @@ from pathlib import Path
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
+from infra.preflight.example import artifact
 from infra.preflight.rule import Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import Refusal
@@ -19,6 +20,7 @@ class ModelHasOneSource(Rule):
     """A model is packed here, or lies in S3 already; its code goes where it is packed."""
 
     id = "model-source"
+    example = artifact() + '\nmodels.ranker.saved_model = "model"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -56,6 +58,7 @@ class ArtifactKeyIsItsOwn(Rule):
     id = "artifact-moving-key"
     severity = Severity.WARNING
     acknowledgeable = True
+    example = artifact(folder="latest")
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -76,6 +79,7 @@ class ModelCanBePacked(Rule):
     """What the container would not load, or not find, is known before it leaves the machine."""
 
     id = "artefact"
+    example = 'models.ranker.saved_model = "nowhere"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -116,6 +120,7 @@ class ModelCanBeLoaded(Rule):
     """
 
     id = "saved-model"
+    example = "# a saved_model.pb that is cut short"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

@@ -45,6 +45,7 @@ class CodeRunsInTheImage(Rule):
 
     id = "code"
     acknowledgeable = True
+    example = "# inference.py with import tensorflow"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -70,6 +71,7 @@ class RequirementsAreLocked(Rule):
     """Publishing uses the lock and the wheels on this machine, and never the network."""
 
     id = "code-not-vendored"
+    example = "# code/requirements.txt without a requirements.lock"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -97,6 +99,7 @@ class RequirementsAreInstalledBeforehand(Rule):
     id = "code-installed-at-start"
     severity = Severity.WARNING
     acknowledgeable = True
+    example = '# code/requirements.txt and models.ranker.install = "at start"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

@@ -17,6 +17,9 @@ class BakeOutlastsItsAlarm(Rule):
     """
 
     id = "rollout-bake-too-short"
+    example = """\
+alarms.window_minutes = 10
+rollout = { strategy = "canary", bake_minutes = 10 }"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         rollout, window = environment.rollout, environment.alarms.window_minutes
@@ -40,6 +43,7 @@ class RollbackAlarmsFit(Rule):
     """
 
     id = "rollout-too-many-alarms"
+    example = "# [rollout] and six variants with alarms.p99_latency_ms"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         each = 1 if environment.alarms.p99_latency_ms is None else 2

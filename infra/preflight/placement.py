@@ -10,6 +10,7 @@ from infra.parameters.loading import Loaded
 from infra.parameters.model import Model
 from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
+from infra.policy.choices import Choice
 from infra.policy.container_settings import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
@@ -42,6 +43,13 @@ class Placement:
     def workers(self) -> int:
         """0 without code: there is no Gunicorn then."""
         return 0 if self.served.has_code is False else self.settings.gunicorn_workers or 1
+
+
+def choices(placement: Placement) -> tuple[Choice, ...]:
+    """Every setting of its container, with where it comes from and why."""
+    return derive(
+        placement.variant.container, instance=placement.instance, served=placement.served
+    ).choices
 
 
 def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:

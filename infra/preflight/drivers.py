@@ -58,7 +58,7 @@ class AmiNeedsAGpu(VariantRule):
                 loaded,
                 placement.key("inference_ami"),
                 ami,
-                f"{placement.instance.name} has no GPU",
+                f"{ami}: {placement.instance.name} has no GPU",
                 allowed="no inference_ami",
                 remedy="take it out",
                 reads=(placement.key("instance_type"),),
@@ -88,7 +88,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
                 loaded,
                 placement.key("inference_ami"),
                 ami,
-                f"its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
+                f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow)),
                 remedy="take it out: it is then chosen for the image",

@@ -53,7 +53,8 @@ class RollbackAlarmsFit(Rule):
                 loaded,
                 "rollout.strategy",
                 environment.rollout.strategy,
-                f"{len(environment.variants)} variants with {each} rollback alarms each make {count}",
+                f"{environment.rollout.strategy}: {len(environment.variants)} variants with {each} "
+                f"rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
                 remedy="take variants out, or [rollout]",
             )

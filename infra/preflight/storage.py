@@ -32,7 +32,7 @@ variants.primary.volume_gb = 100"""
                 loaded,
                 placement.key("volume_gb"),
                 given,
-                f"{instance.name} has {instance.local_nvme_gb} GB of local NVMe and takes no volume",
+                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and takes no volume",
                 allowed="no volume_gb",
                 remedy="take it out, or choose a type without local NVMe",
                 reads=(placement.key("instance_type"),),
@@ -59,8 +59,8 @@ endpoint.volume_kms_key = "alias/serving\""""
                 loaded,
                 "endpoint.volume_kms_key",
                 key,
-                f"{placement.instance.name} of variant {placement.name} has local NVMe, which takes "
-                "no key",
+                f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
+                "takes no key",
                 allowed="no volume_kms_key with such a type",
                 remedy="take it out: the hardware encrypts it",
                 reads=(placement.key("instance_type"),),
@@ -85,13 +85,15 @@ class ModelFitsTheDisk(VariantRule):
             yield from self.size_unknown(loaded, placement)
             return
         room = volume_gib(placement.instance, placement.variant.volume_gb)
+        given = placement.variant.volume_gb
         if needed > room:
+            said = "" if given is None else f"volume_gb {given}: "
             wanted = int(needed * 2**30 / 1e9) + 1
             yield self.finding(
                 loaded,
                 placement.key("volume_gb"),
-                placement.variant.volume_gb,
-                f"archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
+                given,
+                f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
                 f"{room:.1f}",
                 allowed=f"{wanted} GB or more",
                 remedy="choose a type with more local NVMe"

@@ -78,11 +78,12 @@ class SettingsAreRead(VariantRule):
                 yield self._inert(loaded, placement, "gpu_memory_margin", why)
 
     def _inert(self, loaded: Loaded, placement: Placement, name: str, why: str) -> Finding:
+        given = getattr(placement.variant.container, name)
         return self.finding(
             loaded,
             placement.key(f"container.{name}"),
-            getattr(placement.variant.container, name),
-            f"{name} is inert: {why}",
+            given,
+            f"{name} {given} is inert: {why}",
             allowed="nothing",
             remedy="take it out",
             reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),

@@ -41,7 +41,7 @@ class WorkersNeedCode(VariantRule):
                     loaded,
                     placement.key(f"container.{name}"),
                     given,
-                    f"{name} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
+                    f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
                     allowed="nothing, or code for the model",
                     remedy="take it out, or add code",
                     reads=(f"models.{placement.variant.model}",),

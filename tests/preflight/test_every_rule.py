@@ -106,3 +106,14 @@ def test_a_rule_says_why_and_shows_an_example(rule: Rule) -> None:
 def test_only_what_aws_lets_pass_can_be_accepted_as_a_warning() -> None:
     warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
     assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_the_value_that_was_given_stands_in_the_sentence(project: Path, row: Row) -> None:
+    found = [one for one in check(overlaid(project, row.fails)) if one.rule == row.rule]
+    values = [one.given for one in found if isinstance(one.given, str | int | float)]
+    given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
+    sentence = str(found[0]).replace(",", "")
+    # A value of a thousand characters is counted and not repeated; an address is shown by its part.
+    known = {"variable-too-long", "image-own-region", "image-own-moving-tag", "artifact-moving-key"}
+    assert row.rule in known or all(one.replace(",", "") in sentence for one in given)

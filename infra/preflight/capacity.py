@@ -79,7 +79,8 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
                     f"variants.{name}.min_instances",
                     variant.min_instances,
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
-                    f"does: an update keeps the live number of instances of both, and a change of min_instances here changes nothing",
+                    f"does: an update keeps the live number of instances of both, and a change of "
+                    "min_instances here changes nothing",
                     allowed="a [scaling] table for every variant, or for none",
                     remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
                     reads=(f"variants.{name}.scaling",),

@@ -146,8 +146,8 @@ class ModelFitsTheGpu(VariantRule):
                 loaded,
                 placement.key("instance_type"),
                 instance.name,
-                f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its GPU, which has room for "
-                f"{room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
+                f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
+                f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
                 remedy="split the models, or choose a type with larger GPUs, as ml.g6e",

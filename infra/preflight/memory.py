@@ -38,7 +38,8 @@ variants.primary.container.tfs_processes = 4"""
                 loaded,
                 placement.key("instance_type"),
                 instance.name,
-                f"{instance.name}: {counted(placement.processes, 'model server')} ({found.servers_gib:.1f} GiB), "
+                f"{instance.name}: {counted(placement.processes, 'model server')} "
+                f"({found.servers_gib:.1f} GiB), "
                 f"{counted(placement.workers, 'worker')} ({found.workers_gib:.1f}) and the system "
                 f"({found.system_gib:.1f}) need {found.needed_gib:.1f} of {instance.memory_gib:g} GiB",
                 allowed=f"at most {instance.memory_gib:g} GiB",

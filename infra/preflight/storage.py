@@ -32,7 +32,8 @@ variants.primary.volume_gb = 100"""
                 loaded,
                 placement.key("volume_gb"),
                 given,
-                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and takes no volume",
+                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
+                "takes no volume",
                 allowed="no volume_gb",
                 remedy="take it out, or choose a type without local NVMe",
                 reads=(placement.key("instance_type"),),

@@ -6,7 +6,13 @@ from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.policy.container import inert_reason, setting_of, variables_of
+from infra.policy.container import (
+    OLD_ONEDNN_SWITCH,
+    inert_reason,
+    setting_of,
+    variable_of,
+    variables_of,
+)
 from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
@@ -73,7 +79,7 @@ class SettingsHaveKeys(VariantRule):
     """
 
     id = "variable-of-a-setting"
-    example = 'variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS = "4"'
+    example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
 
     def look(
         self, loaded: Loaded, environment: Environment, placement: Placement
@@ -101,7 +107,7 @@ class VariablesAreRead(VariantRule):
     id = "variable-inert"
     severity = Severity.WARNING
     acknowledgeable = True
-    example = 'variants.primary.variables.TF_DISABLE_MKL = "1"'
+    example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
 
     def look(
         self, loaded: Loaded, environment: Environment, placement: Placement

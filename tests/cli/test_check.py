@@ -71,9 +71,10 @@ def test_a_set_that_is_no_assignment_exits_2() -> None:
     assert "--set prod: not of the form ENV.KEY=VALUE" in ran.stderr
 
 
-def test_check_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("option", ["--json", "--explain"])
+def test_check_imports_nothing_heavy(option: str) -> None:
     script = (
-        "import sys; sys.argv[1:] = ['check']\n"
+        f"import sys; sys.argv[1:] = ['check', {option!r}]\n"
         "from cli.main import main\n"
         "try: main()\n"
         "except SystemExit as done: code = done.code\n"

@@ -1,5 +1,6 @@
 """`servable check --against REF`: what an update from another revision would run into."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 from cli.check import check
 from tests.conftest import VALID
 
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 SCALED = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
 SECOND = SCALED + SCALED[SCALED.index("[variants.primary]") :].replace("primary", "second")
 

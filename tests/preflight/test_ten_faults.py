@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cli.check import check as command
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import check
 from tests.preflight.overlay import overlaid
@@ -61,3 +63,11 @@ def test_the_value_stands_in_the_sentence(found: list[Finding]) -> None:
 
 def test_errors_come_as_errors(found: list[Finding]) -> None:
     assert sum(one.severity is Severity.ERROR for one in found) == 10
+
+
+def test_the_command_shows_all_of_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overlaid(project, FAULTS)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(command, [], standalone_mode=False, color=False)
+    shown = [line for line in ran.stderr.splitlines() if not line.startswith("not checked")]
+    assert (ran.return_value, len(shown)) == (1, len(EXPECTED))

@@ -126,17 +126,21 @@ def pair(start: Callable[..., Double], folder: Path) -> Double:
     archive = archives.pack(folder / "pair.tar.gz", {"code/inference.py": PAIR}, folders)
     variables = {
         "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync",
-        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "2",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
     }
     return start("pair", archive, variables)
 
 
 @pytest.fixture(scope="session")
 def lib_alone(start: Callable[..., Double], folder: Path) -> Double:
-    """code/lib/ without inference.py."""
+    """code/lib/ without inference.py; NGINX is patient for 4 s."""
     folders = {"numbers": archives.MODELS / "numbers"}
     archive = archives.pack(folder / "lib.tar.gz", archives.IN_LIB, folders)
-    return start("lib", archive, {})
+    variables = {
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
+        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "4",
+    }
+    return start("lib", archive, variables)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from model_packaging.image_modules import image_modules
 from model_packaging.places import WHEELS
 from model_packaging.python_code import check_code
 from model_packaging.refusal import Refusal
+from model_packaging.requirements_file import WANTED
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
@@ -34,7 +35,10 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
 def _folder(loaded: Loaded, code: str | None) -> Path | None:
     """The code folder, where it has an inference.py: that it lacks one is another rule's finding."""
     folder = loaded.root / code if code else None
-    return folder if folder and (folder / "inference.py").is_file() else None
+    try:
+        return folder if folder and (folder / "inference.py").is_file() else None
+    except OSError:
+        return None  # that it cannot be entered too
 
 
 class CodeRunsInTheImage(Rule):
@@ -106,7 +110,7 @@ class RequirementsAreInstalledBeforehand(Rule):
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
             folder = _folder(loaded, model.code)
-            if folder and model.install == "at start" and (folder / dependencies.WANTED).is_file():
+            if folder and model.install == "at start" and (folder / WANTED).is_file():
                 yield self.finding(
                     loaded,
                     f"models.{name}.install",

@@ -44,7 +44,12 @@ class ArchiveInputs:
         folder = self.code
         if folder is None:
             return Tree((), ())
-        if not (folder / "inference.py").is_file():
+        try:
+            found = (folder / "inference.py").is_file()
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+            raise Refusal(folder, problem, "let this user read it") from None
+        if not found:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             raise Refusal(folder, wrong, "add inference.py, or leave `code` out")
         code = tree(folder, name="code")

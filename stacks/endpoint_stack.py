@@ -58,7 +58,7 @@ class EndpointStack(cdk.Stack):
                     f"Variant-{variant_name}",
                     name=variant_name,
                     variant=variant,
-                    model=environment.models[variant.model],
+                    environment=environment,
                     endpoint_name=name,
                     region=environment.region,
                     log_group_arn=logs.arn,
@@ -69,6 +69,7 @@ class EndpointStack(cdk.Stack):
             ],
             alarms=environment.alarms,
             rollout=environment.rollout,
+            volume_kms_key=environment.endpoint.volume_kms_key,
         )
         endpoint.resource.node.add_dependency(logs)
         for variant_name, variant in environment.variants.items():

@@ -3,24 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.catalog.images import Image
+from infra.constructs.archive import Archive
 from infra.constructs.execution_role import ExecutionRole
-
-
-class Archive(Protocol):
-    """Where a model's bytes lie, and what tells one from another."""
-
-    url: str
-    arn: str
-    fingerprint: str
-    """SHA-256 over what decides the bytes, or over the bytes."""
-    variables: dict[str, str]
-    """What the model's environment says of it, beside the container's settings."""
 
 
 class ServedModel(Construct):
@@ -40,13 +29,13 @@ class ServedModel(Construct):
         variables: Mapping[str, str],
         log_group_arn: str,
         rollback_alarm_prefix: str | None,
+        network_isolation: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         execution = ExecutionRole(
             self,
             "Role",
-            archive_arn=archive.arn,
-            archive_fingerprint=archive.fingerprint,
+            archive=archive,
             image=image,
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=rollback_alarm_prefix,
@@ -55,14 +44,21 @@ class ServedModel(Construct):
             self,
             "Resource",
             execution_role_arn=execution.role.role_arn,
+            # Left out and not false: a template says what somebody asked for.
+            enable_network_isolation=network_isolation or None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 image=image.uri,
-                model_data_url=archive.url,
+                **archive.data,
                 environment={**variables, **archive.variables},
             ),
         )
         model.node.add_dependency(execution.policy)
         self.name = model.attr_model_name
-        decides = [archive.fingerprint, image.uri, sorted(variables.items())]
+        decides = [
+            archive.fingerprint,
+            image.uri,
+            sorted(variables.items()),
+            network_isolation,
+        ]
         self.fingerprint = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
         """Changes when the model is replaced, as 64 hex digits."""

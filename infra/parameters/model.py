@@ -1,6 +1,6 @@
 """[models.NAME]: what is served."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,10 @@ class Artifact(Table):
     size_bytes: int | None = Field(
         default=None, ge=1, description="Of the archive; `servable pin ENV` writes it."
     )
+    size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Of what is in it, unpacked, in GiB: whether it fits is then checked.",
+    )
 
 
 class Model(Table):
@@ -29,12 +33,44 @@ class Model(Table):
         default=None,
         min_length=1,
         description="Folder of the SavedModel, relative to the project: holds one folder per version, "
-        "all digits, each with saved_model.pb. This or artifact.",
+        "all digits, each with saved_model.pb. With `version`, one SavedModel itself. This, artifact "
+        "or multi_model.",
+    )
+    version: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="The version that `saved_model` becomes where it is one SavedModel, and no folder "
+        "of versions. Never guessed: clients ask for versions by number.",
     )
     artifact: Artifact | None = Field(
         default=None,
-        description="An archive in S3 that is there already, in the container's layout. This or "
-        "saved_model.",
+        description="An archive in S3 that is there already, in the container's layout. This, "
+        "saved_model or multi_model.",
+    )
+    multi_model: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Models of this file behind one endpoint, one archive each under one prefix; "
+        "a request names the one it wants (TargetModel), and it is loaded then. For many models that "
+        "are seldom asked for. This, saved_model or artifact.",
+    )
+    also_serves: list[str] = Field(
+        default=[],
+        description="Other models of this file that go into the same archive. This one answers "
+        "requests that name none; its code serves all. Every model server loads all of them.",
+    )
+    warm_up: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[],
+        max_length=1000,
+        description="Golden requests, JSON files relative to the project, that the model server "
+        "answers for itself before it takes any from outside: the first caller does not wait for "
+        "what is initialised at first use. A few of each size are enough.",
+    )
+    compression: Literal["gzip", "none"] = Field(
+        default="gzip",
+        description="How it lies in S3. gzip: one model.tar.gz. none: each file as it is under a "
+        "prefix, which starts large models faster, since nothing is unpacked; S3 holds 8 % more.",
     )
     code: str | None = Field(
         default=None,
@@ -52,4 +88,23 @@ class Model(Table):
         default=None,
         description="TensorFlow version of the container image, as 2.20. Left out, the newest image "
         "that the variant's machine can run.",
+    )
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A container image of one's own, in ECR, by address and tag or digest. It takes "
+        "the stock image's variables. Left out, the stock image of the TensorFlow version.",
+    )
+    network_isolation: bool = Field(
+        default=False,
+        description="The container can call nobody, S3 included; SageMaker still fetches the model.",
+    )
+    server_memory_gib: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Measured resident memory of one model server with the model loaded. Left out, "
+        "the size of its files and 0.3 GiB.",
+    )
+    worker_memory_mib: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="Measured memory that one Gunicorn worker takes for itself. Left out, 128 MiB.",
     )

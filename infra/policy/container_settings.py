@@ -45,7 +45,7 @@ class Batching(_Settings):
 
 
 class ContainerSettings(_Settings):
-    """How the container divides its machine. Every field left out keeps the image's default."""
+    """How the container divides its machine. A field left out is chosen for the machine, or the image's."""
 
     tfs_processes: Positive | None = Field(
         default=None,

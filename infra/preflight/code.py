@@ -6,6 +6,7 @@ from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.instances import instances
+from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
@@ -20,11 +21,11 @@ from model_packaging.refusal import Refusal
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
     """TensorFlow versions whose images run the model, as 2.20; each once."""
-    stated = environment.models[model_name].tensorflow
     found = []
-    for variant in environment.variants.values():
+    for variant in variants_running(environment, model_name):
+        stated = environment.models[variant.model].tensorflow
         instance = instances().get(variant.instance_type)
-        if variant.model == model_name and instance is not None:
+        if instance is not None:
             version = stated if stated in images.versions() else newest_version(instance)
             found.append(".".join((version or "").split(".")[:2]))
     return sorted(set(found))
@@ -76,8 +77,12 @@ class RequirementsAreLocked(Rule):
             folder = _folder(loaded, model.code)
             if folder is None or model.install != "vendored":
                 continue
+            versions = _versions(environment, name)
+            # Two variants on images with two Pythons cannot share one lock: one of them is refused.
+            pythons = {images.python(version) for version in versions} or {None}
             try:
-                dependencies.require(folder, wheels=loaded.root / WHEELS)
+                for python in sorted(pythons, key=str):
+                    dependencies.require(folder, wheels=loaded.root / WHEELS, python=python)
             except Refusal as refusal:
                 yield self.finding(
                     loaded,

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from local.aws.clock import SECONDS_PER_MINUTE
+from local.aws.control_paths import HEALTH_PATH
 from local.aws.embedded_aws import EmbeddedAws
-from local.aws.gateway import HEALTH_PATH
 from local.aws.process import STOP_SECONDS, end, remove, spawn
 from local.aws.state_file import State, StateFile, project_folder
 

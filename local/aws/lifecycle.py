@@ -116,8 +116,12 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     while time.monotonic() < deadline:
         code = process.poll()
         if code == _EXIT_PORT_TAKEN:
+            # Imported here: `servable local status` needs no psutil.
+            from local.aws.port_holder import port_holder
+
             raise StartError(
-                f"port {port}: something else listens there; leave --port out for a free one"
+                f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
+                "for a free port"
             )
         if code not in (None, _EXIT_HELD):
             raise StartError(

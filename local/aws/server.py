@@ -100,5 +100,7 @@ class Server:
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        if at.second == 0:
+            self.hostings.measure(at)
         self._cloudwatches.tick(at)
         self.hostings.tick(at)

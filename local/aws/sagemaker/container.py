@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from local.aws.sagemaker.launching import Process
@@ -27,6 +28,11 @@ class Container:
     def pid(self) -> int | None:
         """None for one that is no process of ours: a stand-in of the tests."""
         return getattr(self._process, "pid", None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Of its unpacked files."""
+        return getattr(self._process, "folder", None)
 
     @property
     def trouble(self) -> Any:

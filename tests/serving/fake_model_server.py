@@ -81,7 +81,10 @@ class FakeModelServer:
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
         self.requests.append((method, body))
-        self.fault()
+        try:
+            self.fault()
+        except Exception:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "a fault")
         time.sleep(self.delay_seconds)
         if method == "GetModelMetadata":
             asked = wire.GetModelMetadataRequest.FromString(body)

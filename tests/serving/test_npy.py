@@ -1,7 +1,6 @@
 """serving/npy.py: NumPy's own files both ways, and every damage a 400 or 413."""
 
 import io
-import time
 import zipfile
 from typing import Any
 

@@ -11,6 +11,7 @@ from infra.policy.container import (
     settings_of,
 )
 from infra.policy.container_settings import ContainerSettings
+from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds
 from local.endpoint.model_server.plan import Batching
 
 OPENMP_THREADS = "OMP_NUM_THREADS"
@@ -58,15 +59,8 @@ class Settings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """How long the image's start script in truth waits for a port that is closed.
-
-        It tries again after 0.2, 0.4, 0.8 s and so on, as often as fits into the wait time:
-        60 gives 51 s, 300 gives 204.6 s.
-        """
-        tries = 0
-        while 0.2 * float(2 ** (tries + 1) - 1) <= self.wait_seconds:
-            tries += 1
-        return 0.2 * float(2**tries - 1)
+        """How long the image's start script in truth waits for a port that is closed."""
+        return real_wait_seconds(self.wait_seconds)
 
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
@@ -97,7 +91,7 @@ def read_settings(variables: Mapping[str, str]) -> Settings:
         inter_op_threads=given.inter_op_threads or 0,
         intra_op_threads=given.intra_op_threads or 0,
         batching=_batching(given),
-        wait_seconds=given.wait_time_seconds or 60,
+        wait_seconds=given.wait_time_seconds or DEFAULT_SECONDS,
         workers=given.gunicorn_workers or 1,
         threads=given.gunicorn_threads or 1,
         worker_class=worker_class or "gevent",

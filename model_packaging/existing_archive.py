@@ -17,16 +17,15 @@ from pathlib import Path, PurePosixPath
 from tarfile import ReadError, TarFile
 from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
-from isal import igzip, igzip_lib
+from isal import igzip
 
+from model_packaging.isal_error import IsalError
 from model_packaging.refusal import Refusal
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# isal's own; its stubs take it for an instance.
-BadIsal: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
-# tarfile's own too, which its stubs leave out.
+# tarfile's own, which its stubs leave out.
 BadHeader: tuple[type[Exception], ...] = (
     tarfile.InvalidHeaderError,  # type: ignore[attr-defined]
     tarfile.TruncatedHeaderError,  # type: ignore[attr-defined]
@@ -135,7 +134,7 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         EOFError,
         zlib.error,
         gzip.BadGzipFile,
-        BadIsal,
+        IsalError,
         ValueError,
     ) as error:
         raise Refusal(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None

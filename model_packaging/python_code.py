@@ -8,6 +8,7 @@ from typing import Literal
 from model_packaging.code_folder import CodeFolder
 from model_packaging.python_names import Import, imports, top_level_names
 from model_packaging.python_syntax import BadSyntax, parse
+from model_packaging.request_path import HOOKS, wants_ours
 from model_packaging.standard_library import standard_library
 
 # The CPU images hold no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones were not looked into.
@@ -42,14 +43,15 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
     """What is wrong with the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
-    standard library. Only inference.py and what it imports is read: a training script
-    beside it may import what it likes.
+    standard library. Only inference.py, or transforms.py where our handler loads that, and
+    what it imports is read: a training script beside it may import what it likes.
     """
     code = CodeFolder(folder)
-    entry = folder / "inference.py"
+    hooks = wants_ours(folder)
+    entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = standard_library(python) | set(provided)
+    there = standard_library(python) | set(provided) | ({"serving"} if hooks else set())
     findings: list[CodeFinding] = []
     waiting, seen = [entry], {entry}
     while waiting:
@@ -70,7 +72,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             findings.append(CodeFinding(file, 1, problem, "part it into functions"))
             continue
         if file == entry:
-            findings += _handlers(file, names)
+            findings += _hooks(file, names) if hooks else _handlers(file, names)
         for one in wanted:
             if one.level and code.leaves(one, importer=file):
                 findings.append(CodeFinding(file, one.line, *_RELATIVE))
@@ -94,6 +96,12 @@ def _handlers(file: Path, names: set[str]) -> Iterator[CodeFinding]:
     problem = f"defines only {half.pop()}" if half else "defines no handler"
     remedy = "define handler(data, context), or both input_handler and output_handler"
     yield CodeFinding(file, 1, problem, remedy)
+
+
+def _hooks(file: Path, names: set[str]) -> Iterator[CodeFinding]:
+    if not names & {"*", "preprocess", "postprocess"}:
+        remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
+        yield CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
 
 
 def _missing(

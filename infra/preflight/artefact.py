@@ -20,6 +20,7 @@ class ModelCanBePacked(Rule):
     """What the container would not load, or not find, is known before it leaves the machine."""
 
     id = "artefact"
+    example = 'models.ranker.saved_model = "nowhere"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -28,14 +29,16 @@ class ModelCanBePacked(Rule):
             inputs = ArchiveInputs(
                 servables=(servable(name, model, loaded.root),),
                 code=loaded.root / model.code if model.code else None,
+                handler=model.handler == "servable",
             )
             parts = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
             for part, tree in parts.items():
                 try:
                     tree()
                 except (Refusal, OSError, RuntimeError) as wrong:
-                    said = _said(loaded, wrong, loaded.root / getattr(model, part))
-                    yield _found(self, loaded, said, f"models.{name}.{part}", getattr(model, part))
+                    given = getattr(model, part) or ""
+                    said = _said(loaded, wrong, loaded.root / given)
+                    yield _found(self, loaded, said, f"models.{name}.{part}", given)
 
 
 class ModelCanBeLoaded(Rule):
@@ -46,6 +49,7 @@ class ModelCanBeLoaded(Rule):
     """
 
     id = "saved-model"
+    example = "# a saved_model.pb that is cut short"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -64,6 +68,7 @@ class WarmUpRequestsFit(Rule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
     id = "warm-up"
+    example = 'models.ranker.warm_up = ["nowhere.json"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

@@ -1,12 +1,18 @@
 """The embedded AWS as its users hold it: an address, and how to speak to it."""
 
+import json
 import os
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from local.aws import loopback
+from local.aws.clock import SECONDS_PER_MINUTE
+from local.aws.control_paths import CLOCK_PATH, TROUBLE_PATH
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -21,6 +27,8 @@ class EmbeddedAws:
     started: str
     folder: Path
     already_up: bool = False
+    # How long a minute of its alarms and deployments lasts; None: moved by `advance`.
+    seconds_per_minute: float | None = SECONDS_PER_MINUTE
 
     @property
     def port(self) -> int:
@@ -62,3 +70,32 @@ class EmbeddedAws:
     def client(self, service: str, *, account: str = ACCOUNT, region: str = REGION) -> Any:
         """A boto3 client. It reads nothing of the environment or of ~/.aws."""
         return loopback.client(self.url, service, account=account, region=region)
+
+    def now(self) -> datetime:
+        """The time on its clock, UTC without saying so."""
+        return datetime.fromisoformat(self._control(CLOCK_PATH, None)["now"])
+
+    def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> datetime:
+        """Moves a clock that stands still; what was due meanwhile has happened on return."""
+        asked = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
+        return datetime.fromisoformat(self._control(CLOCK_PATH, asked)["now"])
+
+    def trouble(
+        self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
+    ) -> None:
+        """Makes a deployed endpoint slow, failing, frozen or dead: local/aws/trouble.py says how.
+
+        `aws.trouble("ranker", latency_ms=300)`, `aws.trouble("ranker", end=True)`
+        """
+        whose = {"account": account, "region": region, "endpoint": endpoint}
+        self._control(TROUBLE_PATH, whose | kinds)
+
+    def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
+        body = None if asked is None else json.dumps(asked).encode()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(urllib.request.Request(self.url + path, body)) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except urllib.error.HTTPError as refused:
+            raise ValueError(json.loads(refused.read()).get("error", str(refused))) from None

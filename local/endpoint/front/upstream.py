@@ -1,0 +1,65 @@
+"""Connections to what stands behind the front: Gunicorn's socket, the model servers' ports."""
+
+import asyncio
+from collections import deque
+
+from local.endpoint.answer import Answer
+from local.endpoint.front.answering import Answering, NoAnswer
+from local.endpoint.ports import HOST
+
+
+class Gunicorn:
+    """One connection for each request, as NGINX keeps none to its upstreams."""
+
+    def __init__(self, socket_name: str) -> None:
+        self._socket_name = socket_name
+
+    async def ask(self, request: bytes) -> Answer:
+        """Raises `NoAnswer`."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, answering = await loop.create_unix_connection(Answering, self._socket_name)
+        except OSError as error:
+            raise NoAnswer(str(error)) from None
+        try:
+            return await answering.ask(request)
+        finally:
+            answering.close()
+
+
+class ModelServers:
+    """Connections to the REST ports, kept; each request goes to the next server in turn."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports = deque(ports)
+        self._idle: dict[int, list[Answering]] = {port: [] for port in ports}
+
+    async def ask(self, request: bytes) -> Answer:
+        """Raises `NoAnswer` when no server takes it, or when the one that took it died."""
+        for _ in range(len(self._ports)):
+            self._ports.rotate(-1)
+            port = self._ports[0]
+            connection = await self._connection(port)
+            if connection is None:
+                continue  # as NGINX: the next one, since nothing was sent yet
+            try:
+                answer = await connection.ask(request)
+            except BaseException:
+                connection.close()
+                raise
+            if connection.usable:
+                self._idle[port].append(connection)
+            return answer
+        raise NoAnswer("no model server listens")
+
+    async def _connection(self, port: int) -> Answering | None:
+        while self._idle[port]:
+            connection = self._idle[port].pop()
+            if connection.usable:
+                return connection
+        try:
+            loop = asyncio.get_running_loop()
+            _, made = await loop.create_connection(Answering, HOST, port)
+            return made
+        except OSError:
+            return None

@@ -37,7 +37,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
         folder = Path(name)
         members, sha256 = unpack_what_counts(archive, folder)
         problems = [
-            f"{one.name}: is a {one.kind}; pack files and folders only, inside the archive"
+            f"{one.shown}: is a {one.kind}; pack files and folders only, inside the archive"
             for one in members
             if one.kind not in ("file", "folder")
         ]

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
 from model_packaging.json_requests import predict_request
-from model_packaging.json_tensors import BadValue
+from model_packaging.json_tensors import BadValue, check_shape
 from model_packaging.refusal import Refusal
 from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo
 from model_packaging.saved_model.reading import WARM_UP, read
@@ -76,6 +76,8 @@ def golden(file: Path) -> Any:
         raise Refusal(file, f"cannot be read: {error.strerror}", "name a golden request") from None
     except ValueError as error:
         raise Refusal(file, f"is not JSON: {error}", "write one request body") from None
+    except RecursionError:
+        raise Refusal(file, "is nested too deeply to be read", "write one request body") from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
@@ -116,6 +118,10 @@ def _check(log: Any, info: SavedModelInfo, model: str) -> None:
         raise BadValue(
             f"gives {', '.join(sorted(inputs)) or 'no input'}; the signature takes {', '.join(wanted)}"
         )
-    for key, value in inputs.items():
+    for key, value in sorted(inputs.items()):
         if (given := wire.dtype_name(value.dtype)) != wanted[key].dtype:
             raise BadValue(f"gives {key} as {given}; the signature takes {wanted[key].dtype}")
+        try:
+            check_shape([dim.size for dim in value.tensor_shape.dim], wanted[key])
+        except BadValue as bad:
+            raise BadValue(f"gives {key} that {bad}") from None

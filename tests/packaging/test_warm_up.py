@@ -9,6 +9,7 @@ import pytest
 from model_packaging.refusal import Refusal
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.warm_up import check_warm_up, write_warm_up
+from model_packaging.warm_up import golden as read_golden
 from serving import tfrecord, wire
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker"
@@ -109,6 +110,10 @@ ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
             "asks for the signature 'train'; there are serving_default",
         ),
         (
+            {"instances": [ROW], "signature_name": ["train"]},
+            "asks for the signature ['train']; there are serving_default",
+        ),
+        (
             {"instances": [{**ROW, "feat_ids": [0] * 38}]},
             "feat_ids has shape [1, 38]; the signature takes [any, 39]",
         ),
@@ -146,6 +151,12 @@ def test_a_number_out_of_range_is_refused(info: SavedModelInfo) -> None:
         write_warm_up("ranker", {Path("a.json"): request}, info)
 
 
+def test_a_golden_request_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(Refusal, match="deep.json: is nested too deeply to be read; write one"):
+        read_golden(tmp_path / "deep.json")
+
+
 def log(**changes: Any) -> bytes:
     """One record as others write them, with the model, the signature or the inputs changed."""
     message = wire.PredictionLog()
@@ -154,6 +165,8 @@ def log(**changes: Any) -> bytes:
     request.model_spec.signature_name = changes.get("signature", "")
     for name, dtype in changes.get("inputs", {"feat_ids": 9, "feat_vals": 1}).items():
         request.inputs[name].dtype = dtype
+        for size in (1, changes.get("columns", 39)):
+            request.inputs[name].tensor_shape.dim.add(size=size)
     content: bytes = message.SerializeToString()
     return content
 
@@ -192,6 +205,11 @@ FRAMED = tfrecord.frame([log(), log()])
         (
             tfrecord.frame([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
             "record 0 gives feat_ids as int32; the signature takes int64; "
+            "write it again for this model",
+        ),
+        (
+            tfrecord.frame([log(columns=38)]),
+            "record 0 gives feat_ids that has shape [1, 38]; the signature takes [any, 39]; "
             "write it again for this model",
         ),
         (

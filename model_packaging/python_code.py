@@ -1,5 +1,6 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
+import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ _WITHOUT_TENSORFLOW = {
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
+_CALLED = frozenset({"handler", "input_handler", "output_handler", "preprocess", "postprocess"})
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
@@ -73,6 +75,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             continue
         if file == entry:
             findings += _hooks(file, names) if hooks else _handlers(file, names)
+            findings += _never_awaited(file, tree)
         for one in wanted:
             if one.level and code.leaves(one, importer=file):
                 findings.append(CodeFinding(file, one.line, *_RELATIVE))
@@ -96,6 +99,13 @@ def _handlers(file: Path, names: set[str]) -> Iterator[CodeFinding]:
     problem = f"defines only {half.pop()}" if half else "defines no handler"
     remedy = "define handler(data, context), or both input_handler and output_handler"
     yield CodeFinding(file, 1, problem, remedy)
+
+
+def _never_awaited(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
+    for node in tree.body:
+        if isinstance(node, ast.AsyncFunctionDef) and node.name in _CALLED:
+            problem = f"{node.name} is async: whoever calls it there does not await it"
+            yield CodeFinding(file, node.lineno, problem, "define it without async")
 
 
 def _hooks(file: Path, names: set[str]) -> Iterator[CodeFinding]:

@@ -49,7 +49,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
                 info = read(version)
                 versions.append((model, number, info))
                 if info.has_warm_up:
-                    check_warm_up(version / WARM_UP, info, model=model or "model")
+                    check_warm_up(version / WARM_UP, info)
             except Refusal as refusal:
                 problems.append(_inside(folder, refusal))
         if not folders:

@@ -80,7 +80,7 @@ def golden(file: Path) -> Any:
         raise Refusal(file, "is nested too deeply to be read", "write one request body") from None
 
 
-def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
+def check_warm_up(file: Path, info: SavedModelInfo) -> int:
     """How many records a file has that is already there. Raises `Refusal`, OSError."""
     count = 0
     try:
@@ -89,7 +89,7 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
                 if count > MOST_RECORDS:
                     problem = f"holds more than {MOST_RECORDS} records"
                     raise Refusal(file, problem, "leave some out: the model would not load")
-                _check(wire.PredictionLog.FromString(record), info, model)
+                _check(wire.PredictionLog.FromString(record), info)
     except tfrecord.BadRecord as bad:
         raise Refusal(file, f"is damaged: {bad}", "write it again") from None
     except DecodeError:
@@ -100,15 +100,14 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
     return count
 
 
-def _check(log: Any, info: SavedModelInfo, model: str) -> None:
+def _check(log: Any, info: SavedModelInfo) -> None:
     kind = log.WhichOneof("choice")
     if kind is None:
         raise BadValue("holds no request")
     if kind != "predict_log":
         return  # classify, regress and others: their messages are not read here
+    # The name in it is not compared: the model server sends every record to the model it loads.
     spec = log.predict_log.request.model_spec
-    if spec.name and spec.name != model:
-        raise BadValue(f"asks for the model {spec.name!r}; this one is {model!r}")
     name = spec.signature_name or DEFAULT_SIGNATURE
     if name not in info.signatures:
         known = ", ".join(info.signatures)

@@ -57,7 +57,7 @@ class ModelCanBeLoaded(Rule):
                 try:
                     info = read(folder)
                     if info.has_warm_up:
-                        check_warm_up(folder / WARM_UP, info, model=name)
+                        check_warm_up(folder / WARM_UP, info)
                 except (Refusal, OSError) as wrong:
                     said = _said(loaded, wrong, folder)
                     key = f"models.{name}.saved_model"

@@ -335,3 +335,16 @@ def test_code_is_not_run(code: Path) -> None:
 
 def test_the_rankers_code_has_no_finding() -> None:
     assert found(Path(__file__).parents[2] / "examples" / "ranker" / "code") == []
+
+
+@pytest.mark.parametrize("name", ["handler", "input_handler"])
+def test_a_handler_that_nobody_awaits_is_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / "inference.py").write_text(
+        f"async def {name}(data, context): ...\n"
+        + ("def output_handler(data, context): ...\n" if name != "handler" else "")
+    )
+    (found,) = check_code(tmp_path, python="3.12", provided=())
+    assert (found.line, found.problem) == (
+        1,
+        f"{name} is async: whoever calls it there does not await it",
+    )

@@ -5,13 +5,16 @@ from infra.parameters.loading import Loaded
 from infra.preflight import (
     artefact,
     capacity,
+    capture,
     code,
     images,
     instances,
     model_sources,
+    network,
     notifications,
     references,
     rollout,
+    security,
 )
 from infra.preflight.acknowledgements import acknowledged
 from infra.preflight.rule import Rule
@@ -40,6 +43,10 @@ RULES: tuple[Rule, ...] = (
     rollout.BakeOutlastsItsAlarm(),
     rollout.RollbackAlarmsFit(),
     notifications.AddressesAreSubscribedOnce(),
+    network.NetworkIsWhole(),
+    security.RequiredIdsAreGiven(),
+    security.CallersAreOfThisAccount(),
+    capture.CaptureKeepsSomething(),
 )
 
 

@@ -75,8 +75,15 @@ class Model(Table):
     code: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder with inference.py, relative to the project. Left out, the container "
-        "converts JSON and CSV itself and starts no Python workers.",
+        description="Folder with inference.py, or with transforms.py for Servable's own handler "
+        "(docs/serving.md), relative to the project. Left out, the container converts JSON and CSV "
+        "itself and starts no Python workers.",
+    )
+    handler: Literal["servable"] | None = Field(
+        default=None,
+        description="servable: Servable's own handler in front of the model, also without a "
+        "transforms.py: arrays and protobuf in bodies, gRPC to the model server. Left out, the code's "
+        "own inference.py; with only transforms.py there, Servable's.",
     )
     install: Literal["vendored", "at start"] = Field(
         default="vendored",

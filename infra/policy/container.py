@@ -14,6 +14,7 @@ from infra.policy.container_settings import (
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
+    Transport,
     WorkerClass,
 )
 
@@ -164,6 +165,10 @@ _VARIABLES: dict[str, _Row] = {
     ),
     "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
     "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
+    # Read by our own handler, serving/settings.py.
+    "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
+    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
+    "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
 }
 
 _BATCHING_VARIABLES: dict[str, _Row] = {

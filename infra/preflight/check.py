@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     artefact.ModelCanBeLoaded(),
     artefact.WarmUpRequestsFit(),
     code.CodeRunsInTheImage(),
+    code.HandlerRunsInTheImage(),
     code.RequirementsAreLocked(),
     code.RequirementsAreInstalledBeforehand(),
     rollout.BakeOutlastsItsAlarm(),

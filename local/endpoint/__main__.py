@@ -16,7 +16,7 @@ from typing import NoReturn
 import psutil
 
 from infra.policy.container import DEFAULT_MODEL_NAME
-from local.endpoint import lifeline
+from local.endpoint import lifeline, memory_limit
 from local.endpoint.archive import ArchiveError, unpack
 from local.endpoint.events import Events
 from local.endpoint.failure import StartError
@@ -63,23 +63,30 @@ def main() -> None:
     arguments.add_argument("--archive", type=Path)
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--memory-limit-mib", type=int)
     given = arguments.parse_args()
     events = Events()
     lifeline.adopt_orphans()
     end = Ending(given.folder)
     lifeline.hold(end, parent_pid=given.parent_pid)
-    asyncio.run(_serve(given.archive, given.folder, events, end))
+    asyncio.run(_serve(given, events, end))
 
 
-async def _serve(archive: Path | None, folder: Path, events: Events, end: Ending) -> None:
+async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(archive, folder)
-        events.tell(port=await supervisor.start())
+        end.supervisor = supervisor = _prepared(given.archive, given.folder)
+        port = await supervisor.start()
     except (StartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
         end()
-    _log(f"ready in {time.monotonic() - began:.2f} s")
+    imported = time.monotonic() - supervisor.imported
+    _log(
+        f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
+    )
+    events.tell(port=port, seconds_after_import=imported)
+    if given.memory_limit_mib:
+        await memory_limit.keep(given.memory_limit_mib)
     await asyncio.Event().wait()
 
 

@@ -4,6 +4,7 @@ with launch(Path("model.tar.gz"), {}) as process:
     requests.post(process.url + "/invocations", ...)
 """
 
+import functools
 import json
 import os
 import selectors
@@ -13,10 +14,12 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from local.endpoint.environment import process_environment
+from local.endpoint.parts import Parts
 from local.endpoint.settings import SettingsError, read_settings
+from local.endpoint.troublemaker import Troublemaker
 from local.endpoint.unpack_folder import UnpackFolder, sweep
 
 END_SECONDS = 5.0
@@ -31,14 +34,31 @@ class EndpointProcess:
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
+        self.seconds_after_import = 0.0
+        """From TensorFlow's import, whose time depends on the disk, to the first answer."""
         self._process = process
         self._folder = folder
         self._closing = threading.Lock()
 
     @property
     def pid(self) -> int:
-        """The endpoint's process: for its memory, and for tests that kill it."""
+        """The endpoint's supervisor, whose end is the end of all its processes."""
         return self._process.pid
+
+    @property
+    def folder(self) -> Path:
+        """Its files; any process of the same user can make trouble by them."""
+        return self._folder.path
+
+    @property
+    def parts(self) -> Parts:
+        """The processes as they are now."""
+        return Parts.read(self.folder)
+
+    @functools.cached_property
+    def trouble(self) -> Troublemaker:
+        """Makes it slow, failing, frozen or dead, on request."""
+        return Troublemaker(self.folder)
 
     def close(self) -> None:
         """Ends the process and removes its unpacked files. Again is nothing."""
@@ -61,47 +81,62 @@ class EndpointProcess:
 
 
 def launch(
-    archive: Path,
+    archive: Path | None,
     variables: Mapping[str, str],
     *,
     ready_timeout_seconds: float = 60.0,
     log: Path | None = None,
+    memory_limit_mib: int | None = None,
 ) -> EndpointProcess:
-    """Serves `archive` on a free port of 127.0.0.1 and returns once it answers.
+    """Serves `archive` on 127.0.0.1 and returns once it answers.
 
-    `variables` are the container's, as in the model's definition. `log` is
-    appended to; left out, the process's words only appear in the error.
-    Raises `LaunchError`. The process ends with this one, however this one ends.
+    `variables` are the container's, as in the model's definition; without a port among
+    them it is a free one. `archive` may be None in multi-model mode, where it would hold
+    the code that all models share. `log` is appended to; left out, the process's words
+    only appear in the error. With `memory_limit_mib` the largest process is killed while
+    all take more. Raises `LaunchError`. Everything ends with this process, however that ends.
     """
-    archive = archive.resolve()
-    if not archive.is_file():
-        raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if archive is not None:
+        archive = archive.resolve()
+        if not archive.is_file():
+            raise LaunchError(f"{archive}: there is no such file; pack the model first")
     try:
-        read_settings(variables)
+        settings = read_settings(variables)
     except SettingsError as error:
         raise LaunchError(str(error)) from None
 
+    if archive is None and not settings.multi_model:
+        raise LaunchError("no archive: only multi-model mode starts without one")
     sweep()
     folder = UnpackFolder()
     words = log if log is not None else folder.path / "log"
     try:
-        process = EndpointProcess(_start(archive, variables, folder, words), folder)
+        process = EndpointProcess(
+            _start(_arguments(archive, memory_limit_mib), variables, folder, words), folder
+        )
     except OSError as error:
         folder.remove()
         raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
     try:
-        process.url = f"http://127.0.0.1:{_port(process, ready_timeout_seconds, words)}"
+        report = _report(process, ready_timeout_seconds, words)
+        process.url = f"http://127.0.0.1:{report['port']}"
+        process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
         process.close()
         raise
     return process
 
 
+def _arguments(archive: Path | None, memory_limit_mib: int | None) -> list[str]:
+    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib}
+    return [word for name, value in given.items() if value for word in (name, str(value))]
+
+
 def _start(
-    archive: Path, variables: Mapping[str, str], folder: UnpackFolder, words: Path
+    arguments: list[str], variables: Mapping[str, str], folder: UnpackFolder, words: Path
 ) -> "subprocess.Popen[bytes]":
     # -P: the working folder is not searched for modules, whatever it holds.
-    command = [sys.executable, "-P", "-m", "local.endpoint", "--archive", str(archive)]
+    command = [sys.executable, "-P", "-m", "local.endpoint", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
     with words.open("ab") as stderr:
         return subprocess.Popen(
@@ -115,7 +150,7 @@ def _start(
         )
 
 
-def _port(process: EndpointProcess, timeout_seconds: float, words: Path) -> int:
+def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:
     out = process._process.stdout
     assert out is not None  # asked for as a pipe
     deadline = time.monotonic() + timeout_seconds
@@ -137,10 +172,10 @@ def _port(process: EndpointProcess, timeout_seconds: float, words: Path) -> int:
                     f"see what it said.{_last(words)}"
                 )
             line += part
-    report = json.loads(line)
+    report: dict[str, Any] = json.loads(line)
     if "error" in report:
         raise LaunchError(report["error"])
-    return int(report["port"])
+    return report
 
 
 def _last(words: Path) -> str:

@@ -6,11 +6,12 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from local.endpoint import control, ports
+from local.endpoint import control, parts, ports
 from local.endpoint.child import Child
 from local.endpoint.failure import StartError
 from local.endpoint.gateway import SOCKET
@@ -22,7 +23,6 @@ from local.endpoint.settings import Settings
 from local.endpoint.trouble import NAME as TROUBLE
 
 GATEWAY, FRONT = "local.endpoint.gateway", "local.endpoint.front"
-PROCESSES = "processes.json"
 _PAUSE_SECONDS = 0.2
 
 
@@ -50,10 +50,12 @@ class Supervisor:
         self._front_port = self._keep(settings.port)
         self._environment = dict(environment) | self._own_variables()
         self._children: dict[str, Child] = {}
+        self.imported = 0.0
+        """When TensorFlow was imported, by the monotonic clock."""
         self.ending = False
         """Set when everything is about to end: nothing is started again."""
         self._ready: dict[str, asyncio.Future[None]] = {}
-        self.model_servers = ModelServers(self._environment)
+        self.model_servers = ModelServers(self._environment, changed=self._note)
         self._multi_model = MultiModel(self.model_servers, folder, self._plan, settings)
 
     async def start(self) -> int:
@@ -61,6 +63,7 @@ class Supervisor:
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
         await asyncio.start_unix_server(self._control, control.SOCKET)
         await self.model_servers.begin()
+        self.imported = time.monotonic()
         if not self._settings.multi_model:
             count = range(self._settings.model_servers)
             for number in count:
@@ -159,9 +162,7 @@ class Supervisor:
         }
         for module, child in self._children.items():
             found[module.rpartition(".")[2]] = child.pid
-        beside = self._folder / f"{PROCESSES}.new"
-        beside.write_text(json.dumps(found))
-        beside.replace(self._folder / PROCESSES)
+        parts.note(self._folder, found)
 
     def _plan(
         self, models: dict[str, dict[int, Path]], *, grpc_port: int, rest_port: int

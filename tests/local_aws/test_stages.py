@@ -39,6 +39,11 @@ def test_a_tenth_of_two_instances_is_one_of_two() -> None:
     assert _plan(blue_green("CANARY", CanarySize=percent(10)), 2)[0] == (0.5, 600)
 
 
+def test_a_canary_of_a_single_instance_bakes_as_long() -> None:
+    found = _plan(blue_green("CANARY", CanarySize=percent(50)), 1)
+    assert found == [(1.0, 600), (1.0, 120)]
+
+
 def test_a_canary_may_be_a_number_of_instances() -> None:
     size = {"Type": "INSTANCE_COUNT", "Value": 1}
     assert _plan(blue_green("CANARY", CanarySize=size), 4)[0] == (0.25, 600)
@@ -58,7 +63,7 @@ def test_a_rolling_update_bakes_after_every_batch() -> None:
 def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count: int) -> None:
     key = "CanarySize" if kind == "CANARY" else "LinearStepSize"
     found = [one.share for one in stages(blue_green(kind, **{key: percent(share)}), count)]
-    assert found == sorted(set(found))
+    assert found == sorted(found)
     assert found[-1] == 1.0
 
 

@@ -40,7 +40,7 @@ class EndpointAlarms(Construct):
                 for variant in endpoint.variants
                 for signal in variant_signals(endpoint.metrics, variant, alarms)
             ),
-            self._refused(),
+            *([self._refused()] if endpoint.log_is_counted else []),
         ]
         self.by_name: Mapping[str, EndpointAlarm] = {
             signal.name: self._watch(signal) for signal in signals

@@ -45,7 +45,8 @@ class EndpointDashboard(Construct):
         rows: list[Sequence[cloudwatch.IWidget]] = [[status], *_rows(graphs)]
         if guarded:
             rows.append(fleet_graphs(endpoint.name, width=COLUMNS // 2))
-        rows.append([_log(endpoint, alarms)])
+        if endpoint.log_is_counted:
+            rows.append([_log(endpoint, alarms)])
         cloudwatch.Dashboard(
             self,
             "Resource",

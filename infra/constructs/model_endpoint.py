@@ -92,6 +92,7 @@ class ModelEndpoint(Construct):
             name=self.name,
             region=cdk.Stack.of(self).region,
             variants=tuple(one.watched for one in self.variants),
+            log_is_counted=True,
             resource=self.resource,
         )
 

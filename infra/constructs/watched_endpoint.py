@@ -29,6 +29,8 @@ class WatchedEndpoint:
     name: str
     region: str
     variants: tuple[WatchedVariant, ...]
+    log_is_counted: bool = False
+    """Whether `EndpointLogs` counts lines of its log: else nobody publishes refused requests."""
     resource: IDependable | None = None
     """What alarms are made after; None for an endpoint of another stack."""
 

@@ -23,7 +23,7 @@ class CaptureKeepsSomething(Rule):
             yield self.finding(
                 loaded,
                 "capture.requests",
-                capture.requests,
+                [capture.requests, capture.answers],
                 "neither requests nor answers are captured",
                 allowed="one of them, or both",
                 remedy="set requests or answers to true, or take [capture] out",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from local.endpoint.answer import Refusal
-from local.endpoint.json_tensors import Array, is_base64, to_array
+from local.endpoint.model_server.json_tensors import Array, is_base64, to_array
 
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -27,7 +27,7 @@ class PredictRequest(NamedTuple):
 
 def parse(body: bytes, find_inputs: FindInputs) -> PredictRequest:
     """Raises `Refusal`, in the words of TensorFlow Serving, for anything else than a request."""
-    request = _object(body)
+    request = json_object(body)
     signature = request.get("signature_name", "")
     if not isinstance(signature, str):
         raise Refusal(400, "'signature_name' key must be a string value.")
@@ -46,7 +46,8 @@ def parse(body: bytes, find_inputs: FindInputs) -> PredictRequest:
     raise Refusal(400, "Missing 'inputs' or 'instances' key")
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
+    """The object of a request's body. Raises `Refusal`."""
     if not body:
         raise Refusal(400, "JSON Parse error: The document is empty")
     try:

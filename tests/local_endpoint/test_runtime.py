@@ -12,7 +12,7 @@ def text_model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A signature of every odd kind: strings in, strings, bytes and a scalar out."""
     import tensorflow as tf
 
-    from local.endpoint.tensorflow_runtime import Servable
+    from local.endpoint.model_server.runtime import Servable
 
     module = tf.Module()
 
@@ -42,7 +42,7 @@ def test_strings_keep_their_zero_bytes(output: str, expected: object, text_model
 
 
 def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
-    from local.endpoint.tensorflow_runtime import Servable
+    from local.endpoint.model_server.runtime import Servable
 
     signature = Servable(Path(__file__).parents[2] / "examples/ranker/model/1").signatures
     arrays: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from local.endpoint.answer import Refusal
-from local.endpoint.json_tensors import Array
+from local.endpoint.model_server.json_tensors import Array
 
 INDENT = "    "
 
@@ -107,6 +107,11 @@ def _number(text: str, value: float) -> str:
         return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
     # A whole number keeps its point, so that a reader does not take it for an integer.
     return text if "." in text or "e" in text else text + ".0"
+
+
+def number(value: float) -> str:
+    """One float32 as TensorFlow Serving writes it."""
+    return _decimals(np.array([value], np.float32))[0]
 
 
 def _rows(texts: list[str], shape: tuple[int, ...]) -> list[str]:

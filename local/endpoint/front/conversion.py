@@ -1,4 +1,4 @@
-"""What NGINX does with a request when there is no code: three body forms become TFS's JSON.
+"""What NGINX does with a body when there is no code: three forms become TensorFlow Serving's JSON.
 
 Source: tensorflowServing.js in the image's public source,
 https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts).
@@ -7,34 +7,26 @@ Its traps are kept: a test against this double must not pass where the image fai
 
 import re
 
-from local.endpoint import custom_attributes
-from local.endpoint.answer import JSON, Answer, Request, error
-from local.endpoint.model_server import ModelServer
+from local.endpoint.answer import JSON, Answer
 
 _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
+_SERVING_ALREADY = re.compile(rb'"(instances|inputs|examples)"\s*:')
 
 
-def invoke(request: Request, model_server: ModelServer, default_model: str) -> Answer:
-    """POST /invocations without code."""
+def converted(content_type: str | None, body: bytes) -> bytes | None:
+    """The model server's body; None for a type that is answered 415."""
     # Compared as a whole: "application/json; charset=utf-8" is refused there too.
-    content_type = request.headers.get("Content-Type")
-    text = request.body.decode(errors="surrogateescape")
     if content_type in _JSON_TYPES:
-        body = from_json(text)
-    elif content_type == "text/csv":
-        body = from_csv(text)
-    else:
-        return error(415, f"Unsupported Media Type: {content_type or 'Unknown'}")
-
-    attributes = custom_attributes.parse_leniently(request.headers)
-    path = custom_attributes.model_path(attributes, default_model)
-    inner = Request("POST", path, {}, body.encode(errors="surrogateescape"))
-    return _accepted(request, model_server.answer(inner))
+        if _SERVING_ALREADY.search(body):
+            return body
+        return _text(from_json(body.decode(errors="surrogateescape")))
+    if content_type == "text/csv":
+        return _text(from_csv(body.decode(errors="surrogateescape")))
+    return None
 
 
-def ping(model_server: ModelServer, default_model: str) -> Answer:
-    """GET /ping without code: whether the default model is loaded."""
-    return Answer(200 if model_server.is_available(default_model) else 502)
+def _text(converted: str) -> bytes:
+    return converted.encode(errors="surrogateescape")
 
 
 def from_json(text: str) -> str:
@@ -66,9 +58,9 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in re.split(r"\r?\n", text.strip())]
 
 
-def _accepted(request: Request, answer: Answer) -> Answer:
+def accepted(accept: str | None, answer: Answer) -> Answer:
     """An Accept header that names JSON gets the answer without its line breaks."""
-    accepted = (request.headers.get("Accept") or "").strip().replace(" ", "", 1).split(",")
-    if "application/jsonlines" not in accepted and JSON not in accepted:
+    types = (accept or "").strip().replace(" ", "", 1).split(",")
+    if "application/jsonlines" not in types and JSON not in types:
         return answer
-    return Answer(answer.status, answer.body.replace(b"\n", b""), accepted[0])
+    return Answer(answer.status, answer.body.replace(b"\n", b""), types[0])

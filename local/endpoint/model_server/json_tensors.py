@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from local.endpoint.answer import Refusal
-from local.endpoint.json_shapes import flatten, shown
+from local.endpoint.model_server.json_shapes import flatten, shown
 
 Array = npt.NDArray[Any]
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from local.endpoint.nginx import from_csv, from_json
+from local.endpoint.front.conversion import from_csv, from_json
 
 
 @pytest.mark.parametrize(

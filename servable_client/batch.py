@@ -1,5 +1,6 @@
 """The parts of a batch, sent side by side, each on a connection of its own."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -21,26 +22,37 @@ def predict_parts(
 
     After a failure no other part is sent; those under way are waited for.
     """
-    began, rows_done = time.monotonic(), 0
-    futures: dict[Future[Outputs], int] = {}
+    began, rows_done, stopped = time.monotonic(), 0, threading.Event()
+
+    def send(part: Part) -> Outputs | None:
+        if stopped.is_set():
+            return None
+        try:
+            return predict(part)
+        except BaseException:
+            stopped.set()
+            raise
+
+    futures: dict[Future[Outputs | None], int] = {}
     failed: dict[int, PredictionError] = {}
     answers: dict[int, Outputs] = {}
     try:
         for number, part in enumerate(parts):
-            futures[executor.submit(predict, part)] = number
+            futures[executor.submit(send, part)] = number
         waiting = set(futures)
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ended:
-                if future.cancelled():
-                    continue
                 number = futures[future]
                 try:
-                    answers[number] = future.result()
+                    answer = future.result()
                 except PredictionError as failure:
                     failed[number] = failure
                     waiting -= {one for one in waiting if one.cancel()}
                     continue
+                if answer is None:
+                    continue
+                answers[number] = answer
                 rows_done += len(parts[number].rows)
                 if told:
                     told(
@@ -53,6 +65,7 @@ def predict_parts(
                         )
                     )
     except BaseException:  # Ctrl-C, or what `told` raised: nothing more is sent
+        stopped.set()
         for future in futures:
             future.cancel()
         raise

@@ -79,8 +79,9 @@ class SageMakerRuntime:
             if request.selection.target_model:
                 told["TargetModel"] = request.selection.target_model
             answer = self._connected().invoke_endpoint(Body=request.body, **told)
+            length = answer["ResponseMetadata"]["HTTPHeaders"].get("content-length")
             return Answer(
-                body=_read(answer["Body"], deadline),
+                body=_read(answer["Body"], length, deadline),
                 content_type=answer.get("ContentType", ""),
                 variant=answer.get("InvokedProductionVariant"),
             )
@@ -163,15 +164,18 @@ class SageMakerRuntime:
             raise BadInput(f"{self._endpoint}: {error}; give region or session") from None
 
 
-def _read(stream: Any, deadline: Deadline) -> bytes:
-    """All of it; the last read, of nothing, is where botocore notices a body cut short."""
-    pieces = []
+def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:
+    """All of it. botocore notices a body cut short when it has read to the end."""
     try:
+        if length and int(length) <= _PIECE_BYTES:
+            small: bytes = stream.read()
+            return small
+        pieces = []
         while piece := stream.read(_PIECE_BYTES):
             pieces.append(piece)
             if deadline.left() <= 0:
                 raise DeadlineExceeded("the answer was still coming when the time was over")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except BaseException:
         stream.close()  # with what is unread in it, the connection is of no use
         raise
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

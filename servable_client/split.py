@@ -71,12 +71,12 @@ def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]
     """In order; views, not copies. One part, without rows, of an empty batch."""
     total = rows_of(arrays, split.whole)
     cut = [array for name, array in arrays.items() if array.ndim and name not in split.whole]
-    if split.bytes is not None:
+    if total == 0:
+        bounds = [0, 0]
+    elif split.bytes is not None:
         bounds = _bounds_by_bytes(cut, total, split.bytes)
     else:
         bounds = list(range(0, total, split.rows or max(1, measured_rows))) + [total]
-    if total == 0:
-        bounds = [0, 0]
     return [
         Part(
             range(first, last),
@@ -94,8 +94,8 @@ def _bounds_by_bytes(cut: Sequence[Array], total: int, most_bytes: int) -> list[
     per_row = np.zeros(total, np.int64)
     for array in cut:
         if array.dtype == object:
-            per_row += [sum(map(len, np.ravel(row).tolist())) for row in array]
-        elif total:
+            per_row += [sum(map(len, row)) for row in array.reshape(total, -1).tolist()]
+        else:
             per_row += array.nbytes // total
     ends = np.cumsum(per_row)
     bounds = [0]

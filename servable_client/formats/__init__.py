@@ -46,10 +46,12 @@ def chosen(arrays: Arrays) -> Form:
 
 
 def _few(arrays: Arrays) -> bool:
-    # First the count, which is at hand: the bytes of a million strings are not.
+    # First the count, which is at hand: the bytes of a million strings are not. And JSON
+    # forgets what shape an array had that holds nothing.
     values = arrays.values()
     return (
-        sum(array.size for array in values) * 4 <= MOST_JSON_BYTES
+        all(array.size for array in values)
+        and sum(array.size for array in values) * 4 <= MOST_JSON_BYTES
         and total_bytes(values) <= MOST_JSON_BYTES
     )
 

@@ -16,6 +16,9 @@ from servable_client.arrays import UNNAMED, UNNAMED_OUTPUT, Array, Arrays
 from servable_client.errors import BadInput
 from servable_client.selection import Selection
 
+# A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
+_DECIMALS = (4, 7)
+
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
     """Raises `BadInput` for complex numbers, which JSON does not hold."""
@@ -64,13 +67,20 @@ def _values(name: str, array: Array) -> Any:
         texts[:] = [_text(one) for one in array.ravel().tolist()]
         return texts.reshape(array.shape).tolist()
     if kind == "f" and array.dtype.itemsize < 8:
-        # As many digits as the type holds: a double's would make the body twice as long.
-        short = np.empty(array.size, np.float64)
-        short[:] = [float(str(one)) for one in array.ravel()]
-        return short.reshape(array.shape).tolist()
+        return _short(array).tolist()
     if kind not in "biuf":
         raise BadInput(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
     return array.tolist()
+
+
+def _short(array: Array) -> Array:
+    """The same numbers as float64 with few digits, where so many decimals hold them exactly."""
+    exact = array.astype(np.float64)
+    for decimals in _DECIMALS:
+        rounded: Array = np.round(exact, decimals)
+        if np.array_equal(rounded.astype(array.dtype), array, equal_nan=True):
+            return rounded
+    return exact
 
 
 def _text(value: bytes) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import pytest
 
 from servable_client import Endpoint
@@ -36,13 +37,21 @@ def server() -> Iterator[RuntimeServer]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def session() -> boto3.session.Session:
+    """One for all: reading SageMaker's model takes longer than most tests."""
+    return boto3.session.Session(
+        aws_access_key_id="123456789012", aws_secret_access_key="nothing", region_name="us-east-1"
+    )
+
+
 @pytest.fixture
-def connect(server: RuntimeServer) -> Iterator[Connect]:
+def connect(server: RuntimeServer, session: boto3.session.Session) -> Iterator[Connect]:
     """connect(timeout_seconds=…, …): an Endpoint "ranker" of the server, closed afterwards."""
     made: list[Endpoint] = []
 
     def one(**told: Any) -> Endpoint:
-        made.append(Endpoint("ranker", endpoint_url=server.url, region="us-east-1", **told))
+        made.append(Endpoint("ranker", endpoint_url=server.url, session=session, **told))
         return made[-1]
 
     yield one

@@ -45,7 +45,8 @@ def archive_inputs(
     lib = None
     if code is not None and model.install == "vendored":
         lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
-    return ArchiveInputs(servables=tuple(servables), code=code, lib=lib)
+    handler = model.handler == "servable"
+    return ArchiveInputs(servables=tuple(servables), code=code, lib=lib, handler=handler)
 
 
 def variants_running(environment: Environment, name: str) -> list[Variant]:

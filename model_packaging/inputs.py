@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_packaging.refusal import Refusal
+from model_packaging.request_path import HOOKS, request_path, wants_ours
 from model_packaging.servable import Servable
 from model_packaging.tree import Tree, joined, tree
 
@@ -21,6 +22,8 @@ class ArchiveInputs:
     code: Path | None = None
     lib: Path | None = None
     """Unpacked dependencies, which become code/lib/ in the place of the code's requirements."""
+    handler: bool = False
+    """Our handler in front of the model, also without hooks in the code."""
 
     @property
     def name(self) -> str:
@@ -43,11 +46,15 @@ class ArchiveInputs:
         """The part of `tree` under code/. Raises `Refusal`."""
         folder = self.code
         if folder is None:
-            return Tree((), ())
-        if not (folder / "inference.py").is_file():
+            return request_path(None) if self.handler else Tree((), ())
+        ours = self.handler or wants_ours(folder)
+        if not ours and not (folder / "inference.py").is_file():
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
-            raise Refusal(folder, wrong, "add inference.py, or leave `code` out")
+            remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
+            raise Refusal(folder, wrong, remedy)
         code = tree(folder, name="code")
+        if ours:
+            code = joined([request_path(folder), code])
         if self.lib is None:
             return code
         if (folder / "lib").exists():

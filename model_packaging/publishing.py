@@ -20,6 +20,7 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
         "servables": [vars(one) for one in inputs.servables],
         "code": inputs.code,
         "lib": inputs.lib,
+        "handler": inputs.handler,
         "archives": archives,
     }
     folder = str(Path(model_packaging.__file__).parent)
@@ -32,6 +33,7 @@ def publish(request: dict[str, Any]) -> Path:
         servables=tuple(_servable(one) for one in request["servables"]),
         code=_path(request["code"]),
         lib=_path(request["lib"]),
+        handler=request["handler"],
     )
     archives = Path(request["archives"])
     found, tree = key_and_tree(inputs, cache=archives.parent)

@@ -1,112 +1,61 @@
 """Regenerate infra/catalog's data files from the published sources.
 
-    python scripts/refresh_catalog.py [images] [instances]
+    python scripts/refresh_catalog.py [images] [instances] [availability] [limits] [prices]
 
-images.json from the SageMaker SDK's image table, instances.json from the EC2
-instance table that moto ships (a copy of DescribeInstanceTypes), kept to the
-types that SageMaker's API accepts for a production variant. Rows that no
-published table holds (retired ml.p2, ml.p3) and facts that no table states
-(CUDA of an image, end of patch) are written by hand in retired_instances.json
-and image_facts.json, each with its source.
+images.json from the SageMaker SDK's image table; instances.json from the EC2 instance
+table that moto ships (a copy of DescribeInstanceTypes), kept to the types that SageMaker's
+API accepts; availability.json from cfn-lint's data; limits.json from botocore's service
+models; prices.json from the Price List API where there are credentials. Rows that no
+published table holds (retired ml.p2, ml.p3) and facts that none states (CUDA of an image,
+end of patch) are written by hand in the other files, each with its source.
 """
 
 import datetime
-import gzip
 import json
 import sys
 from collections.abc import Callable
-from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-import botocore.session
-from sagemaker.core.common_utils import ALTERNATE_DOMAINS
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-CATALOG = Path(__file__).parents[1] / "infra" / "catalog"
-TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
+from scripts.catalog.availability import availability  # noqa: E402  (the path comes first)
+from scripts.catalog.images import images  # noqa: E402
+from scripts.catalog.instances import instances  # noqa: E402
+from scripts.catalog.limits import limits  # noqa: E402
+from scripts.catalog.prices import prices  # noqa: E402
 
-
-def images() -> dict[str, Any]:
-    """TensorFlow 2.x inference images: tag by version and device, account by region."""
-    table = json.loads(
-        resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
-    )["inference"]
-    registries: list[dict[str, str]] = []
-    versions: dict[str, Any] = {}
-    for short, full in table["version_aliases"].items():
-        row = table["versions"][full]
-        if not short.startswith("2.") or row["repository"] != "tensorflow-inference":
-            continue
-        if row["registries"] not in registries:
-            registries.append(row["registries"])
-        python = f"-{row['py_versions'][0]}" if row.get("py_versions") else ""
-        for version in (short, full):
-            versions[version] = {
-                "tag": {device: f"{version}-{device}{python}" for device in table["processors"]},
-                "registries": registries.index(row["registries"]),
-            }
-    return {
-        "source": f"SageMaker Python SDK, sagemaker-core {metadata.version('sagemaker-core')}, "
-        "image_uri_config/tensorflow.json",
-        "date": TODAY,
-        "repository": "tensorflow-inference",
-        # Of regions outside the public partition; amazonaws.com elsewhere.
-        "domains": ALTERNATE_DOMAINS,
-        "registries": registries,
-        "versions": versions,
-    }
-
-
-# Hosted by SageMaker, but the TensorFlow Serving image has no build for their accelerator.
-EXCLUDED = {
-    "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",
-    "trn": "AWS Trainium: needs a model compiled with Neuron and another image",
-    "dl": "Habana Gaudi: needs another image",
+CATALOG = ROOT / "infra" / "catalog"
+TABLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "images": images,
+    "instances": instances,
+    "availability": availability,
+    "limits": limits,
+    "prices": prices,
 }
 
 
-def instances() -> dict[str, Any]:
-    """vCPUs, memory, GPUs, architecture, local NVMe and burst of every hosted type."""
-    packed = resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
-    ec2 = json.loads(gzip.decompress(packed))
-    model = botocore.session.get_session().get_service_model("sagemaker")
-    accepted = model.shape_for("ProductionVariantInstanceType").enum
-    rows = {}
-    for name in sorted(accepted):
-        row = ec2.get(name.removeprefix("ml."))
-        if row is None or name.removeprefix("ml.").startswith(tuple(EXCLUDED)):
-            continue
-        gpus = row.get("GpuInfo", {}).get("Gpus", [])
-        rows[name] = {
-            "vcpus": row["VCpuInfo"]["DefaultVCpus"],
-            "memory_gib": row["MemoryInfo"]["SizeInMiB"] / 1024,
-            "architecture": row["ProcessorInfo"]["SupportedArchitectures"][-1],
-            "burstable": row["BurstablePerformanceSupported"],
-            "local_nvme_gb": row.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
-        } | (
-            {
-                "gpu": gpus[0]["Name"],
-                "gpus": sum(gpu["Count"] for gpu in gpus),
-                "gpu_memory_gib": gpus[0]["MemoryInfo"]["SizeInMiB"] / 1024,
-            }
-            if gpus
-            else {}
-        )
-    return {
-        "source": f"EC2 DescribeInstanceTypes as shipped with moto {metadata.version('moto')}, for the "
-        f"types in botocore {metadata.version('botocore')} ProductionVariantInstanceType",
-        "date": TODAY,
-        "excluded": EXCLUDED,
-        "instances": rows,
-    }
+def written(name: str, table: dict[str, Any]) -> bool:
+    """Writes the table with today's date; False when nothing in it has changed."""
+    target = CATALOG / f"{name}.json"
+    old = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    if {**old, "date": ""} == {**json.loads(json.dumps(table)), "date": ""}:
+        return False
+    dated = {"source": table["source"], "date": _today(), **table} | {"date": _today()}
+    beside = target.with_suffix(".new")
+    beside.write_text(json.dumps(dated, indent=1) + "\n", encoding="utf-8")
+    beside.replace(target)
+    return True
 
 
-TABLES: dict[str, Callable[[], dict[str, Any]]] = {"images": images, "instances": instances}
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or TABLES:
-        target = CATALOG / f"{wanted}.json"
-        beside = target.with_suffix(".new")
-        beside.write_text(json.dumps(TABLES[wanted](), indent=1) + "\n")
-        beside.replace(target)
-        print(f"{target.relative_to(Path.cwd())}: written")
+        if wanted not in TABLES:
+            sys.exit(f"{wanted!r} is no table; allowed: {', '.join(TABLES)}")
+        word = "written" if written(wanted, TABLES[wanted]()) else "unchanged"
+        print(f"infra/catalog/{wanted}.json: {word}")

@@ -166,7 +166,7 @@ def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: 
     if types - allowed:
         wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
         leaf = next(filter(wrong, leaves))
-        raise BadValue(f"holds {json.dumps(leaf)[:40]}, which is no {word}")
+        raise BadValue(f"holds {json.dumps(leaf)[:40]}, no {word}")
 
 
 def _bytes(leaf: Any) -> bytes:
@@ -177,4 +177,4 @@ def _bytes(leaf: Any) -> bytes:
             return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadValue(f"holds a string that cannot be read ({error})") from None
-    raise BadValue(f"holds {json.dumps(leaf)[:40]}, which is no string")
+    raise BadValue(f"holds {json.dumps(leaf)[:40]}, no string")

@@ -124,6 +124,10 @@ def _plain(flat: Array) -> Array:
         return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
         return flat
+    if flat.dtype.kind == "U" and flat.size and flat.dtype.itemsize:
+        letters = np.ascontiguousarray(flat).view(flat.dtype.str[0] + "u4")
+        if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
+            raise ValueError("it holds letters that are none")
     texts = np.empty(len(flat), object)
     texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]
     return texts

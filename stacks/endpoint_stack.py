@@ -69,6 +69,7 @@ class EndpointStack(cdk.Stack):
             ],
             alarms=environment.alarms,
             rollout=environment.rollout,
+            volume_kms_key=environment.endpoint.volume_kms_key,
         )
         endpoint.resource.node.add_dependency(logs)
         for variant_name, variant in environment.variants.items():

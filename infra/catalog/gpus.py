@@ -1,4 +1,4 @@
-"""What a GPU generation can run."""
+"""What a GPU is, and what it can run."""
 
 from infra.catalog.table import table
 
@@ -12,4 +12,16 @@ def newest_cuda(gpu: str) -> int | None:
 def newest_tensorflow(gpu: str) -> str | None:
     """The last TensorFlow version that SageMaker runs on this GPU; None while there is no end."""
     found: str | None = table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
+    return found
+
+
+def generation(gpu: str) -> str | None:
+    """NVIDIA's name for its architecture, as Turing; None where no source states it."""
+    found: str | None = table("gpus")["gpus"].get(gpu, {}).get("generation")
+    return found
+
+
+def compute_capability(gpu: str) -> float | None:
+    """As 7.5; None where no source states it."""
+    found: float | None = table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
     return found

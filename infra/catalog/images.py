@@ -1,6 +1,7 @@
 """SageMaker's TensorFlow Serving images: which version, for which device, in which region."""
 
 import functools
+import re
 from dataclasses import dataclass
 
 from infra.catalog.table import table
@@ -15,9 +16,13 @@ class Image:
     region: str
     repository: str
     tag: str
+    own_uri: str | None = None
+    """As the file gives it, for an image of one's own."""
 
     @property
     def uri(self) -> str:
+        if self.own_uri is not None:
+            return self.own_uri
         domain = table("images")["domains"].get(self.region, "amazonaws.com")
         return f"{self.account}.dkr.ecr.{self.region}.{domain}/{self.repository}:{self.tag}"
 
@@ -44,6 +49,44 @@ def image(*, version: str, device: str, region: str) -> Image:
         repository=images["repository"],
         tag=row["tag"][device],
     )
+
+
+# https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
+_OWN = re.compile(
+    r"(?P<account>[0-9]{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+?"
+    r"/(?P<repository>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+def own_image(uri: str) -> Image | None:
+    """An image of one's own, in a registry of ECR; None when the address is not of that form.
+
+    `tag` is empty where the address has a digest alone, and 'latest' where it has neither.
+    """
+    found = _OWN.fullmatch(uri)
+    if found is None:
+        return None
+    tag = found["tag"] or ("" if found["digest"] else "latest")
+    return Image(found["account"], found["region"], found["repository"], tag, own_uri=uri)
+
+
+def ended(version: str) -> str | None:
+    """The day patches of this version, or of a newer one, ended; None while none of them has.
+
+    Compared with the day of the catalog, not with a clock: the same file checks the same.
+    """
+    facts = table("image_facts")
+    ends = {
+        _number(short): row["end_of_patch"]
+        for short, row in facts["versions"].items()
+        if row.get("end_of_patch", "9999") <= facts["date"]
+    }
+    later = [end for short, end in sorted(ends.items()) if short >= _number(version)]
+    return later[0] if later else None
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))[:2]
 
 
 def cuda(version: str) -> str | None:

@@ -17,7 +17,18 @@ TERMINATION_WAIT_SECONDS = 120
 def deployment_config(
     rollout: Rollout, alarm_names: Sequence[str]
 ) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-    """A blue/green update in the rollout's shares, rolled back by these alarms."""
+    """An update in the rollout's shares, rolled back by these alarms."""
+    rollback = Endpoint.AutoRollbackConfigProperty(
+        alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
+    )
+    if rollout.strategy == "rolling":
+        return Endpoint.DeploymentConfigProperty(
+            rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
+                maximum_batch_size=_share(rollout.batch_percent),
+                wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
+            ),
+            auto_rollback_configuration=rollback,
+        )
     routing = Endpoint.TrafficRoutingConfigProperty(
         type=rollout.strategy.upper(),
         wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
@@ -29,9 +40,7 @@ def deployment_config(
             traffic_routing_configuration=routing,
             termination_wait_in_seconds=TERMINATION_WAIT_SECONDS,
         ),
-        auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
-            alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
-        ),
+        auto_rollback_configuration=rollback,
     )
 
 

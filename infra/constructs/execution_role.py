@@ -43,6 +43,7 @@ class ExecutionRole(Construct):
         stack = cdk.Stack.of(self)
         repository = stack.format_arn(
             service="ecr",
+            region=image.region,
             account=image.account,
             resource="repository",
             resource_name=image.repository,

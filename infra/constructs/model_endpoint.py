@@ -34,6 +34,7 @@ class ModelEndpoint(Construct):
         variants: Sequence[ServedVariant],
         alarms: Alarms,
         rollout: Rollout | None,
+        volume_kms_key: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = name
@@ -42,7 +43,10 @@ class ModelEndpoint(Construct):
         # Left unnamed on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         config = sagemaker.CfnEndpointConfig(
-            self, "Config", production_variants=[one.production_variant() for one in variants]
+            self,
+            "Config",
+            production_variants=[one.production_variant() for one in variants],
+            kms_key_id=volume_kms_key,
         )
         rollback = None
         if rollout is not None:
@@ -51,7 +55,7 @@ class ModelEndpoint(Construct):
                 "Rollback",
                 endpoint_name=name,
                 config_name=config.attr_endpoint_config_name,
-                fingerprint=_fingerprint(variants),
+                fingerprint=_fingerprint(variants, volume_kms_key),
                 variants=[one.name for one in variants],
                 alarms=alarms,
             )
@@ -92,7 +96,7 @@ def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
     return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
 
 
-def _fingerprint(variants: Sequence[ServedVariant]) -> str:
+def _fingerprint(variants: Sequence[ServedVariant], volume_kms_key: str | None) -> str:
     """Changes when the endpoint configuration is replaced."""
-    decides = [variant.decides for variant in variants]
+    decides = [[variant.decides for variant in variants], volume_kms_key]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()

@@ -29,6 +29,7 @@ class ServedModel(Construct):
         variables: Mapping[str, str],
         log_group_arn: str,
         rollback_alarm_prefix: str | None,
+        network_isolation: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         execution = ExecutionRole(
@@ -43,6 +44,8 @@ class ServedModel(Construct):
             self,
             "Resource",
             execution_role_arn=execution.role.role_arn,
+            # Left out and not false: a template says what somebody asked for.
+            enable_network_isolation=network_isolation or None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 image=image.uri,
                 **archive.data,
@@ -51,6 +54,11 @@ class ServedModel(Construct):
         )
         model.node.add_dependency(execution.policy)
         self.name = model.attr_model_name
-        decides = [archive.fingerprint, image.uri, sorted(variables.items())]
+        decides = [
+            archive.fingerprint,
+            image.uri,
+            sorted(variables.items()),
+            network_isolation,
+        ]
         self.fingerprint = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
         """Changes when the model is replaced, as 64 hex digits."""

@@ -14,6 +14,7 @@ from infra.constructs.served_model import ServedModel
 from infra.constructs.unpacked_files import UnpackedFiles
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
+from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
 from infra.policy.hosting import hosting
 from model_packaging.places import ARCHIVES, MADE
@@ -48,6 +49,10 @@ class ServedVariant(Construct):
             region=region,
             container=variant.container,
             default_model=None if model.multi_model else variant.model,
+            served=served(model, root),
+            own_image=model.image,
+            own_variables=variant.variables,
+            inference_ami=variant.inference_ami,
         )
         self._model = ServedModel(
             self,
@@ -57,6 +62,7 @@ class ServedVariant(Construct):
             variables=self._hosting.variables,
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=name_prefix(endpoint_name) if may_roll_back else None,
+            network_isolation=model.network_isolation,
         )
 
     def _archive(self, environment: Environment, root: Path) -> Archive:
@@ -84,7 +90,18 @@ class ServedVariant(Construct):
             initial_instance_count=self._variant.min_instances,
             initial_variant_weight=self._variant.weight,
             inference_ami_version=self._hosting.inference_ami,
+            volume_size_in_gb=self._variant.volume_gb,
+            model_data_download_timeout_in_seconds=self._download_timeout_seconds,
+            container_startup_health_check_timeout_in_seconds=self._startup_timeout_seconds,
         )
+
+    @property
+    def _download_timeout_seconds(self) -> int | None:
+        return self._variant.download_timeout_seconds or self._hosting.download_timeout_seconds
+
+    @property
+    def _startup_timeout_seconds(self) -> int | None:
+        return self._variant.startup_timeout_seconds or self._hosting.startup_timeout_seconds
 
     @property
     def decides(self) -> list[object]:
@@ -97,4 +114,7 @@ class ServedVariant(Construct):
             variant.min_instances,
             variant.weight,
             self._hosting.inference_ami,
+            variant.volume_gb,
+            self._download_timeout_seconds,
+            self._startup_timeout_seconds,
         ]

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from infra.catalog.limits import most
 from infra.parameters.table import Table
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -44,4 +45,12 @@ class Endpoint(Table):
         default=30,
         description="Days the endpoint's logs are kept. 30 covers an incident and the month's review; "
         "left to itself SageMaker keeps them for ever.",
+    )
+    volume_kms_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=most("KmsKeyId"),
+        pattern=r"^[a-zA-Z0-9:/_-]+$",
+        description="KMS key, by id or ARN, of the instances' EBS volumes. Left out, SageMaker "
+        "encrypts them with a key of its own that it throws away.",
     )

@@ -9,6 +9,7 @@ from infra.parameters.endpoint import Endpoint
 from infra.parameters.model import Model
 from infra.parameters.rollout import Rollout
 from infra.parameters.table import Table
+from infra.parameters.traffic import Traffic
 from infra.parameters.variant import Variant
 
 # Names that become construct ids, variant names and folder names in the archive:
@@ -30,10 +31,18 @@ class Environment(Table):
         description="Put before the stacks' names, so that two services share an account. Left out, "
         "stacks are named after the environment alone.",
     )
+    production: bool | None = Field(
+        default=None,
+        description="Whether callers depend on it, so that rules about redundancy apply. Left out, "
+        "they do where the file's name begins with prod.",
+    )
     endpoint: Endpoint = Field(description="The name callers use, and its logs.")
     models: dict[Name, Model] = Field(description="What is served, by name.")
     variants: dict[Name, Variant] = Field(
         description="Machines that answer, by name; each with one model."
+    )
+    traffic: Traffic = Field(
+        default=Traffic(), description="What callers send, as far as it is known."
     )
     alarms: Alarms = Field(default=Alarms(), description="What somebody is woken for.")
     rollout: Rollout | None = Field(

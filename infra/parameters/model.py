@@ -22,6 +22,10 @@ class Artifact(Table):
     size_bytes: int | None = Field(
         default=None, ge=1, description="Of the archive; `servable pin ENV` writes it."
     )
+    size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Of what is in it, unpacked, in GiB: whether it fits is then checked.",
+    )
 
 
 class Model(Table):
@@ -71,8 +75,15 @@ class Model(Table):
     code: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder with inference.py, relative to the project. Left out, the container "
-        "converts JSON and CSV itself and starts no Python workers.",
+        description="Folder with inference.py, or with transforms.py for Servable's own handler "
+        "(docs/serving.md), relative to the project. Left out, the container converts JSON and CSV "
+        "itself and starts no Python workers.",
+    )
+    handler: Literal["servable"] | None = Field(
+        default=None,
+        description="servable: Servable's own handler in front of the model, also without a "
+        "transforms.py: arrays and protobuf in bodies, gRPC to the model server. Left out, the code's "
+        "own inference.py; with only transforms.py there, Servable's.",
     )
     install: Literal["vendored", "at start"] = Field(
         default="vendored",
@@ -84,4 +95,23 @@ class Model(Table):
         default=None,
         description="TensorFlow version of the container image, as 2.20. Left out, the newest image "
         "that the variant's machine can run.",
+    )
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A container image of one's own, in ECR, by address and tag or digest. It takes "
+        "the stock image's variables. Left out, the stock image of the TensorFlow version.",
+    )
+    network_isolation: bool = Field(
+        default=False,
+        description="The container can call nobody, S3 included; SageMaker still fetches the model.",
+    )
+    server_memory_gib: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Measured resident memory of one model server with the model loaded. Left out, "
+        "the size of its files and 0.3 GiB.",
+    )
+    worker_memory_mib: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="Measured memory that one Gunicorn worker takes for itself. Left out, 128 MiB.",
     )

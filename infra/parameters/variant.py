@@ -4,8 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from infra.catalog.limits import least, most
 from infra.parameters.table import Table
 from infra.policy.container_settings import ContainerSettings
+from infra.policy.start_timeouts import DOWNLOAD, STARTUP
+
+VOLUME = "ProductionVariantVolumeSizeInGB"
+VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
 
 # SageMaker's own quotas are far lower; more is a slip of the hand.
 Instances = Annotated[int, Field(ge=1, le=10_000)]
@@ -54,9 +59,39 @@ class Variant(Table):
         default=1.0,
         description="Share of the traffic, relative to the other variants. 1 each is an even split.",
     )
+    volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = Field(
+        default=None,
+        description="Size of each instance's EBS volume. Left out, SageMaker's own (30). A type with "
+        "local NVMe takes none.",
+    )
+    inference_ami: str | None = Field(
+        default=None,
+        description="Host image with the NVIDIA driver. Left out, the oldest whose driver carries the "
+        "image's CUDA.",
+    )
+    download_timeout_seconds: (
+        Annotated[int, Field(ge=least(DOWNLOAD), le=most(DOWNLOAD))] | None
+    ) = Field(
+        default=None,
+        description="Seconds an instance may take to fetch and unpack its model. Left out, twice the "
+        "estimate, or SageMaker's own where that is enough.",
+    )
+    startup_timeout_seconds: Annotated[int, Field(ge=least(STARTUP), le=most(STARTUP))] | None = (
+        Field(
+            default=None,
+            description="Seconds until the container must answer /ping. Left out, twice the estimate, "
+            "or SageMaker's own where that is enough.",
+        )
+    )
+    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(
+        default={},
+        description="Environment variables for inference.py. The container's own have keys of their "
+        "own in [container].",
+    )
     container: ContainerSettings = Field(
         default=ContainerSettings(),
-        description="How the container divides its machine. Left out, the image's own defaults.",
+        description="How the container divides its machine. What is left out is chosen for the "
+        "instance, the model and the code: `servable check --explain` shows it.",
     )
     scaling: Scaling | None = Field(
         default=None, description="When to add and remove instances. Left out, never."

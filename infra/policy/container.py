@@ -14,12 +14,26 @@ from infra.policy.container_settings import (
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
+    Transport,
     WorkerClass,
 )
 
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BATCHING_SWITCH = "SAGEMAKER_TFS_ENABLE_BATCHING"
 MULTI_MODEL_SWITCH = "SAGEMAKER_MULTI_MODEL"
+
+
+OPENMP_THREADS = "OMP_NUM_THREADS"
+# Of the images that Intel's TensorFlow was built into; no string of today's libtensorflow.
+OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
+OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
+# The first image whose TensorFlow is known to be the upstream binary.
+FIRST_UPSTREAM = (2, 19)
+
+
+def is_upstream(tensorflow: str) -> bool:
+    """Whether the image of this version is known to hold TensorFlow as Google builds it."""
+    return tuple(int(part) for part in tensorflow.split(".")[:2]) >= FIRST_UPSTREAM
 
 
 class VariableError(ValueError):
@@ -29,11 +43,18 @@ class VariableError(ValueError):
         super().__init__(f"{variable}: {value!r} is not accepted; allowed: {allowed}")
 
 
-def variables_of(settings: ContainerSettings, *, default_model: str | None) -> dict[str, str]:
-    """The container's variables, sorted by name. `default_model` answers unnamed requests."""
+def variables_of(
+    settings: ContainerSettings, *, default_model: str | None, tensorflow: str = "2.20"
+) -> dict[str, str]:
+    """The container's variables, sorted by name. `default_model` answers unnamed requests.
+
+    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN.
+    """
     found = _written(settings, _VARIABLES)
     if default_model is not None:
         found[DEFAULT_MODEL_NAME] = default_model
+    if settings.onednn is False and not is_upstream(tensorflow):
+        found[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
         found |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
     return dict(sorted(found.items()))
@@ -144,6 +165,10 @@ _VARIABLES: dict[str, _Row] = {
     ),
     "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
     "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
+    # Read by our own handler, serving/settings.py.
+    "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
+    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
+    "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
 }
 
 _BATCHING_VARIABLES: dict[str, _Row] = {
@@ -151,4 +176,29 @@ _BATCHING_VARIABLES: dict[str, _Row] = {
     "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", str, _whole(0)),
     "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", str, _whole(1)),
     "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", str, _whole(1)),
+}
+
+
+def setting_of(variable: str) -> str | None:
+    """The key of [variants.NAME.container] that writes this variable; None where none does."""
+    if variable in _VARIABLES:
+        return _VARIABLES[variable][0]
+    if variable == BATCHING_SWITCH:
+        return "batching"
+    row = _BATCHING_VARIABLES.get(variable)
+    return f"batching.{row[0]}" if row else None
+
+
+def inert_reason(variable: str, *, tensorflow: str) -> str | None:
+    """Why a variable changes nothing in the image of this version; None where it may."""
+    if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):
+        return f"TensorFlow {tensorflow} does not hold that name; the switch of today is onednn"
+    return _INERT.get(variable)
+
+
+_INERT = {
+    "SAGEMAKER_TFS_VERSION": "the image does not read it; `tensorflow` of the model decides",
+    "PYTHONPATH": "the image overwrites it; put modules into the code folder",
+    "SAGEMAKER_BIND_TO_PORT": "SageMaker sets it",
+    "SAGEMAKER_SAFE_PORT_RANGE": "SageMaker sets it",
 }

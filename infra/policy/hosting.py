@@ -1,22 +1,34 @@
-"""How one model is run on one machine: image, driver, variables."""
+"""How one model is run on one machine: image, driver, variables, patience."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.catalog import images
 from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
 from infra.catalog.instances import instances
+from infra.policy.choices import Choice
 from infra.policy.container import variables_of
 from infra.policy.container_settings import ContainerSettings
+from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
+from infra.policy.served import Served
+from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hosting:
+    tensorflow: str
+    """As 2.20."""
     image: Image
     inference_ami: str | None
     """The host image whose driver carries the container image's CUDA; None on CPU and for CUDA 11."""
+    settings: ContainerSettings
+    """The file's, and what was chosen where it says nothing."""
+    choices: tuple[Choice, ...]
     variables: dict[str, str]
+    download_timeout_seconds: int | None
+    startup_timeout_seconds: int | None
 
 
 def hosting(
@@ -26,20 +38,42 @@ def hosting(
     region: str,
     container: ContainerSettings,
     default_model: str | None,
+    served: Served,
+    own_image: str | None = None,
+    own_variables: Mapping[str, str] | None = None,
+    inference_ami: str | None = None,
 ) -> Hosting:
     """`tensorflow` None: the newest version whose image the machine can run.
     `default_model` None: several models, of which each request names one.
 
+    `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
     Raises KeyError for what preflight refuses: an unknown instance type, version or region.
     """
     instance = instances()[instance_type]
     version = tensorflow or newest_version(instance)
-    ami = _inference_ami(version) if instance.gpus else None
+    derived = derive(container, instance=instance, served=served)
+    variables = variables_of(derived.settings, default_model=default_model, tensorflow=version)
     return Hosting(
-        image=images.image(version=version, device=instance.device, region=region),
-        inference_ami=ami,
-        variables=variables_of(container, default_model=default_model),
+        tensorflow=version,
+        image=_image(own_image, version, instance.device, region),
+        inference_ami=inference_ami or (driver_for(version) if instance.gpus else None),
+        settings=derived.settings,
+        choices=derived.choices,
+        variables=dict(sorted({**(own_variables or {}), **variables}.items())),
+        download_timeout_seconds=download_timeout_seconds(served),
+        startup_timeout_seconds=startup_timeout_seconds(
+            served, processes=derived.settings.tfs_processes or 1
+        ),
     )
+
+
+def _image(own: str | None, version: str, device: str, region: str) -> Image:
+    if own is None:
+        return images.image(version=version, device=device, region=region)
+    image = images.own_image(own)
+    if image is None:
+        raise KeyError(own)
+    return image
 
 
 # TensorFlow is built for CUDA 12 from this version on.
@@ -47,8 +81,8 @@ def hosting(
 FIRST_WITH_CUDA_12 = (2, 15)
 
 
-def _inference_ami(version: str) -> str | None:
-    """Where the image's CUDA is not documented, the newest driver: it runs every older CUDA."""
+def driver_for(version: str) -> str | None:
+    """The AMI. Where the image's CUDA is not documented, the newest: it runs every older CUDA."""
     cuda = images.cuda(version)
     if cuda is not None:
         return ami_for(cuda=cuda)

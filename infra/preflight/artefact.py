@@ -28,14 +28,16 @@ class ModelCanBePacked(Rule):
             inputs = ArchiveInputs(
                 servables=(servable(name, model, loaded.root),),
                 code=loaded.root / model.code if model.code else None,
+                handler=model.handler == "servable",
             )
             parts = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
             for part, tree in parts.items():
                 try:
                     tree()
                 except (Refusal, OSError, RuntimeError) as wrong:
-                    said = _said(loaded, wrong, loaded.root / getattr(model, part))
-                    yield _found(self, loaded, said, f"models.{name}.{part}", getattr(model, part))
+                    given = getattr(model, part) or ""
+                    said = _said(loaded, wrong, loaded.root / given)
+                    yield _found(self, loaded, said, f"models.{name}.{part}", given)
 
 
 class ModelCanBeLoaded(Rule):

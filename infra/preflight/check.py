@@ -35,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     artefact.ModelCanBeLoaded(),
     artefact.WarmUpRequestsFit(),
     code.CodeRunsInTheImage(),
+    code.HandlerRunsInTheImage(),
     code.RequirementsAreLocked(),
     code.RequirementsAreInstalledBeforehand(),
     rollout.BakeOutlastsItsAlarm(),

@@ -14,7 +14,7 @@ MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "prod
 
 SOURCES = ("saved_model", "artifact", "multi_model")
 # What says how a SavedModel becomes an archive.
-PACKING = ("code", "version", "also_serves", "warm_up", "compression", "install")
+PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
 
 
 class ModelHasOneSource(Rule):

@@ -1,31 +1,88 @@
-"""Our image URIs are the SageMaker SDK's own."""
+"""Our image URIs are the SageMaker SDK's own, for every region, version and device it knows."""
+
+import functools
+import json
+from collections.abc import Iterator
+from importlib import resources
 
 import pytest
-from sagemaker.core import image_uris
+from sagemaker.core import common_utils, image_uris
 
 from infra.catalog import images
 
+SDK = json.loads(
+    resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
+)["inference"]
+ALIASES = SDK["version_aliases"]
+SERVED = [
+    version
+    for version in [*ALIASES, *SDK["versions"]]
+    if version.startswith("2.")
+    and SDK["versions"][ALIASES.get(version, version)]["repository"] == "tensorflow-inference"
+]
+DEVICES = {"cpu": "ml.c5.xlarge", "gpu": "ml.g4dn.xlarge"}
 
-# The resolver takes 80 ms a call: the newest version whole, and an old one with other registries.
-@pytest.mark.parametrize(
-    ("version", "instance_type"), [("2.20", "ml.g4dn.xlarge"), ("2.10", "ml.c5.xlarge")]
-)
-def test_every_region_gets_the_image_that_the_sdk_resolves(
-    version: str, instance_type: str
-) -> None:
-    device = "gpu" if "g4dn" in instance_type else "cpu"
-    ours = {
-        region: images.image(version=version, device=device, region=region).uri
-        for region in images.regions(version)
-    }
+
+@pytest.fixture(scope="module", autouse=True)
+def one_read() -> Iterator[None]:
+    """The resolver reads AWS's endpoints again for every call, 50 ms each; they are the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            common_utils, "_botocore_resolver", functools.cache(common_utils._botocore_resolver)
+        )
+        yield
+
+
+@pytest.mark.parametrize("device", sorted(DEVICES))
+@pytest.mark.parametrize("version", SERVED)
+def test_every_region_gets_the_image_that_the_sdk_resolves(version: str, device: str) -> None:
     theirs = {
         region: image_uris.retrieve(
             "tensorflow",
             region,
             version=version,
-            instance_type=instance_type,
+            instance_type=DEVICES[device],
             image_scope="inference",
         )
-        for region in ours
+        for region in SDK["versions"][ALIASES.get(version, version)]["registries"]
+    }
+    ours = {
+        region: images.image(version=version, device=device, region=region).uri
+        for region in images.regions(version)
     }
     assert ours == theirs
+
+
+def test_every_version_that_the_sdk_serves_is_in_the_catalog() -> None:
+    assert sorted(images.versions()) == sorted(SERVED)
+
+
+@pytest.mark.parametrize(
+    ("version", "end"), [("2.20", None), ("2.19", "2026-03-11"), ("2.18", "2026-03-11")]
+)
+def test_patches_of_what_is_older_than_an_ended_version_have_ended(
+    version: str, end: str | None
+) -> None:
+    assert images.ended(version) == end
+
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("uri", "tag"),
+    [
+        ("111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving:v3", "v3"),
+        ("111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving", "latest"),
+        (f"111111111111.dkr.ecr.cn-north-1.amazonaws.com.cn/serving@{DIGEST}", ""),
+    ],
+)
+def test_an_image_of_ones_own_keeps_its_address_and_has_its_tag(uri: str, tag: str) -> None:
+    image = images.own_image(uri)
+    assert image is not None
+    assert (image.uri, image.tag) == (uri, tag)
+
+
+@pytest.mark.parametrize("uri", ["serving:v3", "docker.io/library/nginx:1", "1.dkr.ecr.x.y/z"])
+def test_an_address_outside_ecr_is_no_image_of_ones_own(uri: str) -> None:
+    assert images.own_image(uri) is None

@@ -1,10 +1,23 @@
 """What the catalog says of a machine."""
 
+import gzip
+import json
+from importlib import resources
+
 import botocore.session
 import pytest
 
-from infra.catalog.inference_amis import ami_for
+from infra.catalog import gpus
+from infra.catalog.inference_amis import ami_for, carries
 from infra.catalog.instances import instances
+
+EC2 = json.loads(
+    gzip.decompress(
+        resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
+    )
+)
+FAMILIES = ("c5", "c5d", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "t2", "g4dn", "g5", "g6", "g6e")
+BY_TABLE = sorted(name for name in instances() if name.split(".")[1] in FAMILIES)
 
 
 def test_every_instance_type_is_one_that_sagemaker_accepts() -> None:
@@ -13,24 +26,64 @@ def test_every_instance_type_is_one_that_sagemaker_accepts() -> None:
     assert set(instances()) - accepted == set()
 
 
+@pytest.mark.parametrize("family", [*FAMILIES, "p2", "p3"])
+def test_the_family_is_in_the_catalog(family: str) -> None:
+    assert [name for name in instances() if name.startswith(f"ml.{family}.")]
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_a_machine_has_what_ec2_says_of_it(name: str) -> None:
+    ec2, ours = EC2[name.removeprefix("ml.")], instances()[name]
+    gpu = list(ec2.get("GpuInfo", {}).get("Gpus", []))
+    assert (
+        ours.vcpus,
+        ours.memory_gib * 1024,
+        ours.burstable,
+        ours.local_nvme_gb,
+        ours.gpus,
+        ours.gpu_memory_gib * 1024,
+    ) == (
+        ec2["VCpuInfo"]["DefaultVCpus"],
+        ec2["MemoryInfo"]["SizeInMiB"],
+        ec2["BurstablePerformanceSupported"],
+        ec2.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        sum(one["Count"] for one in gpu),
+        gpu[0]["MemoryInfo"]["SizeInMiB"] if gpu else 0,
+    )
+
+
 @pytest.mark.parametrize(
-    ("name", "vcpus", "memory_gib", "gpus"),
+    ("name", "vcpus", "memory_gib", "gpus", "gpu_memory_gib"),
     [
-        ("ml.c5.4xlarge", 16, 32, 0),
-        ("ml.g4dn.12xlarge", 48, 192, 4),
-        ("ml.p2.xlarge", 4, 61, 1),
+        ("ml.p2.xlarge", 4, 61, 1, 12),
+        ("ml.p2.8xlarge", 32, 488, 8, 12),
+        ("ml.p2.16xlarge", 64, 732, 16, 12),
+        ("ml.p3.2xlarge", 8, 61, 1, 16),
+        ("ml.p3.8xlarge", 32, 244, 4, 16),
+        ("ml.p3.16xlarge", 64, 488, 8, 16),
     ],
 )
-def test_a_machine_has_what_its_datasheet_says(
-    name: str, vcpus: int, memory_gib: int, gpus: int
+def test_a_retired_machine_has_what_aws_documents(
+    name: str, vcpus: int, memory_gib: int, gpus: int, gpu_memory_gib: int
 ) -> None:
-    instance = instances()[name]
-    assert (instance.vcpus, instance.memory_gib, instance.gpus) == (vcpus, memory_gib, gpus)
+    one = instances()[name]
+    found = (one.vcpus, one.memory_gib, one.gpus, one.gpu_memory_gib)
+    assert found == (vcpus, memory_gib, gpus, gpu_memory_gib)
 
 
 def test_every_successor_is_known_and_not_retired_itself() -> None:
     successors = {one.successor for one in instances().values() if one.successor}
     assert [name for name in successors if instances()[name].successor] == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "generation", "capability"),
+    [("K80", "Kepler", 3.7), ("T4", "Turing", 7.5), ("L40S", "Ada Lovelace", 8.9)],
+)
+def test_a_gpu_has_its_generation_and_compute_capability(
+    gpu: str, generation: str, capability: float
+) -> None:
+    assert (gpus.generation(gpu), gpus.compute_capability(gpu)) == (generation, capability)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +96,16 @@ def test_every_successor_is_known_and_not_retired_itself() -> None:
 )
 def test_the_ami_is_the_oldest_whose_driver_carries_the_cuda(cuda: str, ami: str | None) -> None:
     assert ami_for(cuda=cuda) == ami
+
+
+@pytest.mark.parametrize(
+    ("ami", "cuda", "yes"),
+    [
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", False),
+        ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
+        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
+    ],
+)
+def test_a_driver_carries_its_cuda_and_older_ones(ami: str, cuda: str, yes: bool) -> None:
+    assert carries(ami, cuda) is yes

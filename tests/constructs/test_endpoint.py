@@ -72,6 +72,15 @@ def test_a_canary_shifts_its_share_and_bakes(synthesise: Synthesise) -> None:
     }
 
 
+def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> None:
+    text = CANARY.replace('"canary"', '"rolling"\nbatch_percent = 25')
+    config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    assert config["RollingUpdatePolicy"] == {
+        "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+        "WaitIntervalInSeconds": 600,
+    }
+
+
 def rollback_alarms(found: Synthesised) -> list[str]:
     return [name for name in found.ids("AWS::CloudWatch::Alarm") if "Rollback" in name]
 

@@ -49,7 +49,65 @@ def test_the_containers_variables_come_from_the_typed_settings(synthesise: Synth
     assert found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"] == {
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker",
         "SAGEMAKER_TFS_INSTANCE_COUNT": "4",
+        # Chosen for four processes on four vCPUs, without code.
+        "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "1",
+        "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1",
     }
+
+
+def test_variables_of_ones_own_stand_beside_the_containers(synthesise: Synthesise) -> None:
+    found = synthesise(VALID + 'variables = { TABLE = "users" }\n')
+    environment = found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+    assert (environment["TABLE"], environment["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]) == (
+        "users",
+        "ranker",
+    )
+
+
+OWN = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/team/serving:v3"
+
+
+def test_an_image_of_ones_own_is_served_from_its_address(synthesise: Synthesise) -> None:
+    text = VALID.replace('saved_model = "model"', f'saved_model = "model"\nimage = "{OWN}"')
+    assert synthesise(text).one("AWS::SageMaker::Model")["PrimaryContainer"]["Image"] == OWN
+
+
+def test_the_role_pulls_the_image_of_ones_own(synthesise: Synthesise) -> None:
+    text = VALID.replace('saved_model = "model"', f'saved_model = "model"\nimage = "{OWN}"')
+    assert statements(synthesise(text))["ecr:BatchGetImage"] == (
+        "arn:aws:ecr:eu-west-1:111111111111:repository/team/serving"
+    )
+
+
+def test_an_isolated_model_can_call_nobody(synthesise: Synthesise) -> None:
+    text = VALID.replace('saved_model = "model"', 'saved_model = "model"\nnetwork_isolation = true')
+    assert synthesise(text).one("AWS::SageMaker::Model")["EnableNetworkIsolation"] is True
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("volume_gb = 100", "VolumeSizeInGB", 100),
+        ("download_timeout_seconds = 900", "ModelDataDownloadTimeoutInSeconds", 900),
+        ("startup_timeout_seconds = 900", "ContainerStartupHealthCheckTimeoutInSeconds", 900),
+    ],
+)
+def test_a_variants_machine_is_as_the_file_says(
+    synthesise: Synthesise, line: str, key: str, value: int
+) -> None:
+    config = synthesise(f"{VALID}{line}\n").one("AWS::SageMaker::EndpointConfig")
+    assert config["ProductionVariants"][0][key] == value
+
+
+def test_the_volumes_are_encrypted_with_the_files_key(synthesise: Synthesise) -> None:
+    text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
+    assert synthesise(text).one("AWS::SageMaker::EndpointConfig")["KmsKeyId"] == "alias/serving"
+
+
+def test_a_large_model_gets_the_time_that_it_needs(synthesise: Synthesise) -> None:
+    text = PINNED.replace('.gz"', '.gz", size_gib = 10').replace("ml.c5.xlarge", "ml.m5.4xlarge")
+    variant = synthesise(text).one("AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 420
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_code_without_inference_py_is_refused(environment: Environment, project:
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')
     assert said(environment, text) == [
         f"{FILE}: models.ranker.code: code: holds no inference.py; "
-        "add inference.py, or leave `code` out"
+        "add inference.py, or transforms.py with hooks, or leave `code` out"
     ]
 
 

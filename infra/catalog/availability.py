@@ -1,0 +1,19 @@
+"""Where SageMaker hosts models on an instance type."""
+
+from infra.catalog.table import table
+
+
+def regions() -> tuple[str, ...]:
+    """Regions that the table knows; of another nothing can be said."""
+    return tuple(table("availability")["regions"])
+
+
+def regions_of(instance: str) -> tuple[str, ...]:
+    """Regions with a hosting price for this type."""
+    return tuple(table("availability")["types"].get(instance, ()))
+
+
+def offered(region: str) -> tuple[str, ...]:
+    """Types with a hosting price in this region, sorted."""
+    types = table("availability")["types"]
+    return tuple(name for name, found in types.items() if region in found)

@@ -1,0 +1,29 @@
+"""The ranges that AWS accepts: generated from its service models, or documented."""
+
+from typing import Any
+
+from infra.catalog.table import table
+
+
+def limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:
+    """min, max, pattern and enum of a shape of the service model, those that it states.
+
+    Raises KeyError for a shape that limits.json does not have.
+    """
+    found: dict[str, Any] = table("limits")["services"][service][shape]
+    return found
+
+
+def most(shape: str, *, service: str = "sagemaker") -> int:
+    """The largest value, length or count that the shape allows."""
+    return int(limit(shape, service=service)["max"])
+
+
+def least(shape: str, *, service: str = "sagemaker") -> int:
+    """The smallest value, length or count that the shape allows."""
+    return int(limit(shape, service=service)["min"])
+
+
+def documented(name: str) -> Any:
+    """A limit that AWS states in words only. Raises KeyError."""
+    return table("documented_limits")["limits"][name]["value"]

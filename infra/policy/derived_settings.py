@@ -1,0 +1,147 @@
+"""Settings that the file leaves out, chosen for the machine, the model and the code.
+
+What the file says stays as it is. Every choice carries its reason; `servable check --explain`
+prints them. Where a measured number would be better than a rule, `tune` finds it.
+"""
+
+from infra.catalog.instances import Instance
+from infra.policy import gpu_memory
+from infra.policy.choices import Derived, Found, merged
+from infra.policy.container_settings import Batching, ContainerSettings
+from infra.policy.served import Served
+from infra.policy.sizing import SYSTEM_SHARE, load_seconds
+from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
+
+# Measured by others: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
+# 36 workers. https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
+VCPUS_PER_PROCESS = 4
+# More processes help "while memory is below 10 %"; beyond half of it there is no room for a handler.
+SERVERS_SHARE = 0.5
+# InvokeEndpoint fails after this; the image would kill a busy worker after 30.
+LONGEST_ANSWER_SECONDS = 60
+# An estimate of loading is cautious already; twice of it is the end of patience.
+LOAD_SAFETY = 2
+
+
+def derive(written: ContainerSettings, *, instance: Instance, served: Served) -> Derived:
+    """The settings that are deployed, and why. `written` wins wherever it says something."""
+    found: Found = {}
+    processes = _take(found, "tfs_processes", written, *_processes(instance, served))
+    workers = 1
+    if served.has_code is False:
+        _leave(found, "gunicorn_workers", "inert: without code there is no Gunicorn")
+    else:
+        many = _workers(instance, served, processes)
+        workers = _take(found, "gunicorn_workers", written, *many)
+        _take(found, "gunicorn_timeout_seconds", written, LONGEST_ANSWER_SECONDS, _TIMEOUT)
+    _threads(found, written, instance, served, processes)
+    _batching(found, written, instance, processes, workers)
+    _wait(found, served, processes)
+    _gpu_memory(found, instance, processes)
+    _leave(found, "onednn", "left to TensorFlow, which knows its kernels; measure both")
+    return merged(written, found)
+
+
+_TIMEOUT = "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30"
+
+
+def _take(found: Found, name: str, written: ContainerSettings, value: int, reason: str) -> int:
+    """Notes the choice; returns what will be deployed, the file's number where it has one."""
+    found[name] = (value, reason)
+    stated: int | None = getattr(written, name)
+    return value if stated is None else stated
+
+
+def _leave(found: Found, name: str, reason: str) -> None:
+    found[name] = (None, reason)
+
+
+def _processes(instance: Instance, served: Served) -> tuple[int, str]:
+    if instance.gpus > 1:
+        return instance.gpus, f"one for each of {instance.gpus} GPUs: a process uses only its own"
+    if instance.gpus == 1:
+        return 1, "one GPU: a second process would halve its memory"
+    by_cpu = max(1, instance.vcpus // VCPUS_PER_PROCESS)
+    if served.server_gib is None:
+        return 1, "the model's size is unknown: a second copy may not fit"
+    by_memory = max(1, int(SERVERS_SHARE * instance.memory_gib / served.server_gib))
+    if by_memory < by_cpu:
+        return by_memory, (
+            f"{served.server_gib:.1f} GiB each: more would take over half of {instance.memory_gib:g} GiB"
+        )
+    return by_cpu, f"one for each {VCPUS_PER_PROCESS} of {instance.vcpus} vCPUs"
+
+
+def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, str]:
+    room = (1 - SYSTEM_SHARE) * instance.memory_gib - processes * (served.server_gib or 0.0)
+    by_memory = max(1, int(room / served.worker_gib))
+    if by_memory < instance.vcpus:
+        return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit beside the models"
+    return instance.vcpus, f"one for each of {instance.vcpus} vCPUs: a handler computes"
+
+
+def _threads(
+    found: Found, written: ContainerSettings, instance: Instance, served: Served, processes: int
+) -> None:
+    if instance.gpus or processes == 1:
+        why = "the GPU computes" if instance.gpus else "one process has every vCPU to itself"
+        _leave(found, "inter_op_threads", f"left to TensorFlow: {why}")
+        _leave(found, "intra_op_threads", f"left to TensorFlow: {why}")
+        return
+    each = 1 if served.has_code is not False else max(1, instance.vcpus // processes)
+    why = "the workers need the rest" if each == 1 else "nothing else runs"
+    found["inter_op_threads"] = (
+        each,
+        f"{processes} processes share {instance.vcpus} vCPUs; {why}",
+    )
+    found["intra_op_threads"] = (1, "parallel between requests, not inside one")
+
+
+def _batching(
+    found: Found, written: ContainerSettings, instance: Instance, processes: int, workers: int
+) -> None:
+    if written.batching is None:
+        _leave(
+            found, "batching", "off: it refuses requests of more rows than a batch; say how many"
+        )
+        return
+    threads = max(1, instance.vcpus // processes)
+    queue = max(instance.vcpus, workers)
+    batching = Batching(
+        max_batch_size=written.batching.max_batch_size,
+        timeout_micros=written.batching.timeout_micros,
+        batch_threads=written.batching.batch_threads or threads,
+        max_enqueued_batches=written.batching.max_enqueued_batches or queue,
+    )
+    found["batching"] = (
+        batching,
+        f"{threads} batch threads: each process's part of {instance.vcpus} vCPUs; a queue of "
+        f"{queue}: a full one is an error to its caller",
+    )
+
+
+def _wait(found: Found, served: Served, processes: int) -> None:
+    load = load_seconds(served, processes=processes)
+    if load is None or LOAD_SAFETY * load <= real_wait_seconds(DEFAULT_SECONDS):
+        _leave(found, "wait_time_seconds", "the image's 60 s, of which it really waits 51")
+        return
+    wait = wait_seconds_for(LOAD_SAFETY * load)
+    found["wait_time_seconds"] = (
+        wait,
+        f"loading takes about {load:.0f} s; of this the image really waits "
+        f"{real_wait_seconds(wait):.0f}",
+    )
+
+
+def _gpu_memory(found: Found, instance: Instance, processes: int) -> None:
+    if not instance.gpus:
+        return
+    margin = gpu_memory.margin_for(instance, processes)
+    if margin is None:
+        _leave(found, "gpu_memory_margin", "not read with one process: it may use the whole GPU")
+        return
+    share = gpu_memory.share_of_gpu(processes, margin)
+    found["gpu_memory_margin"] = (
+        margin,
+        f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU",
+    )

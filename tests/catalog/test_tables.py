@@ -1,0 +1,114 @@
+"""Every table has a source and a date; those that are generated equal what they come from."""
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.catalog import availability, limits, prices
+from infra.catalog.table import table
+from scripts.catalog import availability as made_availability
+from scripts.catalog import images as made_images
+from scripts.catalog import instances as made_instances
+from scripts.catalog import limits as made_limits
+from scripts.catalog.prices import merged, rows_of
+
+CATALOG = Path(__file__).resolve().parents[2] / "infra" / "catalog"
+NAMES = sorted(file.stem for file in CATALOG.glob("*.json"))
+GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
+    "availability": made_availability.availability,
+    "images": made_images.images,
+    "instances": made_instances.instances,
+    "limits": made_limits.limits,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_has_a_source(name: str) -> None:
+    assert table(name)["source"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_has_a_date(name: str) -> None:
+    assert datetime.date.fromisoformat(table(name)["date"])
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
+def test_a_generated_table_is_what_its_source_says(name: str) -> None:
+    ours = {key: value for key, value in table(name).items() if key not in ("source", "date")}
+    theirs = json.loads(json.dumps(GENERATED[name]()))
+    assert ours == {key: value for key, value in theirs.items() if key != "source"}
+
+
+@pytest.mark.parametrize(
+    ("region", "instance", "yes"),
+    [
+        ("eu-west-1", "ml.g5.xlarge", True),
+        ("eu-west-3", "ml.g5.xlarge", False),
+        ("eu-central-1", "ml.c6i.xlarge", False),
+        ("us-east-1", "ml.p2.xlarge", False),
+    ],
+)
+def test_a_type_is_offered_where_it_has_a_hosting_price(
+    region: str, instance: str, yes: bool
+) -> None:
+    assert (region in availability.regions_of(instance)) is yes
+    assert (instance in availability.offered(region)) is yes
+
+
+@pytest.mark.parametrize(
+    ("shape", "least", "most"),
+    [
+        ("ProductionVariantVolumeSizeInGB", 1, 512),
+        ("WaitIntervalInSeconds", 0, 3600),
+        ("ProductionVariantList", 1, 10),
+    ],
+)
+def test_a_limit_has_both_ends(shape: str, least: int, most: int) -> None:
+    assert (limits.least(shape), limits.most(shape)) == (least, most)
+
+
+def test_a_price_has_a_source_and_a_date() -> None:
+    assert [row for row in table("prices")["prices"] if not (row["source"] and row["as_of"])] == []
+
+
+def test_an_instance_has_one_price_for_a_region() -> None:
+    places = [(row["instance"], row["region"]) for row in table("prices")["prices"]]
+    assert len(set(places)) == len(places)
+
+
+def test_a_price_that_nobody_states_is_unknown() -> None:
+    assert prices.price("ml.r7i.xlarge", "eu-west-1") is None
+
+
+def test_a_price_of_another_region_says_whose_it_is() -> None:
+    found = prices.price("ml.c5.9xlarge", "eu-west-1")
+    assert found is not None
+    assert (found.usd_per_hour, found.region) == (1.836, "us-west-2")
+
+
+PRODUCT = {
+    "product": {"attributes": {"instanceName": "ml.c5.xlarge", "regionCode": "eu-west-1"}},
+    "terms": {
+        "OnDemand": {
+            "a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "0.2310"}}}}
+        }
+    },
+}
+
+
+def test_a_product_of_the_price_list_becomes_a_row() -> None:
+    (row,) = rows_of([PRODUCT], as_of="2026-11-21")
+    assert (row["instance"], row["usd_per_hour"], row["region"]) == (
+        "ml.c5.xlarge",
+        0.231,
+        "eu-west-1",
+    )
+
+
+def test_a_newer_row_takes_the_place_of_the_old_one() -> None:
+    (new,) = rows_of([PRODUCT], as_of="2026-11-21")
+    assert merged([{**new, "usd_per_hour": 9.0}], [new]) == [new]

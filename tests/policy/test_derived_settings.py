@@ -1,0 +1,131 @@
+"""What the file leaves out fits the machine, the model and the code; what it says stays."""
+
+from typing import Any
+
+import pytest
+
+from infra.catalog.instances import instances
+from infra.policy.choices import Derived
+from infra.policy.container import variables_of
+from infra.policy.container_settings import Batching, ContainerSettings
+from infra.policy.derived_settings import derive
+from infra.policy.served import Served
+
+WITH_CODE = Served(model_gib=0.1, has_code=True)
+WITHOUT = Served(model_gib=0.1, has_code=False)
+
+
+def derived(name: str, served: Served = WITH_CODE, **written: object) -> Derived:
+    settings = ContainerSettings.model_validate(written)
+    return derive(settings, instance=instances()[name], served=served)
+
+
+def test_what_the_file_says_stays() -> None:
+    written: dict[str, Any] = {
+        "tfs_processes": 3,
+        "gunicorn_workers": 5,
+        "inter_op_threads": 7,
+        "wait_time_seconds": 33,
+        "gpu_memory_margin": 0.5,
+        "onednn": False,
+    }
+    settings = derived("ml.g4dn.12xlarge", **written).settings
+    assert {name: getattr(settings, name) for name in written} == written
+
+
+@pytest.mark.parametrize(
+    ("name", "processes"), [("ml.c5.large", 1), ("ml.c5.4xlarge", 4), ("ml.c5.9xlarge", 9)]
+)
+def test_a_process_for_each_four_vcpus(name: str, processes: int) -> None:
+    assert derived(name).settings.tfs_processes == processes
+
+
+def test_processes_take_at_most_half_of_the_memory() -> None:
+    large = Served(model_gib=4.7, has_code=True)
+    assert derived("ml.c5.4xlarge", large).settings.tfs_processes == 3
+
+
+def test_a_model_of_unknown_size_is_loaded_once() -> None:
+    assert derived("ml.c5.4xlarge", Served(model_gib=None)).settings.tfs_processes == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "processes"), [("ml.g4dn.xlarge", 1), ("ml.g4dn.12xlarge", 4), ("ml.g5.48xlarge", 8)]
+)
+def test_a_process_for_each_gpu(name: str, processes: int) -> None:
+    assert derived(name).settings.tfs_processes == processes
+
+
+def test_with_several_gpus_each_process_gets_most_of_its_own() -> None:
+    assert derived("ml.g4dn.12xlarge").settings.gpu_memory_margin == -2.2
+
+
+def test_a_worker_for_each_vcpu() -> None:
+    assert derived("ml.c5.4xlarge").settings.gunicorn_workers == 16
+
+
+def test_workers_that_are_measured_large_are_fewer() -> None:
+    heavy = Served(model_gib=1.0, has_code=True, measured_worker_gib=4.0)
+    assert derived("ml.c5.4xlarge", heavy).settings.gunicorn_workers == 5
+
+
+def test_without_code_there_are_no_workers() -> None:
+    settings = derived("ml.c5.4xlarge", WITHOUT).settings
+    assert (settings.gunicorn_workers, settings.gunicorn_timeout_seconds) == (None, None)
+
+
+def test_a_worker_may_be_busy_as_long_as_sagemaker_waits() -> None:
+    assert derived("ml.c5.4xlarge").settings.gunicorn_timeout_seconds == 60
+
+
+@pytest.mark.parametrize(("served", "inter"), [(WITH_CODE, 1), (WITHOUT, 4)])
+def test_processes_share_the_vcpus_that_workers_leave(served: Served, inter: int) -> None:
+    settings = derived("ml.c5.4xlarge", served).settings
+    assert (settings.inter_op_threads, settings.intra_op_threads) == (inter, 1)
+
+
+@pytest.mark.parametrize("name", ["ml.c5.large", "ml.g4dn.12xlarge"])
+def test_one_process_or_a_gpu_leaves_threads_to_tensorflow(name: str) -> None:
+    settings = derived(name).settings
+    assert (settings.inter_op_threads, settings.intra_op_threads) == (None, None)
+
+
+def test_batching_stays_off_unless_asked_for() -> None:
+    assert derived("ml.g4dn.xlarge").settings.batching is None
+
+
+def test_batch_threads_are_a_processs_part_and_the_queue_holds_every_worker() -> None:
+    settings = derived("ml.c5.4xlarge", batching=Batching(), gunicorn_workers=20).settings
+    assert settings.batching == Batching(batch_threads=4, max_enqueued_batches=20)
+
+
+@pytest.mark.parametrize(("gib", "wait"), [(5.0, None), (6.0, 103), (20.0, 205)])
+def test_the_wait_outlasts_the_load(gib: float, wait: int | None) -> None:
+    served = Served(model_gib=gib, has_code=True)
+    assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
+
+
+def test_every_setting_has_a_reason() -> None:
+    choices = derived("ml.g4dn.12xlarge").choices
+    assert [one.name for one in choices] == list(ContainerSettings.model_fields)
+    assert [one.name for one in choices if not one.reason] == []
+
+
+def test_a_choice_says_where_it_comes_from() -> None:
+    found = {one.name: one.origin for one in derived("ml.c5.4xlarge", tfs_processes=2).choices}
+    origins = (found["tfs_processes"], found["gunicorn_workers"], found["onednn"])
+    assert origins == ("file", "derived", "image")
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "switches"),
+    [
+        ("2.20", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        ("2.3", {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_DISABLE_MKL": "1"}),
+    ],
+)
+def test_onednn_is_switched_as_the_images_tensorflow_reads_it(
+    tensorflow: str, switches: dict[str, str]
+) -> None:
+    found = variables_of(ContainerSettings(onednn=False), default_model="m", tensorflow=tensorflow)
+    assert {name: value for name, value in found.items() if name.startswith("TF_")} == switches

@@ -1,0 +1,85 @@
+"""Does it fit, how long does it take, what does it cost?"""
+
+import pytest
+
+from infra.catalog.instances import instances
+from infra.policy import sizing
+from infra.policy.served import Served
+from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
+
+C5 = instances()["ml.c5.xlarge"]
+SMALL = Served(model_gib=1.0, packed_gib=0.5)
+
+
+def test_memory_is_servers_and_workers_and_the_system() -> None:
+    found = sizing.memory(C5, SMALL, processes=2, workers=4)
+    assert found is not None
+    assert found.needed_gib == pytest.approx(2 * 1.3 + 4 * 0.125 + 0.1 * 8)
+
+
+def test_what_was_measured_is_not_assumed() -> None:
+    served = Served(model_gib=1.0, measured_server_gib=2.0, measured_worker_gib=0.5)
+    found = sizing.memory(C5, served, processes=1, workers=2)
+    assert found is not None
+    assert (found.servers_gib, found.workers_gib) == (2.0, 1.0)
+
+
+def test_of_a_model_of_unknown_size_nothing_is_said() -> None:
+    unknown = Served(model_gib=None)
+    said = (
+        sizing.memory(C5, unknown, processes=1, workers=1),
+        sizing.download_seconds(unknown),
+        sizing.load_seconds(unknown, processes=1),
+        sizing.start_seconds(unknown, processes=1),
+        sizing.disk_gib(unknown),
+    )
+    assert said == (None, None, None, None, None)
+
+
+def test_a_start_is_boot_and_download_and_load() -> None:
+    assert sizing.start_seconds(SMALL, processes=2) == pytest.approx(180 + 5 + 10 + 10)
+
+
+def test_archive_and_files_lie_on_the_disk_together() -> None:
+    assert sizing.disk_gib(SMALL) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "volume_gb", "gigabytes"),
+    [("ml.c5.xlarge", None, 30), ("ml.c5.xlarge", 100, 100), ("ml.g4dn.xlarge", None, 125)],
+)
+def test_the_volume_is_local_or_asked_for_or_the_default(
+    name: str, volume_gb: int | None, gigabytes: int
+) -> None:
+    assert sizing.volume_gib(instances()[name], volume_gb) == pytest.approx(gigabytes * 1e9 / 2**30)
+
+
+@pytest.mark.parametrize(
+    ("rps", "rate", "safety", "count"),
+    [(100, 2, 1.0, 50), (100, 12, 1.0, 9), (100, 12, 0.5, 17), (1, 100, 0.5, 1), (6, 12, 0.5, 1)],
+)
+def test_instances_are_traffic_by_what_one_safely_carries(
+    rps: float, rate: float, safety: float, count: int
+) -> None:
+    found = sizing.instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+    assert found == count
+
+
+def test_the_months_cost_is_the_articles() -> None:
+    assert sizing.usd_per_month(50, 3.06) == pytest.approx(110_160)
+
+
+@pytest.mark.parametrize(("rolling", "count"), [(None, 8), (25, 5), (5, 5), (50, 6)])
+def test_an_update_needs_two_fleets_or_one_batch_more(rolling: int | None, count: int) -> None:
+    assert sizing.instances_during_update(4, rolling_percent=rolling) == count
+
+
+@pytest.mark.parametrize(
+    ("gib", "download", "startup"), [(0.1, None, None), (10.0, 420, 120), (500.0, 3600, 3600)]
+)
+def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
+    gib: float, download: int | None, startup: int | None
+) -> None:
+    served = Served(model_gib=gib)
+    found = (download_timeout_seconds(served), startup_timeout_seconds(served, processes=1))
+    assert found == (download, startup)

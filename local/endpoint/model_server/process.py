@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from local.endpoint import lifeline
 from local.endpoint.events import Events
-from local.endpoint.model_server import grpc_interface, http_server, warm_up
+from local.endpoint.model_server import grpc_server, http_server, warm_up
+from local.endpoint.model_server.grpc_interface import GrpcInterface
 from local.endpoint.model_server.plan import ServerPlan
 from local.endpoint.model_server.rest import RestInterface
 from local.endpoint.model_server.runtime import LoadError, Servable
@@ -26,7 +27,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
     try:
         servables = _load(plan)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_interface.serve(servables, plan.grpc_port)
+        server = grpc_server.serve(GrpcInterface(servables), plan.grpc_port)
         http_server.serve(RestInterface(servables).answer, plan.rest_port)
         events.tell(ready=number, pid=os.getpid())
         server.wait_for_termination()

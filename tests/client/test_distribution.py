@@ -83,8 +83,9 @@ def test_a_prediction_imports_nothing_heavy_either(installed: Path) -> None:
 
 def test_it_works_from_where_it_is_installed(installed: Path) -> None:
     code = (
-        "import serving.wire as w; from servable_client import FakeEndpoint; "
-        "print(FakeEndpoint(lambda x: {'y': x}).predict(x=[1.0], format='protobuf')['y'].tolist(), w.__file__)"
+        "import serving.wire; from servable_client import FakeEndpoint as Fake; "
+        "found = Fake(lambda x: {'y': x}).predict(x=[1.0], format='protobuf')['y']; "
+        "print(found.tolist(), serving.wire.__file__)"
     )
     assert run(installed, code) == f"[1.0] {installed}/serving/wire.py\n"
 

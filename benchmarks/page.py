@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from benchmarks.client import report as client
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local)
+SECTIONS = (packaging, local, client)
 
 
 def markdown() -> str:

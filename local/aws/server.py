@@ -22,7 +22,7 @@ from local.aws.controls import Controls
 from local.aws.corrections import bucket_policies
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
-from local.aws.sagemaker.hosting import Hostings
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
 from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi

@@ -41,7 +41,8 @@ class Production:
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]:
-    with running() as aws:
+    # An update bakes for twelve minutes of the clock.
+    with running(seconds_per_minute=0.5) as aws:
         made = Production(aws, tmp_path_factory)
         made.cdk("bootstrap", "aws://{account}/{region}".format(**WHO))
         made.deploy()

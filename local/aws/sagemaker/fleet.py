@@ -53,6 +53,15 @@ class Fleet:
         weights = {name: variant.weight for name, variant in self.variants.items()}
         return self.variants[self._turns.next(weights)]
 
+    def retain(self, old: "Fleet", kinds: frozenset[str]) -> None:
+        """Takes over counts and weights: DesiredInstanceCount, DesiredWeight."""
+        for name, variant in self.variants.items():
+            before = old.variants.get(name)
+            if before is not None and "DesiredInstanceCount" in kinds:
+                variant.instance_count = before.instance_count
+            if before is not None and "DesiredWeight" in kinds:
+                variant.weight = before.weight
+
     def close(self) -> None:
         """Ends every container. Idempotent."""
         for variant in self.variants.values():

@@ -9,12 +9,14 @@ from moto.core.responses import BaseResponse
 
 from local.aws.sagemaker import published_metrics
 from local.aws.sagemaker.container import Container
-from local.aws.sagemaker.endpoint import Endpoint, Route
+from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import RuntimeValidationError
-from local.aws.sagemaker.hosting import Hosting, Hostings
+from local.aws.sagemaker.hosting import Hosting
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.model_error import model_error
 from local.aws.sagemaker.published_metrics import Invocation
 from local.aws.sagemaker.request_limits import problems, refusal
+from local.aws.sagemaker.surroundings import Route
 
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"

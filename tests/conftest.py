@@ -12,6 +12,7 @@ RANKER = Path(__file__).resolve().parents[1] / "examples" / "ranker" / "model"
 VALID = """\
 account = "111111111111"
 region = "eu-west-1"
+production = false
 [endpoint]
 name = "ranker"
 [models.ranker]
@@ -21,6 +22,13 @@ tensorflow = "2.20"
 model = "ranker"
 instance_type = "ml.c5.xlarge"
 """
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """tests/conformance/conftest.py says what they are for."""
+    group = parser.getgroup("conformance")
+    group.addoption("--base-url", help="An endpoint without code, in the place of the double.")
+    group.addoption("--code-url", help="An endpoint with the suite's inference.py, likewise.")
 
 
 @pytest.fixture

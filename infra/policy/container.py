@@ -168,6 +168,7 @@ _VARIABLES: dict[str, _Row] = {
     # Read by our own handler, serving/settings.py.
     "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
     "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
+    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", str, _whole(1)),
     "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
 }
 
@@ -187,6 +188,11 @@ def setting_of(variable: str) -> str | None:
         return "batching"
     row = _BATCHING_VARIABLES.get(variable)
     return f"batching.{row[0]}" if row else None
+
+
+def variable_of(setting: str) -> str:
+    """The variable that a key of [variants.NAME.container] writes. Raises KeyError."""
+    return {row[0]: variable for variable, row in _VARIABLES.items()}[setting]
 
 
 def inert_reason(variable: str, *, tensorflow: str) -> str | None:

@@ -18,11 +18,14 @@ import psutil
 from infra.policy.container import DEFAULT_MODEL_NAME
 from local.endpoint import lifeline, memory_limit
 from local.endpoint.archive import ArchiveError, unpack
+from local.endpoint.blueprint import Blueprint
 from local.endpoint.events import Events
 from local.endpoint.failure import StartError
+from local.endpoint.inert_settings import without_effect
 from local.endpoint.layout import LayoutError, find_code, find_models
+from local.endpoint.port_settings import SettingsError
 from local.endpoint.ports import PortError
-from local.endpoint.settings import Settings, SettingsError, read_settings, without_effect
+from local.endpoint.settings import Settings, read_settings
 from local.endpoint.supervisor import Supervisor
 from local.endpoint.trouble import NAME as TROUBLE
 from local.endpoint.trouble import Trouble
@@ -108,14 +111,10 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
-    return Supervisor(
-        settings,
-        folder=folder,
-        models=models,
-        default_model=default_model,
-        code=code,
-        environment=os.environ,
+    blueprint = Blueprint(
+        settings, folder=folder, models=models, default_model=default_model, code=code
     )
+    return Supervisor(blueprint, environment=os.environ)
 
 
 def _default(settings: Settings, models: dict[str, dict[int, Path]]) -> str:

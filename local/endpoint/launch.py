@@ -4,80 +4,27 @@ with launch(Path("model.tar.gz"), {}) as process:
     requests.post(process.url + "/invocations", ...)
 """
 
-import functools
 import json
 import os
 import selectors
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from local.endpoint.endpoint_process import EndpointProcess
 from local.endpoint.environment import process_environment
-from local.endpoint.parts import Parts
-from local.endpoint.settings import SettingsError, read_settings
-from local.endpoint.troublemaker import Troublemaker
+from local.endpoint.port_settings import PORT, SettingsError
+from local.endpoint.settings import read_settings
 from local.endpoint.unpack_folder import UnpackFolder, sweep
 
-END_SECONDS = 5.0
+__all__ = ["EndpointProcess", "LaunchError", "launch"]
 
 
 class LaunchError(Exception):
     """The endpoint did not start. `str()` is a whole sentence: what failed, what to do."""
-
-
-class EndpointProcess:
-    """A running endpoint. `url` answers GET /ping and POST /invocations."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
-        self.url = ""
-        self.seconds_after_import = 0.0
-        """From TensorFlow's import, whose time depends on the disk, to the first answer."""
-        self._process = process
-        self._folder = folder
-        self._closing = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        """The endpoint's supervisor, whose end is the end of all its processes."""
-        return self._process.pid
-
-    @property
-    def folder(self) -> Path:
-        """Its files; any process of the same user can make trouble by them."""
-        return self._folder.path
-
-    @property
-    def parts(self) -> Parts:
-        """The processes as they are now."""
-        return Parts.read(self.folder)
-
-    @functools.cached_property
-    def trouble(self) -> Troublemaker:
-        """Makes it slow, failing, frozen or dead, on request."""
-        return Troublemaker(self.folder)
-
-    def close(self) -> None:
-        """Ends the process and removes its unpacked files. Again is nothing."""
-        with self._closing:
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe:
-                    pipe.close()
-            try:
-                self._process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._folder.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
 
 
 def launch(
@@ -86,20 +33,23 @@ def launch(
     *,
     ready_timeout_seconds: float = 60.0,
     log: Path | None = None,
+    port: int | None = None,
     memory_limit_mib: int | None = None,
 ) -> EndpointProcess:
-    """Serves `archive` on 127.0.0.1 and returns once it answers.
+    """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
-    `variables` are the container's, as in the model's definition; without a port among
-    them it is a free one. `archive` may be None in multi-model mode, where it would hold
-    the code that all models share. `log` is appended to; left out, the process's words
-    only appear in the error. With `memory_limit_mib` the largest process is killed while
-    all take more. Raises `LaunchError`. Everything ends with this process, however that ends.
+    `variables` are the container's, as in the model's definition. `archive` may be None in
+    multi-model mode, where it would hold the code that all models share. `log` is appended
+    to; left out, the process's words only appear in the error. With `memory_limit_mib` the
+    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    this process, however that ends.
     """
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
             raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if port is not None:
+        variables = {**variables, PORT: str(port)}
     try:
         settings = read_settings(variables)
     except SettingsError as error:
@@ -151,7 +101,7 @@ def _start(
 
 
 def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:
-    out = process._process.stdout
+    out = process.process.stdout
     assert out is not None  # asked for as a pipe
     deadline = time.monotonic() + timeout_seconds
     line = b""
@@ -166,7 +116,7 @@ def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> di
                 )
             part = os.read(out.fileno(), 65536)
             if not part:
-                status = process._process.wait()
+                status = process.process.wait()
                 raise LaunchError(
                     f"the endpoint's process ended with status {status} before it was ready; "
                     f"see what it said.{_last(words)}"

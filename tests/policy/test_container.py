@@ -10,10 +10,12 @@ from hypothesis import given
 
 from infra.policy.container import VariableError, settings_of, variables_of
 from infra.policy.container_settings import Batching, ContainerSettings
-from serving.settings import read_settings
+from serving.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-VARIABLE = re.compile(r"SAGEMAKER_(TFS|GUNICORN|NGINX|MULTI_MODEL|BIND|SAFE)|OMP_NUM|TF_ENABLE")
+VARIABLE = re.compile(
+    r"SAGEMAKER_(TFS|GUNICORN|NGINX|MULTI_MODEL|BIND|SAFE)|OMP_NUM|TF_ENABLE|TF_DISABLE"
+)
 COUNTS = st.one_of(st.none(), st.integers(min_value=1, max_value=10_000))
 SETTINGS = st.builds(
     ContainerSettings,
@@ -35,6 +37,7 @@ SETTINGS = st.builds(
     onednn=st.sampled_from([None, True, False]),
     transport=st.sampled_from([None, "auto", "rest", "grpc"]),
     grpc_from_bytes=st.one_of(st.none(), st.integers(0, 1 << 40)),
+    request_timeout_seconds=COUNTS,
     timing_header=st.sampled_from([None, True, False]),
     batching=st.one_of(
         st.none(),
@@ -89,10 +92,11 @@ def test_zero_op_threads_are_left_to_tensorflow() -> None:
 @given(SETTINGS)
 def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None:
     read = read_settings(variables_of(settings, default_model="m"))
-    assert (read.transport, read.grpc_from_bytes, read.timing_header) == (
+    assert read == Settings(
         settings.transport or "auto",
         settings.grpc_from_bytes,
         bool(settings.timing_header),
+        settings.request_timeout_seconds,
     )
 
 
@@ -100,7 +104,16 @@ def test_container_variables_are_named_in_three_places_only() -> None:
     allowed = ("infra/policy/container.py", "serving/", "local/endpoint/", "tests/")
     named = [
         file.relative_to(ROOT).as_posix()
-        for folder in ("cli", "examples", "infra", "local", "model_packaging", "scripts", "stacks")
+        for folder in (
+            "cli",
+            "examples",
+            "infra",
+            "local",
+            "model_packaging",
+            "operations",
+            "scripts",
+            "stacks",
+        )
         for file in sorted((ROOT / folder).rglob("*.py"))
         if VARIABLE.search(file.read_text(encoding="utf-8"))
     ]

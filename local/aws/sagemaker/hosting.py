@@ -10,11 +10,12 @@ from local.aws import events
 from local.aws.clock import Clock, utc_now
 from local.aws.cloudwatch.cloudwatches import CloudWatch
 from local.aws.loopback import Loopback
-from local.aws.sagemaker import fleet
 from local.aws.sagemaker.described import told
 from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import ValidationException
+from local.aws.sagemaker.fleet import Fleet
 from local.aws.sagemaker.launching import Launch
+from local.aws.sagemaker.starting import start_fleet
 from local.aws.sagemaker.surroundings import Surroundings
 
 
@@ -81,8 +82,8 @@ class Hosting:
             at=self.clock.now(),
         )
 
-    def _start_fleet(self, endpoint_name: str, config_name: str) -> fleet.Fleet:
-        return fleet.start(
+    def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
+        return start_fleet(
             self.config(config_name).request,
             {name: record.request for name, record in self.models.items()},
             aws=self.aws,

@@ -12,7 +12,7 @@ from local.aws import EmbeddedAws, running
 from local.aws.embedded_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, Ran, checkout, run_in
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # three runs of the CLI in one fixture
 GOLDEN = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
 
 

@@ -8,7 +8,7 @@ import pytest
 from local.aws import EmbeddedAws, running
 from tests.checkouts import PATH, Ran, checkout, run_in
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture
 WHO = {"account": "333333333333", "region": "eu-west-1"}
 
 

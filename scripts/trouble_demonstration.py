@@ -38,11 +38,12 @@ class Demonstration:
         self._seconds_per_minute = aws.seconds_per_minute
         self._aws = aws
         self._cloudwatch = aws.client("cloudwatch")
-        self._alarms = {
-            one["MetricName"]: one["AlarmName"]
-            for one in self._cloudwatch.describe_alarms()["MetricAlarms"]
+        alarms = self._cloudwatch.describe_alarms()["MetricAlarms"]
+        # One that is computed from several metrics goes by its own name.
+        self._metrics = {
+            one["AlarmName"]: one.get("MetricName", one["AlarmName"]) for one in alarms
         }
-        self._metrics = {name: metric for metric, name in self._alarms.items()}
+        self._alarms = {metric: name for name, metric in self._metrics.items()}
         self._began = began
         self.events: list[timeline.Event] = []
         self.findings: list[Finding] = []

@@ -1,16 +1,16 @@
 """`servable check [ENV…]`: every finding, before anything is deployed."""
 
 import json
+from dataclasses import asdict
 
 import click
 
+from cli.findings import print_findings
 from cli.project import project, unknown
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from infra.parameters.overrides import from_options, strangers
-from infra.preflight.check import check as findings_of
-
-COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
+from infra.preflight.check import check_all
 
 
 @click.command()
@@ -19,30 +19,53 @@ COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLED
 @click.option(
     "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
 )
+@click.option("--against", metavar="REF", help="The git revision that is deployed now.")
+@click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def check(names: tuple[str, ...], folder: str, sets: tuple[str, ...], as_json: bool) -> int:
+def check(
+    names: tuple[str, ...],
+    folder: str,
+    sets: tuple[str, ...],
+    against: str | None,
+    explain: bool,
+    as_json: bool,
+) -> int:
     """Every finding of the environments named, or of all; exit 1 on an error."""
-    loaded = _load(folder, sets)
-    chosen = _choose(loaded, names)
-    found = {one.name: findings_of(one) for one in chosen}
+    chosen = _choose(_load(folder, sets, against), names)
+    found = {one.name: check_all(one) for one in chosen}
     if as_json:
-        said = {name: [one.as_json() for one in findings] for name, findings in found.items()}
+        said: dict[str, object] = {
+            name: [one.as_json() for one in findings] for name, findings in found.items()
+        }
+        if explain:
+            said = {
+                one.name: {"findings": said[one.name], "settings": _settings(one)} for one in chosen
+            }
         click.echo(json.dumps(said, indent=2, default=str))
     else:
-        _print(found)
+        if explain:
+            _explain(chosen)
+        print_findings(found)
     return int(
         any(one.severity is Severity.ERROR for findings in found.values() for one in findings)
     )
 
 
-def _load(folder: str, sets: tuple[str, ...]) -> list[Loaded]:
+def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
     root, files = project(folder)
     overrides = from_options(dict(_parted(one) for one in sets))
     loaded = load(root, files, overrides, "--set")
     lost = strangers(overrides, [one.name for one in loaded], "--set")
     if lost:
         raise click.UsageError("\n".join(map(str, lost)))
-    return loaded
+    if revision is None:
+        return loaded
+    from operations.revision import RevisionError, against  # only where it is asked for
+
+    try:
+        return against(loaded, root, files, revision)
+    except RevisionError as wrong:
+        raise click.UsageError(f"--against {revision}: {wrong}") from None
 
 
 def _parted(option: str) -> tuple[str, str]:
@@ -60,30 +83,28 @@ def _choose(loaded: list[Loaded], names: tuple[str, ...]) -> list[Loaded]:
     return [known[name] for name in names] if names else loaded
 
 
-def _print(found: dict[str, list[Finding]]) -> None:
-    width = max((len(name) for name in found), default=0)
-    for name, findings in found.items():
-        click.echo(f"{name:{width}}  {_summary(findings)}")
-    for one in dict.fromkeys(
-        str_and_severity for f in found.values() for str_and_severity in map(_line, f)
-    ):
-        text, severity = one
-        click.secho(text, fg=COLOURS[severity], err=True)
+def _settings(loaded: Loaded) -> list[dict[str, object]]:
+    from operations.explain import explained  # only where it is asked for
+
+    return [asdict(line) for line in explained(loaded)]
 
 
-def _line(finding: Finding) -> tuple[str, Severity]:
-    mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
-    return f"{mark}{finding}", finding.severity
+def _explain(chosen: list[Loaded]) -> None:
+    from operations.explain import explained  # only where it is asked for
+
+    for one in chosen:
+        lines = explained(one)
+        widths = [max((len(getattr(line, part)) for line in lines), default=0) for part in _PARTS]
+        variant = None
+        for line in lines:
+            if line.variant != variant:
+                variant = line.variant
+                click.echo(f"{one.name}, variant {variant}")
+            cells = [
+                f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
+            ]
+            click.echo(f"  {'  '.join(cells)}  {line.reason}")
+        click.echo()
 
 
-def _summary(findings: list[Finding]) -> str:
-    counts = {
-        severity: sum(one.severity is severity for one in findings)
-        for severity in (Severity.ERROR, Severity.WARNING, Severity.ACKNOWLEDGED)
-    }
-    words = [
-        f"{count} {severity.value}{'s' if count > 1 and severity is not Severity.ACKNOWLEDGED else ''}"
-        for severity, count in counts.items()
-        if count
-    ]
-    return ", ".join(words) or "ok"
+_PARTS = ("name", "value", "origin")

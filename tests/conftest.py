@@ -12,6 +12,7 @@ RANKER = Path(__file__).resolve().parents[1] / "examples" / "ranker" / "model"
 VALID = """\
 account = "111111111111"
 region = "eu-west-1"
+production = false
 [endpoint]
 name = "ranker"
 [models.ranker]

@@ -11,6 +11,8 @@ class Severity(enum.StrEnum):
     WARNING = "warning"
     ACKNOWLEDGED = "acknowledged"
     """An error or a warning that the environment file accepts, with a reason."""
+    NOT_CHECKED = "not checked"
+    """A rule that lacks an input: never a pass."""
 
 
 @dataclass(frozen=True, kw_only=True)

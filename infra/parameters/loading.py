@@ -46,6 +46,10 @@ class Loaded:
     findings: tuple[Finding, ...]
     source: Source
     overrides: Mapping[str, str]
+    against: str | None = None
+    """The revision that the file is compared with, where one is given."""
+    before: Environment | None = None
+    """What the file was then, as far as it could be read; None where it was not there."""
 
     def origin(self, key: str) -> str:
         """The file, or the option, that set a key."""

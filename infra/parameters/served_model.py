@@ -1,5 +1,6 @@
 """What the file and the disk say of a model's size, for the policies that divide a machine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.parameters.model import Model
@@ -9,15 +10,22 @@ BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(model: Model, root: Path) -> Served:
-    """`root`: the project that the model's paths are relative to. Never raises for a bad folder."""
+def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
+    """The model of that name with what is packed beside it; of multi_model no size, since a
+    container holds those that were asked for. Never raises for a bad folder.
+
+    `root`: the project that the models' paths are relative to.
+    """
+    model = models[name]
     artifact = model.artifact
     if artifact is not None:
         packed = None if artifact.size_bytes is None else artifact.size_bytes / BYTES_PER_GIB
         unpacked, has_code = artifact.size_gib, None
     else:
-        packed, has_code = None, model.code is not None
-        unpacked = _folder_gib(root / model.saved_model) if model.saved_model else None
+        members = [models[one] for one in model.multi_model or [] if one in models]
+        packed = None
+        has_code = any(one.code or one.handler for one in [model, *members])
+        unpacked = _together_gib(models, name, root)
     return Served(
         model_gib=unpacked,
         packed_gib=packed,
@@ -27,6 +35,14 @@ def served(model: Model, root: Path) -> Served:
         if model.worker_memory_mib is None
         else model.worker_memory_mib / MIB_PER_GIB,
     )
+
+
+def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
+    names = [name, *(one for one in models[name].also_serves if one in models)]
+    folders = [models[one].saved_model for one in names]
+    sizes = [_folder_gib(root / one) if one else None for one in folders]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def _folder_gib(folder: Path) -> float | None:

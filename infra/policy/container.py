@@ -190,6 +190,11 @@ def setting_of(variable: str) -> str | None:
     return f"batching.{row[0]}" if row else None
 
 
+def variable_of(setting: str) -> str:
+    """The variable that a key of [variants.NAME.container] writes. Raises KeyError."""
+    return {row[0]: variable for variable, row in _VARIABLES.items()}[setting]
+
+
 def inert_reason(variable: str, *, tensorflow: str) -> str | None:
     """Why a variable changes nothing in the image of this version; None where it may."""
     if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):

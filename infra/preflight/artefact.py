@@ -20,6 +20,7 @@ class ModelCanBePacked(Rule):
     """What the container would not load, or not find, is known before it leaves the machine."""
 
     id = "artefact"
+    example = 'models.ranker.saved_model = "nowhere"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -48,6 +49,7 @@ class ModelCanBeLoaded(Rule):
     """
 
     id = "saved-model"
+    example = "# a saved_model.pb that is cut short"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -66,6 +68,7 @@ class WarmUpRequestsFit(Rule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
     id = "warm-up"
+    example = 'models.ranker.warm_up = ["nowhere.json"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

@@ -16,6 +16,9 @@ class MinimumIsNotAboveMaximum(Rule):
     """
 
     id = "capacity-min-above-max"
+    example = """\
+variants.primary.min_instances = 3
+variants.primary.max_instances = 2"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
@@ -35,6 +38,7 @@ class SomethingScalesTheRange(Rule):
     """A range of instances without a target: the number would stay at the minimum for ever."""
 
     id = "capacity-nothing-scales"
+    example = "variants.primary.max_instances = 4"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
@@ -62,6 +66,9 @@ class AllVariantsScaleOrNone(Rule):
     id = "capacity-mixed-scaling"
     severity = Severity.WARNING
     acknowledgeable = True
+    example = """\
+variants.primary.scaling.max_rps_per_instance = 100
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
@@ -71,8 +78,9 @@ class AllVariantsScaleOrNone(Rule):
                     loaded,
                     f"variants.{name}.min_instances",
                     variant.min_instances,
-                    f"{name} does not scale but {scaled[0]} does: an update keeps the live number of "
-                    f"instances of both, and a change of min_instances here changes nothing",
+                    f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
+                    f"does: an update keeps the live number of instances of both, and a change of "
+                    "min_instances here changes nothing",
                     allowed="a [scaling] table for every variant, or for none",
                     remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
                     reads=(f"variants.{name}.scaling",),
@@ -86,6 +94,9 @@ class BurstableInstancesDoNotScale(Rule):
     """
 
     id = "capacity-burstable-scaled"
+    example = """\
+variants.primary.instance_type = "ml.t2.medium"
+variants.primary.scaling.max_rps_per_instance = 10"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():

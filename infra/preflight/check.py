@@ -2,46 +2,12 @@
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.preflight import (
-    artefact,
-    capacity,
-    code,
-    images,
-    instances,
-    model_sources,
-    notifications,
-    references,
-    rollout,
-)
 from infra.preflight.acknowledgements import acknowledged
-from infra.preflight.rule import Rule
+from infra.preflight.placement import placements
+from infra.preflight.rule import VariantRule
+from infra.preflight.rules import RULES
 
-RULES: tuple[Rule, ...] = (
-    references.VariantNamesAModel(),
-    references.SomethingAnswers(),
-    instances.InstanceTypeIsKnown(),
-    instances.InstanceTypeIsOffered(),
-    instances.ImageRunsOnTheArchitecture(),
-    images.TensorFlowVersionHasAnImage(),
-    images.ImageHasKernelsForTheGpu(),
-    capacity.MinimumIsNotAboveMaximum(),
-    capacity.SomethingScalesTheRange(),
-    capacity.BurstableInstancesDoNotScale(),
-    capacity.AllVariantsScaleOrNone(),
-    model_sources.ModelHasOneSource(),
-    model_sources.ModelsGoTogether(),
-    model_sources.ArtifactKeyIsItsOwn(),
-    artefact.ModelCanBePacked(),
-    artefact.ModelCanBeLoaded(),
-    artefact.WarmUpRequestsFit(),
-    code.CodeRunsInTheImage(),
-    code.HandlerRunsInTheImage(),
-    code.RequirementsAreLocked(),
-    code.RequirementsAreInstalledBeforehand(),
-    rollout.BakeOutlastsItsAlarm(),
-    rollout.RollbackAlarmsFit(),
-    notifications.AddressesAreSubscribedOnce(),
-)
+__all__ = ["RULES", "check", "check_all", "errors"]
 
 
 def check(loaded: Loaded) -> list[Finding]:
@@ -49,10 +15,22 @@ def check(loaded: Loaded) -> list[Finding]:
 
     `loaded.environment` may be deployed when none of them is an error.
     """
+    found = check_all(loaded)
+    return [one for one in found if one.severity is not Severity.NOT_CHECKED]
+
+
+def check_all(loaded: Loaded) -> list[Finding]:
+    """As `check`, and what could not be checked for want of an input."""
     if loaded.draft is None:
         return list(loaded.findings)
     environment = loaded.draft
-    found = [one for rule in RULES for one in rule.check(loaded, environment)]
+    placed = placements(loaded, environment)
+    found: list[Finding] = []
+    for rule in RULES:
+        if isinstance(rule, VariantRule):
+            found += rule.check_placed(loaded, environment, placed)
+        else:
+            found += rule.check(loaded, environment)
     # What has a problem of shape is out of the draft: what follows from its absence is no news.
     shape = [finding.key for finding in loaded.findings]
     new = [

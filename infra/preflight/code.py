@@ -50,6 +50,7 @@ class CodeRunsInTheImage(Rule):
 
     id = "code"
     acknowledgeable = True
+    example = "# inference.py with import tensorflow"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -78,6 +79,7 @@ class HandlerRunsInTheImage(Rule):
     """
 
     id = "handler-modules"
+    example = 'models.ranker.handler = "servable"\nmodels.ranker.tensorflow = "2.19"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -106,6 +108,7 @@ class RequirementsAreLocked(Rule):
     """Publishing uses the lock and the wheels on this machine, and never the network."""
 
     id = "code-not-vendored"
+    example = "# code/requirements.txt without a requirements.lock"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -137,6 +140,7 @@ class RequirementsAreInstalledBeforehand(Rule):
     id = "code-installed-at-start"
     severity = Severity.WARNING
     acknowledgeable = True
+    example = '# code/requirements.txt and models.ranker.install = "at start"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

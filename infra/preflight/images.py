@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from infra.catalog import images
 from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.policy.image import newest_version, runs
-from infra.preflight.rule import Rule
+from infra.preflight.placement import Placement
+from infra.preflight.rule import Rule, VariantRule
 
 
 class TensorFlowVersionHasAnImage(Rule):
@@ -19,12 +20,15 @@ class TensorFlowVersionHasAnImage(Rule):
     """
 
     id = "image-unknown"
+    example = 'models.ranker.tensorflow = "2.21"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
             known = images.versions()
             short = [one for one in known if one.count(".") == 1]
             key = f"models.{name}.tensorflow"
+            if model.image is not None and model.tensorflow is None:
+                continue
             if model.tensorflow is None:
                 yield from self._region(loaded, environment, name)
             elif model.tensorflow not in known:
@@ -36,7 +40,7 @@ class TensorFlowVersionHasAnImage(Rule):
                     allowed=", ".join(short),
                     remedy=f"did you mean {_closest(model.tensorflow, short)}?",
                 )
-            elif environment.region not in images.regions(model.tensorflow):
+            elif model.image is None and environment.region not in images.regions(model.tensorflow):
                 yield self.finding(
                     loaded,
                     key,
@@ -78,6 +82,39 @@ def _closest(version: str, known: list[str]) -> str:
     return min(known, key=distance)
 
 
+class ImageIsPatched(VariantRule):
+    """After its end of patch nobody mends what is found in an image.
+
+    Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
+    """
+
+    id = "image-ended"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = 'models.ranker.tensorflow = "2.19"'
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        version, ended = placement.tensorflow, images.ended(placement.tensorflow)
+        if ended is not None and placement.model.image is None:
+            short = [one for one in images.versions() if one.count(".") == 1]
+            patched = [
+                one for one in short if images.ended(one) is None and runs(one, placement.instance)
+            ]
+            yield self.finding(
+                loaded,
+                f"models.{placement.variant.model}.tensorflow",
+                placement.model.tensorflow,
+                f"patches of TensorFlow {version}'s image ended, on {ended} or before",
+                allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
+                remedy=f"set tensorflow to {patched[-1]}"
+                if patched
+                else f"choose {placement.instance.successor}",
+                reads=(placement.key("instance_type"),),
+            )
+
+
 class ImageHasKernelsForTheGpu(Rule):
     """CUDA 12 dropped the K80 of ml.p2: the model would load and its first operation fail.
 
@@ -85,12 +122,17 @@ class ImageHasKernelsForTheGpu(Rule):
     """
 
     id = "image-gpu-too-old"
+    example = """\
+models.ranker.tensorflow = "2.20"
+variants.primary.instance_type = "ml.p2.xlarge\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
             instance = instances().get(variant.instance_type)
             model = environment.models.get(variant.model)
             if not (instance and model and model.tensorflow in images.versions()):
+                continue
+            if model.image is not None:
                 continue
             if not runs(model.tensorflow, instance):
                 newest = newest_version(instance)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from infra.catalog import availability
 from infra.catalog.instances import instances
 from infra.catalog.table import table
 from infra.parameters.environment import Environment
@@ -18,6 +19,7 @@ class InstanceTypeIsKnown(Rule):
     """
 
     id = "instance-unknown"
+    example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
@@ -51,6 +53,9 @@ class InstanceTypeIsOffered(Rule):
 
     id = "instance-retired"
     acknowledgeable = True
+    example = """\
+models.ranker.tensorflow = "2.20"
+variants.primary.instance_type = "ml.p3.2xlarge\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
@@ -66,6 +71,50 @@ class InstanceTypeIsOffered(Rule):
                 )
 
 
+class InstanceTypeIsInTheRegion(Rule):
+    """A type that the region does not have: the endpoint waits for capacity, and fails.
+
+    Source: infra/catalog/availability.json, from AWS's price list
+    """
+
+    id = "instance-not-in-region"
+    acknowledgeable = True
+    example = """\
+region = "eu-west-3"
+variants.primary.instance_type = "ml.g5.xlarge\""""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        region = environment.region
+        for name, variant in environment.variants.items():
+            instance = instances().get(variant.instance_type)
+            if instance is None or instance.successor:
+                continue  # unknown or retired: that is what has to be said
+            if region not in availability.regions():
+                yield self.not_checked(
+                    loaded, f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
+                )
+            elif region not in availability.regions_of(instance.name):
+                size = instance.name.split(".")[-1]
+                near = [one for one in availability.offered(region) if one.endswith(f".{size}")]
+                usable = [
+                    one
+                    for one in near
+                    if one in instances()
+                    and instances()[one].device == instance.device
+                    and instances()[one].architecture == instance.architecture
+                ]
+                elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
+                yield self.finding(
+                    loaded,
+                    f"variants.{name}.instance_type",
+                    instance.name,
+                    f"{region} does not have {instance.name}",
+                    allowed=", ".join(usable) or f"{elsewhere} has it",
+                    remedy="choose one of those, or another region",
+                    reads=("region",),
+                )
+
+
 class ImageRunsOnTheArchitecture(Rule):
     """The TensorFlow Serving images are built for x86-64.
 
@@ -73,11 +122,14 @@ class ImageRunsOnTheArchitecture(Rule):
     """
 
     id = "instance-architecture"
+    example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
             instance = instances().get(variant.instance_type)
-            if instance and instance.architecture != "x86_64":
+            model = environment.models.get(variant.model)
+            own = model is not None and model.image is not None
+            if instance and instance.architecture != "x86_64" and not own:
                 yield self.finding(
                     loaded,
                     f"variants.{name}.instance_type",

@@ -6,6 +6,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
+from infra.preflight.example import artifact
 from infra.preflight.rule import Rule
 
 # Names of keys that somebody will write again.
@@ -21,6 +22,7 @@ class ModelHasOneSource(Rule):
     """A model is packed here, lies in S3 already, or is several; its code goes where it is packed."""
 
     id = "model-source"
+    example = artifact() + '\nmodels.ranker.saved_model = "model"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name in environment.models:
@@ -69,6 +71,7 @@ class ModelsGoTogether(Rule):
     """Models in one archive, or under one prefix, are packed here and answer with one code."""
 
     id = "models-together"
+    example = 'models.ranker.also_serves = ["ranker"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -116,6 +119,7 @@ class ArtifactKeyIsItsOwn(Rule):
     id = "artifact-moving-key"
     severity = Severity.WARNING
     acknowledgeable = True
+    example = artifact(folder="latest")
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

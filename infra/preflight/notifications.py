@@ -12,6 +12,7 @@ class AddressesAreSubscribedOnce(Rule):
     """A topic has one subscription for an address; a second would stop the synthesis."""
 
     id = "alarms-address-twice"
+    example = 'alarms.notify = ["a@example.com", "a@example.com"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         notify = environment.alarms.notify

@@ -16,6 +16,7 @@ class VariantNamesAModel(Rule):
     """A variant serves a model of this file."""
 
     id = "variant-model-unknown"
+    example = 'variants.primary.model = "rankr"'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         # From the file and not from the draft: a model with a problem of its own exists.
@@ -40,6 +41,7 @@ class SomethingAnswers(Rule):
     """
 
     id = "no-variant"
+    example = "variants.primary.weight = 0"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         if not environment.variants and not loaded.source.values.get("variants"):

@@ -17,6 +17,9 @@ class BakeOutlastsItsAlarm(Rule):
     """
 
     id = "rollout-bake-too-short"
+    example = """\
+alarms.window_minutes = 10
+rollout = { strategy = "canary", bake_minutes = 10 }"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         rollout, window = environment.rollout, environment.alarms.window_minutes
@@ -40,6 +43,7 @@ class RollbackAlarmsFit(Rule):
     """
 
     id = "rollout-too-many-alarms"
+    example = "# [rollout] and six variants with alarms.p99_latency_ms"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
@@ -49,7 +53,8 @@ class RollbackAlarmsFit(Rule):
                 loaded,
                 "rollout.strategy",
                 environment.rollout.strategy,
-                f"{len(environment.variants)} variants with {each} rollback alarms each make {count}",
+                f"{environment.rollout.strategy}: {len(environment.variants)} variants with {each} "
+                f"rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
                 remedy="take variants out, or [rollout]",
             )

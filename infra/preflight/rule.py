@@ -1,12 +1,15 @@
 """What a preflight rule is."""
 
+import inspect
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
+from infra.preflight.placement import Placement, placements
 
 
 class Rule(ABC):
@@ -19,6 +22,8 @@ class Rule(ABC):
     severity: ClassVar[Severity] = Severity.ERROR
     acknowledgeable: ClassVar[bool] = False
     """Whether `[acknowledge]` may accept it: only where AWS itself would go ahead."""
+    example: ClassVar[str] = ""
+    """Lines of an environment file that break it, for docs/rules.md; a comment where it takes files."""
 
     @abstractmethod
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
@@ -47,3 +52,51 @@ class Rule(ABC):
             acknowledgeable=self.acknowledgeable,
             reads=reads,
         )
+
+    def not_checked(self, loaded: Loaded, key: str, needs: str) -> Finding:
+        """What stands in for the rule where it lacks an input: never a pass."""
+        return Finding(
+            rule=self.id,
+            severity=Severity.NOT_CHECKED,
+            file=loaded.origin(key),
+            key=key,
+            problem=f"{self.id} is not checked",
+            remedy=f"give {needs}",
+        )
+
+    @classmethod
+    def why(cls) -> str:
+        """The docstring without its source, as one paragraph."""
+        return " ".join(inspect.cleandoc(cls.__doc__ or "").split("Source:")[0].split())
+
+    @classmethod
+    def source(cls) -> str:
+        """What the docstring names as its source; empty where the reason is the file itself."""
+        found = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
+        return " ".join(found[1].split()) if found else ""
+
+
+class VariantRule(Rule):
+    """A rule about one variant on its machine."""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        yield from self.check_placed(loaded, environment, placements(loaded, environment))
+
+    def check_placed(
+        self, loaded: Loaded, environment: Environment, placed: Sequence[Placement]
+    ) -> Iterator[Finding]:
+        """The same for placements that are at hand already."""
+        for one in placed:
+            yield from self.look(loaded, environment, one)
+
+    def size_unknown(self, loaded: Loaded, placement: Placement) -> Iterator[Finding]:
+        """Not checked, for an archive whose size nobody has stated; a bad folder is a finding already."""
+        key = f"models.{placement.variant.model}.artifact"
+        if placement.model.artifact is not None:
+            yield self.not_checked(loaded, key, f"{key}.size_gib")
+
+    @abstractmethod
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        """Yields a finding for everything about this variant that breaks the rule."""

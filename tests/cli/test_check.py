@@ -33,7 +33,7 @@ def two(project: Path) -> Path:
 
 def test_a_clean_environment_is_ok_and_exits_0(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run(monkeypatch, two, "dev")
-    assert (ran.return_value, ran.stdout) == (0, "dev  ok\n")
+    assert (ran.return_value, ran.stdout) == (0, "dev  ok, 4 not checked\n")
 
 
 def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.Monke
 
 
 def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (finding,) = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"]
+    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
     assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
 
 
@@ -71,9 +71,10 @@ def test_a_set_that_is_no_assignment_exits_2() -> None:
     assert "--set prod: not of the form ENV.KEY=VALUE" in ran.stderr
 
 
-def test_check_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("option", ["--json", "--explain"])
+def test_check_imports_nothing_heavy(option: str) -> None:
     script = (
-        "import sys; sys.argv[1:] = ['check']\n"
+        f"import sys; sys.argv[1:] = ['check', {option!r}]\n"
         "from cli.main import main\n"
         "try: main()\n"
         "except SystemExit as done: code = done.code\n"
@@ -91,4 +92,4 @@ def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
     (two / "cdk.json").write_text("{}")
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     ran = run(monkeypatch, elsewhere, "dev", "--environments", str(two / "environments"))
-    assert ran.stdout == "dev  ok\n"
+    assert ran.stdout == "dev  ok, 4 not checked\n"

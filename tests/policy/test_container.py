@@ -13,7 +13,9 @@ from infra.policy.container_settings import Batching, ContainerSettings
 from serving.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-VARIABLE = re.compile(r"SAGEMAKER_(TFS|GUNICORN|NGINX|MULTI_MODEL|BIND|SAFE)|OMP_NUM|TF_ENABLE")
+VARIABLE = re.compile(
+    r"SAGEMAKER_(TFS|GUNICORN|NGINX|MULTI_MODEL|BIND|SAFE)|OMP_NUM|TF_ENABLE|TF_DISABLE"
+)
 COUNTS = st.one_of(st.none(), st.integers(min_value=1, max_value=10_000))
 SETTINGS = st.builds(
     ContainerSettings,
@@ -102,7 +104,16 @@ def test_container_variables_are_named_in_three_places_only() -> None:
     allowed = ("infra/policy/container.py", "serving/", "local/endpoint/", "tests/")
     named = [
         file.relative_to(ROOT).as_posix()
-        for folder in ("cli", "examples", "infra", "local", "model_packaging", "scripts", "stacks")
+        for folder in (
+            "cli",
+            "examples",
+            "infra",
+            "local",
+            "model_packaging",
+            "operations",
+            "scripts",
+            "stacks",
+        )
         for file in sorted((ROOT / folder).rglob("*.py"))
         if VARIABLE.search(file.read_text(encoding="utf-8"))
     ]

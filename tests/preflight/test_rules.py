@@ -8,7 +8,9 @@ from tests.conftest import VALID, Environment
 
 SCALING = "[variants.primary.scaling]\nmax_rps_per_instance = 10\n"
 P2 = {"ml.c5.xlarge": "ml.p2.xlarge", '"2.20"': '"2.10"'}
-ACKNOWLEDGE = '[acknowledge]\ninstance-retired = "moves to g4dn next quarter"\n'
+ACKNOWLEDGE = """[acknowledge]
+instance-retired = "moves to g4dn next quarter"
+"""
 
 
 def rules(environment: Environment, text: str = VALID, **replacements: str) -> list[str]:
@@ -66,8 +68,8 @@ def test_ml_p2_is_accepted_with_a_reason(environment: Environment) -> None:
 
 def test_an_accepted_finding_is_still_shown_with_its_reason(environment: Environment) -> None:
     found = check(environment(VALID + ACKNOWLEDGE, **P2))
-    assert [(one.severity, one.remedy) for one in found] == [
-        (Severity.ACKNOWLEDGED, "accepted: moves to g4dn next quarter")
+    assert [one.remedy for one in found if one.severity is Severity.ACKNOWLEDGED] == [
+        "accepted: moves to g4dn next quarter"
     ]
 
 

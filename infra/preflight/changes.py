@@ -1,0 +1,65 @@
+"""What an update from the file at another revision would run into. Needs `--against REF`."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.parameters.loading import Loaded
+from infra.preflight.rule import Rule
+
+AGAINST = "--against REF, the revision that is deployed"
+
+
+class ScaledTypeStays(Rule):
+    """SageMaker refuses another instance type while the variant is a scalable target.
+
+    CloudFormation changes the endpoint before it removes the target, so one update cannot do it.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+    """
+
+    id = "change-type-while-scaled"
+    example = "# --against a revision with another instance_type and [variants.primary.scaling]"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        if loaded.against is None:
+            yield self.not_checked(loaded, "variants", AGAINST)
+            return
+        before = loaded.before.variants if loaded.before else {}
+        for name, variant in environment.variants.items():
+            old = before.get(name)
+            if old and old.scaling and old.instance_type != variant.instance_type:
+                yield self.finding(
+                    loaded,
+                    f"variants.{name}.instance_type",
+                    variant.instance_type,
+                    f"{old.instance_type} of {loaded.against} is scaled: its type cannot change to "
+                    f"{variant.instance_type} in one update",
+                    allowed=old.instance_type,
+                    remedy=f"first deploy without [variants.{name}.scaling], then with the new type",
+                )
+
+
+class ScaledVariantStays(Rule):
+    """SageMaker refuses to remove a variant while it is a scalable target.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+    """
+
+    id = "change-variant-removed-while-scaled"
+    example = "# --against a revision with another, scaled variant"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        if loaded.against is None:
+            yield self.not_checked(loaded, "variants", AGAINST)
+            return
+        before = loaded.before.variants if loaded.before else {}
+        for name, old in before.items():
+            if old.scaling and name not in environment.variants:
+                yield self.finding(
+                    loaded,
+                    "variants",
+                    name,
+                    f"variant {name} of {loaded.against} is scaled: it cannot be removed in one update",
+                    allowed="every variant that is scaled now",
+                    remedy=f"first deploy it without [variants.{name}.scaling], then take it out",
+                )

@@ -1,0 +1,63 @@
+"""docs/rules.md: every rule, from the rules themselves."""
+
+from collections.abc import Iterator
+
+from infra.parameters.finding import Severity
+from infra.preflight.rule import Rule
+from infra.preflight.rules import RULES
+from infra.preflight.shape_rules import IMPOSSIBLE, SHAPE_RULES
+
+_HEAD = """\
+# Every rule
+
+Generated from the rules in infra/preflight by `python scripts/generate.py`; do not edit.
+
+`servable check` shows what these rules find, in a second and without AWS; `cdk synth` and `cdk deploy` show
+the same, and stop the stacks that have an error and no others. A rule that lacks an input is shown as
+*not checked*, never as passed: `--against REF` gives the revision that is deployed, `[traffic]` what callers
+send, `artifact.size_gib` how large an archive is.
+
+A rule marked *can be accepted* may be accepted in the file, with a reason of ten characters or more. An
+acceptance of something that is not there is a finding itself (`acknowledge-nothing`).
+
+    [acknowledge]
+    instance-retired = "moves to ml.g4dn.xlarge with the next model"
+"""
+
+
+def markdown() -> str:
+    """The whole document."""
+    lines = [_HEAD, "| rule | severity | |", "|---|---|---|"]
+    lines += [f"| [{rule.id}](#{rule.id}) | {_severity(rule)} | {_first(rule)} |" for rule in RULES]
+    for rule in RULES:
+        lines += ["", *_section(rule)]
+    lines += ["", "## What a file cannot say", ""]
+    lines += ["Refused as the file is read, with key, value and range:", ""]
+    lines += ["| fault | example | source |", "|---|---|---|"]
+    lines += [f"| {one.fault} | `{_short(one.example)}` | {one.source} |" for one in SHAPE_RULES]
+    lines += ["", "Not to be written at all:", "", *(f"- {one}" for one in IMPOSSIBLE)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(rule: Rule) -> Iterator[str]:
+    yield f"## {rule.id}"
+    yield ""
+    yield f"{_severity(rule)}. {rule.why()}"
+    yield ""
+    yield from (f"    {_short(line)}" for line in rule.example.splitlines())
+    if rule.source():
+        yield ""
+        yield f"Source: {rule.source()}"
+
+
+def _severity(rule: Rule) -> str:
+    word = "Error" if rule.severity is Severity.ERROR else "Warning"
+    return f"{word}, can be accepted" if rule.acknowledgeable else word
+
+
+def _first(rule: Rule) -> str:
+    return rule.why().split(". ")[0].rstrip(".")
+
+
+def _short(line: str) -> str:
+    return line.replace("a" * 64, "…")

@@ -1,0 +1,145 @@
+"""Shares of whole instances, and somebody who looks at them."""
+
+import math
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.loading import Loaded
+from infra.parameters.rollout import Rollout
+from infra.preflight.counted import counted
+from infra.preflight.rule import Rule
+
+SECONDS_PER_MINUTE = 60
+
+_KEYS = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
+
+
+def _share(rollout: Rollout) -> tuple[str, int]:
+    """(the key that says it, percent) of the first share of an update."""
+    key = _KEYS.get(rollout.strategy)
+    return ("strategy", 100) if key is None else (key, getattr(rollout, key))
+
+
+class FirstShareIsAnInstance(Rule):
+    """Capacity is whole instances: a tenth of two is one of two, half of the traffic.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
+    """
+
+    id = "rollout-share-below-instance"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = """\
+alarms.p99_latency_ms = 100
+variants.primary.min_instances = 2
+rollout = { strategy = "canary", canary_percent = 10 }"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        rollout = environment.rollout
+        if rollout is None:
+            return
+        key, percent = _share(rollout)
+        for name, variant in environment.variants.items():
+            count = variant.min_instances
+            if percent * count < 100:
+                least = math.ceil(100 / count)
+                allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
+                yield self.finding(
+                    loaded,
+                    f"rollout.{key}",
+                    percent,
+                    f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
+                    f"one: the first share is 1 of {count}, {100 / count:.0f} %",
+                    allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
+                    remedy="raise it, or min_instances",
+                    reads=(f"variants.{name}.min_instances",),
+                )
+
+
+class BakeSeesTraffic(Rule):
+    """A share that nobody calls passes any bake.
+
+    Fewer requests than the error alarm's percent needs to show one failure prove nothing.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
+    """
+
+    id = "rollout-bake-unseen"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = """\
+alarms.p99_latency_ms = 100
+traffic.quiet_rps = 0.1
+rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        rollout, quiet = environment.rollout, environment.traffic.quiet_rps
+        if rollout is None:
+            return
+        if quiet is None:
+            yield self.not_checked(loaded, "rollout.bake_minutes", "traffic.quiet_rps")
+            return
+        _, percent = _share(rollout)
+        seen = quiet * percent / 100 * rollout.bake_minutes * SECONDS_PER_MINUTE
+        needed = 100 / environment.alarms.error_5xx_percent
+        if seen < needed:
+            minutes = math.ceil(needed / (quiet * percent / 100 * SECONDS_PER_MINUTE))
+            yield self.finding(
+                loaded,
+                "rollout.bake_minutes",
+                rollout.bake_minutes,
+                f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
+                f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
+                allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
+                remedy="raise it or the share, or deploy when there is traffic",
+                reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
+            )
+
+
+class RollingUpdatesOneVariant(Rule):
+    """SageMaker rolls an endpoint of one variant only.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
+    """
+
+    id = "rollout-rolling-variants"
+    example = """\
+alarms.p99_latency_ms = 100
+rollout.strategy = "rolling"
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        rollout, count = environment.rollout, len(environment.variants)
+        if rollout is not None and rollout.strategy == "rolling" and count > 1:
+            yield self.finding(
+                loaded,
+                "rollout.strategy",
+                rollout.strategy,
+                f"a rolling update of {count} variants",
+                allowed="all_at_once, canary, linear; rolling with one variant",
+                remedy="choose one of those",
+            )
+
+
+class LatencyIsWatched(Rule):
+    """Without a latency alarm an update that answers slowly is never taken back: only 5xx are seen.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+    """
+
+    id = "rollout-latency-unwatched"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = 'rollout.strategy = "all_at_once"'
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
+            yield self.finding(
+                loaded,
+                "alarms.p99_latency_ms",
+                None,
+                "an update is rolled back for 5xx answers, and for slow ones never",
+                allowed="milliseconds, up to 60000",
+                remedy="set alarms.p99_latency_ms to your objective",
+                reads=("rollout",),
+            )

@@ -1,0 +1,110 @@
+"""Settings of Gunicorn that change nothing, or that end a worker too late."""
+
+from collections.abc import Iterator
+
+from infra.catalog.limits import documented
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.loading import Loaded
+from infra.preflight.placement import Placement
+from infra.preflight.rule import VariantRule
+
+OF_GUNICORN = (
+    "gunicorn_workers",
+    "gunicorn_threads",
+    "gunicorn_worker_class",
+    "gunicorn_timeout_seconds",
+    "gunicorn_log_level",
+)
+
+
+class WorkersNeedCode(VariantRule):
+    """Without code the image starts no Gunicorn: what is set for it changes nothing.
+
+    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
+    """
+
+    id = "workers-without-code"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = "variants.primary.container.gunicorn_workers = 4"
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        if placement.served.has_code is not False:
+            return
+        for name in OF_GUNICORN:
+            given = getattr(placement.variant.container, name)
+            if given is not None:
+                yield self.finding(
+                    loaded,
+                    placement.key(f"container.{name}"),
+                    given,
+                    f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
+                    allowed="nothing, or code for the model",
+                    remedy="take it out, or add code",
+                    reads=(f"models.{placement.variant.model}",),
+                )
+
+
+class ThreadsNeedGthread(VariantRule):
+    """A gevent worker has one thread whatever is configured; only gthread starts more.
+
+    Source: https://docs.gunicorn.org/en/stable/settings.html#threads
+    """
+
+    id = "threads-with-gevent"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_threads = 4"""
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        container = placement.variant.container
+        kind = container.gunicorn_worker_class or "gevent"
+        if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
+            yield self.finding(
+                loaded,
+                placement.key("container.gunicorn_threads"),
+                container.gunicorn_threads,
+                f"gunicorn_threads {container.gunicorn_threads} is inert with the worker class {kind}",
+                allowed="1, or gunicorn_worker_class = gthread",
+                remedy="take it out, or change the class",
+                reads=(placement.key("container.gunicorn_worker_class"),),
+            )
+
+
+class WorkersEndBeforeSageMakerDoes(VariantRule):
+    """SageMaker gives up after 60 s: a worker busy for longer answers nobody and holds its place.
+
+    Source: infra/catalog/documented_limits.json (answer_seconds)
+    """
+
+    id = "worker-timeout"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_timeout_seconds = 120"""
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        given, most = placement.variant.container.gunicorn_timeout_seconds, _answer_seconds()
+        if given is not None and given > most:
+            yield self.finding(
+                loaded,
+                placement.key("container.gunicorn_timeout_seconds"),
+                given,
+                f"gunicorn_timeout_seconds {given}: InvokeEndpoint has failed by then",
+                allowed=f"1 to {most}",
+                remedy=f"set {most}, or take it out",
+            )
+
+
+def _answer_seconds() -> int:
+    return int(documented("answer_seconds"))

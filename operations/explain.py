@@ -1,0 +1,128 @@
+"""Why an environment is deployed as it is: every setting that was chosen, with its reason."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from infra.catalog.prices import price
+from infra.parameters.loading import Loaded
+from infra.policy.container_settings import Batching
+from infra.policy.hosting import driver_for
+from infra.policy.sizing import (
+    instances_during_update,
+    memory,
+    start_seconds,
+    usd_per_month,
+)
+from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
+from infra.preflight.placement import Placement, choices, placements
+
+
+@dataclass(frozen=True)
+class Line:
+    """One setting of one variant."""
+
+    variant: str
+    name: str
+    value: str
+    origin: str
+    """file, derived, image (left to it), or sizing (computed, not set)."""
+    reason: str
+
+
+def explained(loaded: Loaded) -> list[Line]:
+    """Of every variant whose machine and model are known; an unreadable file has none."""
+    if loaded.draft is None:
+        return []
+    rolling = (
+        loaded.draft.rollout.batch_percent if _rolls(loaded) and loaded.draft.rollout else None
+    )
+    found: list[Line] = []
+    for one in placements(loaded, loaded.draft):
+        for choice in choices(one):
+            if isinstance(choice.value, Batching):
+                found += _batching(one, choice.value, choice.reason)
+                continue
+            shown = _shown(choice.value)
+            found.append(Line(one.name, choice.name, shown, choice.origin, choice.reason))
+        found += _machine(one)
+        found += _sizes(one, loaded.draft.region, rolling)
+    return found
+
+
+def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Line]:
+    written = one.variant.container.batching
+    stated = written.model_fields_set if written else set()
+    for name, value in chosen:
+        if name in stated:
+            origin, why = "file", "from the file"
+        elif name in ("batch_threads", "max_enqueued_batches"):
+            origin, why = "derived", reason
+        else:
+            origin, why = "image", "the image's own default"
+        yield Line(one.name, f"batching.{name}", str(value), origin, why)
+
+
+def _rolls(loaded: Loaded) -> bool:
+    rollout = loaded.draft.rollout if loaded.draft else None
+    return rollout is not None and rollout.strategy == "rolling"
+
+
+def _machine(one: Placement) -> Iterator[Line]:
+    stated = one.model.tensorflow is not None
+    yield Line(
+        one.name,
+        "tensorflow",
+        one.tensorflow,
+        "file" if stated else "derived",
+        "from the file" if stated else f"the newest image that {one.instance.name} can run",
+    )
+    if one.instance.gpus:
+        ami = one.variant.inference_ami
+        why = "from the file" if ami else f"the oldest driver that carries {one.tensorflow}'s CUDA"
+        chosen = ami or driver_for(one.tensorflow)
+        origin = "file" if ami else "derived"
+        yield Line(one.name, "inference_ami", _shown(chosen), origin, why)
+    timeouts = {
+        "download_timeout_seconds": download_timeout_seconds(one.served),
+        "startup_timeout_seconds": startup_timeout_seconds(one.served, processes=one.processes),
+    }
+    for name, value in timeouts.items():
+        given = getattr(one.variant, name)
+        reason = "twice the estimate" if value else "SageMaker's own is enough for this model"
+        if given is not None:
+            yield Line(one.name, name, str(given), "file", "from the file")
+        else:
+            yield Line(one.name, name, _shown(value), "derived" if value else "image", reason)
+
+
+def _sizes(one: Placement, region: str, rolling_percent: int | None) -> Iterator[Line]:
+    used = memory(one.instance, one.served, processes=one.processes, workers=one.workers)
+    if used is not None:
+        yield Line(
+            one.name,
+            "memory",
+            f"{used.needed_gib:.1f} GiB",
+            "sizing",
+            f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
+            f"{used.system_gib:.1f} of {one.instance.memory_gib:g} GiB",
+        )
+    start = start_seconds(one.served, processes=one.processes)
+    if start is not None:
+        why = "boot, download, unpack and load, estimated"
+        yield Line(one.name, "start", f"{start:.0f} s", "sizing", why)
+    most = one.variant.most_instances
+    during = instances_during_update(most, rolling_percent=rolling_percent)
+    why = "what the account's quota must allow"
+    yield Line(one.name, "instances during an update", f"up to {during}", "sizing", why)
+    row = price(one.instance.name, region)
+    cost = "unknown" if row is None else f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month"
+    said = (
+        f"no source states a price for {one.instance.name}"
+        if row is None
+        else f"at most, {most} x {row.usd_per_hour:g} $/h x 720 h; price of {row.as_of}, {row.region}"
+    )
+    yield Line(one.name, "cost", cost, "sizing", said)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,124 @@
+"""The systems of the articles, as folders of environments: checked, and synthesised."""
+
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from infra.parameters.finding import Severity
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from stacks.environment_stage import EnvironmentStage
+from tests.constructs.conftest import FLAGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval")
+LOADED = {
+    f"{preset}/{one.name}": one
+    for preset in PRESETS
+    for one in load(ROOT, ROOT / "examples" / preset)
+}
+WORKING = [name for name in LOADED if not name.endswith("/refused")]
+
+
+def environment_of(loaded: Loaded) -> dict[str, str]:
+    """The container's variables in the template."""
+    stage = EnvironmentStage(cdk.App(context=FLAGS), loaded, check(loaded))
+    stack = stage.node.find_child("endpoint")
+    assert isinstance(stack, cdk.Stack)
+    models: dict[str, Any] = dict(
+        Template.from_stack(stack).find_resources("AWS::SageMaker::Model")
+    )
+    (model,) = models.values()
+    found: dict[str, str] = model["Properties"]["PrimaryContainer"]["Environment"]
+    return found
+
+
+def test_every_preset_has_its_environments() -> None:
+    assert sorted(LOADED) == [
+        "detector/g5",
+        "detector/p3",
+        "large_models/one-gpu",
+        "large_models/refused",
+        "large_models/split-1",
+        "large_models/split-2",
+        "large_models/split-3",
+        "large_models/split-4",
+        "pages/g4dn",
+        "pages/p2",
+        "ranking/c5",
+        "retrieval/c5",
+    ]
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_a_preset_has_no_finding_that_is_not_accepted(name: str) -> None:
+    found = check(LOADED[name])
+    assert [str(one) for one in found if one.severity is not Severity.ACKNOWLEDGED] == []
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_a_preset_is_synthesised(name: str) -> None:
+    assert environment_of(LOADED[name])
+
+
+def test_forty_gigabytes_on_four_t4s_are_refused_for_the_gpus_memory() -> None:
+    assert [one.rule for one in errors(check(LOADED["large_models/refused"]))] == ["gpu-memory"]
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("pages/p2", ["instance-retired", "image-ended"]),
+        ("pages/g4dn", []),
+        ("detector/p3", ["instance-retired"]),
+        ("detector/g5", []),
+    ],
+)
+def test_what_a_preset_accepts_is_what_its_readme_says(name: str, accepted: list[str]) -> None:
+    assert [one.rule for one in check(LOADED[name])] == accepted
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        (
+            "retrieval/c5",
+            {
+                "SAGEMAKER_TFS_INSTANCE_COUNT": "8",
+                "SAGEMAKER_GUNICORN_WORKERS": "36",
+                "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "1",
+                "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1",
+            },
+        ),
+        (
+            "detector/p3",
+            {
+                "SAGEMAKER_TFS_INSTANCE_COUNT": "4",
+                "SAGEMAKER_GUNICORN_WORKERS": "16",
+                "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": "0.2",
+            },
+        ),
+        (
+            "ranking/c5",
+            {
+                "SAGEMAKER_TFS_MAX_BATCH_SIZE": "128000",
+                "SAGEMAKER_TFS_NUM_BATCH_THREADS": "16",
+                "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "16",
+                "SAGEMAKER_GUNICORN_WORKERS": "8",
+                "TF_ENABLE_ONEDNN_OPTS": "0",
+            },
+        ),
+        ("large_models/one-gpu", {"SAGEMAKER_GUNICORN_WORKERS": "12"}),
+    ],
+)
+def test_the_container_gets_the_articles_settings(name: str, settings: dict[str, str]) -> None:
+    found = environment_of(LOADED[name])
+    assert {variable: found.get(variable) for variable in settings} == settings
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_says_what_the_article_did(preset: str) -> None:
+    assert "The article" in (ROOT / "examples" / preset / "README.md").read_text()

@@ -1,0 +1,34 @@
+"""A file made of the valid one and some lines over it."""
+
+import copy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from infra.parameters.loading import Loaded, load
+from tests.conftest import VALID
+
+_VALID = tomllib.loads(VALID)
+
+
+def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
+    """`lines`: TOML over the valid file; tables merge, and a model has one source."""
+    over = tomllib.loads(lines)
+    values = copy.deepcopy(_VALID)
+    model = over.get("models", {}).get("ranker", {})
+    if "artifact" in model and "saved_model" not in model:
+        del values["models"]["ranker"]["saved_model"]
+    _merge(values, over)
+    (project / "environments" / f"{name}.toml").write_text(tomlkit.dumps(values))
+    folder = project / "environments"
+    return next(one for one in load(project, folder) if one.name == name)
+
+
+def _merge(into: dict[str, Any], over: dict[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value

@@ -1,0 +1,123 @@
+"""Every rule on both sides of its bound, with its message; its example breaks it; it says why."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import RULES, check, check_all
+from infra.preflight.rule import Rule
+from tests.preflight.overlay import overlaid
+
+
+@dataclass(frozen=True)
+class Row:
+    """Lines over the valid file: up to a rule's bound, and beyond it."""
+
+    rule: str
+    passes: str
+    fails: str
+    says: str
+    """The finding, without the file's name."""
+
+
+def _variables(count: int) -> str:
+    lines = [f'V{number} = "1"' for number in range(count)]
+    return "\n".join(["[variants.primary.variables]", *lines])
+
+
+def _long(characters: int) -> str:
+    return f'variants.primary.variables.TABLE = "{"x" * characters}"'
+
+
+MADE = [
+    Row(
+        "variables-too-many",
+        _variables(98),
+        _variables(99),
+        "variants.primary.variables: 99 variables and the container's are 101; allowed: at most 100 "
+        "in all, 98 of your own; put some into a file of the code folder",
+    ),
+    Row(
+        "variable-too-long",
+        _long(1024),
+        _long(1025),
+        "variants.primary.variables.TABLE: TABLE has 1025 characters; allowed: at most 1024; put it "
+        "into a file of the code folder",
+    ),
+]
+ROWS = MADE + [
+    Row(rule, **row)
+    for file in sorted((Path(__file__).parent / "rows").glob("*.toml"))
+    for rule, rows in tomllib.loads(file.read_text()).items()
+    for row in rows
+]
+NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
+# Their rows need files and not lines: test_artefact.py, test_code.py, test_models_together.py and
+# test_against.py.
+WITH_FILES = {
+    "saved-model",
+    "code",
+    "warm-up",
+    "handler-modules",
+    "models-together",
+    "code-not-vendored",
+    "code-installed-at-start",
+    "change-type-while-scaled",
+    "change-variant-removed-while-scaled",
+}
+EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
+
+
+def said(project: Path, lines: str, rule: str) -> list[str]:
+    found = check(overlaid(project, lines))
+    return [str(one).split(": ", 1)[1] for one in found if one.rule == rule]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_up_to_its_bound_a_rule_says_nothing(project: Path, row: Row) -> None:
+    assert said(project, row.passes, row.rule) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_beyond_its_bound_a_rule_says_what_to_do(project: Path, row: Row) -> None:
+    assert said(project, row.fails, row.rule) == [row.says]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_what_passes_is_checked(project: Path, row: Row) -> None:
+    found = check_all(overlaid(project, row.passes))
+    skipped = [one.rule for one in found if one.severity is Severity.NOT_CHECKED]
+    assert row.rule not in skipped
+
+
+def test_every_rule_has_a_row() -> None:
+    assert sorted({rule.id for rule in RULES} - WITH_FILES - {row.rule for row in ROWS}) == []
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
+def test_the_example_of_a_rule_breaks_it(project: Path, rule: Rule) -> None:
+    assert said(project, rule.example, rule.id)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_a_rule_says_why_and_shows_an_example(rule: Rule) -> None:
+    assert (bool(rule.why()), bool(rule.example)) == (True, True)
+
+
+def test_only_what_aws_lets_pass_can_be_accepted_as_a_warning() -> None:
+    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
+    assert [one.id for one in RULES if one.id in warnings and not one.acknowledgeable] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_the_value_that_was_given_stands_in_the_sentence(project: Path, row: Row) -> None:
+    found = [one for one in check(overlaid(project, row.fails)) if one.rule == row.rule]
+    values = [one.given for one in found if isinstance(one.given, str | int | float)]
+    given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
+    sentence = str(found[0]).replace(",", "")
+    # A value of a thousand characters is counted and not repeated; an address is shown by its part.
+    known = {"variable-too-long", "image-own-region", "image-own-moving-tag", "artifact-moving-key"}
+    assert row.rule in known or all(one.replace(",", "") in sentence for one in given)

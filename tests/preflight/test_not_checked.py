@@ -1,0 +1,53 @@
+"""What cannot be checked for want of an input is said, and is never a pass."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import check, check_all
+from tests.preflight.overlay import overlaid
+
+SCALING = "variants.primary.scaling.max_rps_per_instance = 100"
+UNSIZED = (
+    f'models.ranker.artifact = {{ uri = "s3://models/run/model.tar.gz", sha256 = "{"a" * 64}" }}'
+)
+BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines", "needs"),
+    [
+        ("change-type-while-scaled", "", "--against REF, the revision that is deployed"),
+        ("change-variant-removed-while-scaled", "", "--against REF, the revision that is deployed"),
+        ("capacity-traffic", SCALING, "traffic.peak_rps"),
+        ("rollout-bake-unseen", 'rollout.strategy = "canary"', "traffic.quiet_rps"),
+        ("batch-below-request", BATCHING, "traffic.rows_per_request"),
+        ("request-too-large", "", "traffic.request_bytes"),
+        ("answer-too-large", "", "traffic.answer_bytes"),
+        ("alarm-above-caller", "alarms.p99_latency_ms = 9", "traffic.caller_timeout_ms"),
+        ("memory", UNSIZED, "models.ranker.artifact.size_gib"),
+        ("storage-too-small", UNSIZED, "models.ranker.artifact.size_gib"),
+        (
+            "gpu-memory",
+            UNSIZED + '\nvariants.primary.instance_type = "ml.g5.xlarge"',
+            "models.ranker.artifact.size_gib",
+        ),
+        ("scaling-cooldown-short", f"{UNSIZED}\n{SCALING}", "models.ranker.artifact.size_gib"),
+        (
+            "instance-not-in-region",
+            'region = "xx-west-1"',
+            "a region of infra/catalog: xx-west-1",
+        ),
+    ],
+)
+def test_a_rule_without_its_input_names_the_input(
+    project: Path, rule: str, lines: str, needs: str
+) -> None:
+    found = check_all(overlaid(project, lines))
+    (one,) = [each for each in found if each.rule == rule]
+    assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
+
+
+def test_what_is_not_checked_stops_no_deployment(project: Path) -> None:
+    assert check(overlaid(project, SCALING)) == []

@@ -1,0 +1,47 @@
+"""What a file cannot say: refused as it is read, on both sides of the bound."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.preflight.check import check
+from infra.preflight.shape_rules import SHAPE_RULES, ShapeRule
+from tests.preflight.overlay import overlaid
+
+
+@pytest.mark.parametrize(
+    "rule", SHAPE_RULES, ids=[one.fault.replace(" ", "-") for one in SHAPE_RULES]
+)
+def test_what_a_file_cannot_say_is_refused(project: Path, rule: ShapeRule) -> None:
+    assert "parameters" in [one.rule for one in check(overlaid(project, rule.example))]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'rollout = { strategy = "canary", canary_percent = 50 }',
+        'rollout = { strategy = "linear", step_percent = 10 }',
+        'rollout = { strategy = "linear", step_percent = 50 }',
+        'rollout = { strategy = "rolling", batch_percent = 5 }',
+        'rollout = { strategy = "canary", bake_minutes = 60 }',
+        "variants.primary.container.tfs_processes = 1",
+        "variants.primary.container.gunicorn_workers = 1",
+        "alarms.window_minutes = 60",
+        "alarms.p99_latency_ms = 60000",
+        f'endpoint.name = "{"a" * 63}"',
+        'endpoint.name = "my-endpoint"',
+        "variants.primary.volume_gb = 512",
+        "variants.primary.download_timeout_seconds = 3600",
+        "variants.primary.min_instances = 1",
+    ],
+)
+def test_the_last_value_that_aws_takes_is_taken(project: Path, lines: str) -> None:
+    assert "parameters" not in [one.rule for one in check(overlaid(project, lines))]
+
+
+def test_a_refusal_says_value_range_and_key(project: Path) -> None:
+    found = check(overlaid(project, 'rollout = { strategy = "canary", canary_percent = 90 }'))
+    assert str(found[0]) == (
+        "environments/prod.toml: rollout.canary_percent: 90 is out of range; allowed: 1 or more and "
+        "50 or less; change it"
+    )

@@ -1,0 +1,73 @@
+"""A file with ten faults: all of them at once, each with file, key, value, range and remedy."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.check import check as command
+from infra.parameters.finding import Finding, Severity
+from infra.preflight.check import check
+from tests.preflight.overlay import overlaid
+
+FAULTS = """
+traffic.rows_per_request = 500
+traffic.request_bytes = 9000000
+alarms.p99_latency_ms = 50
+rollout = { strategy = "canary", canary_percent = 90, bake_minutes = 2 }
+variants.primary.instance_type = "ml.g4dn.12xlarge"
+variants.primary.volume_gb = 100
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1"
+variants.primary.max_instances = 4
+variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS = "4"
+variants.primary.container.tfs_processes = 1
+variants.primary.container.gunicorn_threads = 4
+variants.primary.container.batching = { max_batch_size = 64, timeout_micros = 60000 }
+"""
+EXPECTED = {
+    "parameters": ("rollout.canary_percent", 90),
+    "batch-below-request": ("variants.primary.container.batching.max_batch_size", 64),
+    "batch-timeout-above-alarm": ("variants.primary.container.batching.timeout_micros", 60000),
+    "request-too-large": ("traffic.request_bytes", 9_000_000),
+    "rollout-bake-too-short": ("rollout.bake_minutes", 2),
+    "storage-volume-on-nvme": ("variants.primary.volume_gb", 100),
+    "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-3-1"),
+    "capacity-nothing-scales": ("variants.primary.max_instances", 4),
+    "variable-of-a-setting": ("variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS", "4"),
+    "gpu-idle": ("variants.primary.container.tfs_processes", 1),
+    "workers-without-code": ("variants.primary.container.gunicorn_threads", 4),
+    "threads-with-gevent": ("variants.primary.container.gunicorn_threads", 4),
+}
+
+
+@pytest.fixture
+def found(project: Path) -> list[Finding]:
+    return check(overlaid(project, FAULTS))
+
+
+def test_every_fault_is_found_at_once_with_its_key_and_value(found: list[Finding]) -> None:
+    assert {one.rule: (one.key, one.given) for one in found} == EXPECTED
+
+
+def test_every_fault_has_file_range_and_remedy(found: list[Finding]) -> None:
+    told = [
+        one for one in found if one.file == "environments/prod.toml" and one.allowed and one.remedy
+    ]
+    assert len(told) == len(EXPECTED)
+
+
+def test_the_value_stands_in_the_sentence(found: list[Finding]) -> None:
+    silent = [one.rule for one in found if str(one.given) not in str(one).replace(",", "")]
+    assert silent == []
+
+
+def test_errors_come_as_errors(found: list[Finding]) -> None:
+    assert sum(one.severity is Severity.ERROR for one in found) == 10
+
+
+def test_the_command_shows_all_of_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overlaid(project, FAULTS)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(command, [], standalone_mode=False, color=False)
+    shown = [line for line in ran.stderr.splitlines() if not line.startswith("not checked")]
+    assert (ran.return_value, len(shown)) == (1, len(EXPECTED))

@@ -1,0 +1,138 @@
+"""Environments that somebody could mean, drawn from the catalog: nothing in them is wrong."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import tomlkit
+
+from infra.catalog import availability, images
+from infra.catalog.instances import Instance, instances
+
+CURRENT = [
+    version
+    for version in images.versions()
+    if version.count(".") == 1 and images.ended(version) is None
+]
+MACHINES = sorted(
+    (one for one in instances().values() if one.architecture == "x86_64" and not one.successor),
+    key=lambda one: one.name,
+)
+
+
+@st.composite
+def environments(draw: st.DrawFn) -> dict[str, Any]:
+    """A whole file as its values."""
+    version = draw(st.sampled_from(CURRENT))
+    region = draw(
+        st.sampled_from(sorted(set(images.regions(version)) & set(availability.regions())))
+    )
+    here = set(availability.offered(region))
+    machines = [one for one in MACHINES if one.name in here]
+    scaled = draw(st.booleans())
+    rollout = draw(st.sampled_from([None, "all_at_once", "canary", "linear", "rolling"]))
+    count = 1 if rollout == "rolling" else draw(st.integers(1, 3))
+    has_code = draw(st.booleans())
+    safety = draw(st.sampled_from([0.5, 0.7, 1.0]))
+    variants = {
+        f"v{number}": draw(_variants(machines, scaled=scaled, has_code=has_code, safety=safety))
+        for number in range(count)
+    }
+    least = min(one["min_instances"] for one in variants.values())
+    model: dict[str, Any] = {"saved_model": "model"}
+    if draw(st.booleans()):
+        model["tensorflow"] = version
+    if has_code:
+        model["code"] = "code"
+    found: dict[str, Any] = {
+        "account": "111111111111",
+        "region": region,
+        "endpoint": {"name": draw(st.from_regex(r"[a-z]{1,10}(-[a-z0-9]{1,10})?", fullmatch=True))},
+        "models": {"m": model},
+        "variants": variants,
+        "traffic": {
+            "peak_rps": draw(st.floats(1, 99)),
+            "quiet_rps": draw(st.floats(10, 100)),
+            "rows_per_request": 8,
+            "request_bytes": draw(st.integers(1, 6_291_456)),
+            "answer_bytes": draw(st.integers(1, 6_291_456)),
+            "caller_timeout_ms": draw(st.floats(2000, 60_000)),
+        },
+        "alarms": {
+            "p99_latency_ms": draw(st.floats(100, 1999)),
+            "window_minutes": draw(st.integers(1, 5)),
+        },
+    }
+    if rollout is not None:
+        found["rollout"] = draw(_rollouts(rollout, least))
+    return found
+
+
+@st.composite
+def _variants(
+    draw: st.DrawFn, machines: list[Instance], *, scaled: bool, has_code: bool, safety: float
+) -> dict[str, Any]:
+    machine = draw(st.sampled_from([one for one in machines if not (scaled and one.burstable)]))
+    least = draw(st.integers(2, 12))
+    found: dict[str, Any] = {
+        "model": "m",
+        "instance_type": machine.name,
+        "min_instances": least,
+        "container": draw(_containers(machine, has_code=has_code)),
+    }
+    if not machine.local_nvme_gb and draw(st.booleans()):
+        found["volume_gb"] = draw(st.integers(1, 512))
+    if draw(st.booleans()):
+        found["variables"] = {"TABLE": draw(st.text("abc/=", max_size=1024))}
+    if scaled:
+        found["max_instances"] = draw(st.integers(least, 100))
+        # One instance carries the whole peak at every safety factor: 99 / 0.5.
+        found["scaling"] = {
+            "max_rps_per_instance": draw(st.floats(198, 10_000)),
+            "safety_factor": safety,
+            "scale_out_cooldown_seconds": draw(st.integers(300, 600)),
+            "scale_in_cooldown_seconds": draw(st.integers(600, 3600)),
+        }
+    return found
+
+
+@st.composite
+def _containers(draw: st.DrawFn, machine: Instance, *, has_code: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    most = max(1, min(machine.vcpus, int(machine.memory_gib)) // 2)
+    by_gpu = [machine.gpus, 2 * machine.gpus]
+    processes = draw(st.sampled_from(by_gpu) if machine.gpus else st.integers(1, most))
+    if draw(st.booleans()):
+        found["tfs_processes"] = processes
+        if draw(st.booleans()):
+            found["intra_op_threads"] = draw(st.integers(1, max(1, machine.vcpus // processes)))
+    if has_code and draw(st.booleans()):
+        found["gunicorn_workers"] = draw(st.integers(1, most))
+    if has_code and draw(st.booleans()):
+        found["gunicorn_timeout_seconds"] = draw(st.integers(1, 60))
+    if draw(st.booleans()):
+        found["onednn"] = draw(st.booleans())
+    if draw(st.booleans()):
+        found["wait_time_seconds"] = draw(st.integers(6, 3600))
+    if draw(st.booleans()):
+        found["batching"] = {
+            "max_batch_size": draw(st.integers(8, 4096)),
+            "timeout_micros": draw(st.integers(0, 99_999)),
+        }
+    return found
+
+
+@st.composite
+def _rollouts(draw: st.DrawFn, strategy: str, least: int) -> dict[str, Any]:
+    share = st.integers(-(-100 // least), 50)
+    found: dict[str, Any] = {"strategy": strategy, "bake_minutes": draw(st.integers(6, 60))}
+    if strategy == "canary":
+        found["canary_percent"] = draw(share)
+    if strategy == "linear":
+        found["step_percent"] = draw(share.filter(lambda one: one >= 10))
+    if strategy == "rolling":
+        found["batch_percent"] = draw(share)
+    return found
+
+
+def as_toml(values: dict[str, Any]) -> str:
+    return tomlkit.dumps(values)

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.packaging import report  # noqa: E402  (the path comes first)
+from benchmarks import page  # noqa: E402  (the path comes first)
 from infra.parameters import reference  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 
@@ -17,7 +17,7 @@ GENERATED = {
     "environments/schema.json": reference.json_schema,
     "docs/parameters.md": reference.markdown,
     "docs/rules.md": rules.markdown,
-    "docs/performance.md": report.markdown,
+    "docs/performance.md": page.markdown,
 }
 
 

@@ -36,7 +36,7 @@ def pss_mib(pids: Iterable[int]) -> float:
 def _milliseconds(pids: Iterable[int | None]) -> float:
     # In steps of 10 ms, but with the time of threads that have ended.
     times = [psutil.Process(pid).cpu_times() for pid in pids if pid is not None]
-    return sum(one.user + one.system for one in times) * 1000
+    return float(sum(one.user + one.system for one in times)) * 1000
 
 
 def _pss_kib(pid: int) -> int:

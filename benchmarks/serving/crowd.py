@@ -84,7 +84,7 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
             gateway = process.parts.gateway
             if gateway not in (None, old) and Caller(process.url).ask(BODY, FORM)[0] == 200:
                 asked(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
-                return time.time() - 0.2 - psutil.Process(gateway).create_time()
+                return float(time.time() - 0.2 - psutil.Process(gateway).create_time())
         except OSError:
             pass
         time.sleep(0.05)

@@ -5,10 +5,11 @@ from pathlib import Path
 from benchmarks.client import report as client
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
+from benchmarks.serving import report as serving
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, client)
+SECTIONS = (packaging, local, serving, client)
 
 
 def markdown() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from local.aws import EmbeddedAws, StartError, down, status, up
+from local.aws.clock import SECONDS_PER_MINUTE
 
 DONE, FOUND_PROBLEMS = 0, 1
 
@@ -20,13 +21,27 @@ def local() -> None:
 
 @local.command("up")
 @click.option("--port", default=0, show_default="any free one", type=click.IntRange(0, 65535))
+@click.option(
+    "--minute",
+    default=SECONDS_PER_MINUTE,
+    show_default=True,
+    type=click.FloatRange(0.1, 60.0),
+    help="Seconds that a minute of alarms and deployments lasts.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def up_command(port: int, as_json: bool) -> None:
+def up_command(port: int, minute: float, as_json: bool) -> None:
     """Start it, unless it runs already. It stays until `servable local down`."""
     try:
-        aws = up(port=port)
+        aws = up(port=port, seconds_per_minute=minute)
     except StartError as error:
         click.echo(f"servable local up: {error}", err=True)
+        sys.exit(FOUND_PROBLEMS)
+    if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
+        click.echo(
+            f"servable local up: it already runs at {aws.url} (process {aws.pid}) with a minute of "
+            f"{aws.seconds_per_minute:g} s; `servable local down` first to have one of {minute:g} s",
+            err=True,
+        )
         sys.exit(FOUND_PROBLEMS)
     if port and aws.port != port:
         click.echo(
@@ -40,6 +55,7 @@ def up_command(port: int, as_json: bool) -> None:
         return
     already = ", already up" if aws.already_up else ""
     click.echo(f"# embedded AWS at {aws.url}, process {aws.pid}{already}")
+    click.echo(f"# one minute of its alarms and deployments lasts {aws.seconds_per_minute:g} s")
     click.echo(_for_the_shell(aws))
 
 
@@ -75,6 +91,7 @@ def _described(aws: EmbeddedAws) -> dict[str, Any]:
         "port": aws.port,
         "pid": aws.pid,
         "started": aws.started,
+        "seconds_per_minute": aws.seconds_per_minute,
         "environment": aws.environment(),
     }
 

@@ -1,106 +1,145 @@
-"""`servable package ENV`: pack its models, and say what went in."""
+"""`servable package ENV`: pack its models, and say what went in; or look into an archive."""
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cli import package_json, package_table
 from cli.project import project, unknown
-from infra.parameters.loading import load
+from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
+from model_packaging.existing_archive import listing
+from model_packaging.progress import Progress as Told
 from model_packaging.refusal import Refusal
-from operations.package import Package
+from operations.package import Package, image_for
 from operations.package import package as packages_of
 
 # What this command is there to mend.
 MENDED_HERE = "code-not-vendored"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("environment", metavar="ENV")
+@click.argument("environment", metavar="[ENV]", required=False)
 @click.option("--environments", "folder", default="environments", help="Folder of the files.")
 @click.option(
     "--find-links", type=click.Path(exists=True, file_okay=False), help="Wheels, and no index."
 )
+@click.option("--list", "listed", type=FILE, help="Show what is in an archive; pack nothing.")
+@click.option(
+    "--verify",
+    "verified",
+    type=FILE,
+    help="Would the image of ENV, or the newest, serve this archive? Pack nothing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def package(environment: str, folder: str, find_links: str | None, as_json: bool) -> int:
-    """Lock and fetch what the code needs, pack every model of ENV, and say what went in."""
+def package(
+    environment: str | None,
+    folder: str,
+    find_links: str | None,
+    listed: Path | None,
+    verified: Path | None,
+    as_json: bool,
+) -> int:
+    """Lock and fetch what the code needs, pack every model that ENV serves, and say what went in.
+
+    With --list or --verify, look into an archive that is there already.
+    """
+    if listed and verified:
+        raise click.UsageError("give --list or --verify, not both: --verify says what is in it too")
+    try:
+        if listed:
+            return _list(listed, as_json)
+        loaded = _environment(environment, folder) if environment else None
+        if verified:
+            return _verify(verified, loaded, as_json)
+        if loaded is None:
+            raise click.UsageError("give an environment, or an archive with --list or --verify")
+        return _package(loaded, Path(find_links) if find_links else None, as_json)
+    except Refusal as refusal:
+        click.echo(str(refusal), err=True)
+        return 1
+
+
+def _environment(name: str, folder: str) -> Loaded:
     root, files = project(folder)
     known = {one.name: one for one in load(root, files)}
-    if environment not in known:
-        raise unknown(environment, known)
-    loaded = known[environment]
+    if name not in known:
+        raise unknown(name, known)
+    return known[name]
+
+
+def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
     if wrong or loaded.environment is None:
         for finding in wrong:
             click.echo(str(finding), err=True)
         return 1
-    console = Console(stderr=True)
-    links = Path(find_links) if find_links else None
-    try:
-        with Progress(
-            "packing",
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ) as bar:
-            task = bar.add_task("packing", total=None)
-            told = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
-            made = list(packages_of(loaded, find_links=links, progress=told))
-    except Refusal as refusal:
-        click.echo(str(refusal), err=True)
-        sys.exit(1)
+    made = _with_progress(loaded, find_links)
     if as_json:
-        click.echo(json.dumps([_as_json(one) for one in made], indent=2))
+        click.echo(json.dumps([package_json.package(one) for one in made], indent=2))
     else:
         for one in made:
-            _show(one, root)
+            package_table.show(one, loaded.root)
     return 0
 
 
-def _as_json(one: Package) -> dict[str, Any]:
-    return {
-        "model": one.model,
-        "key": one.key,
-        "path": str(one.path),
-        "bytes": one.path.stat().st_size,
-        "input_bytes": one.tree.input_bytes,
-        "seconds": one.packed.seconds if one.packed else None,
-        "entries": [entry.name for entry in one.tree.files],
-        "left_out": [str(path) for path in one.tree.left_out],
-        "wheels": list(one.wheels),
-    }
-
-
-def _show(one: Package, root: Path) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    before, after = one.tree.input_bytes, one.path.stat().st_size
-    took = f"packed in {one.packed.seconds:.1f} s" if one.packed else "packed before"
-    console.print(f"{one.model}: {one.path.relative_to(root)}", style="bold")
-    console.print(f"  {len(one.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
-    for path in one.tree.left_out:
-        console.print(f"  left out: {path.relative_to(root)}")
-    for name in one.wheels:
-        console.print(f"  vendored: {name}")
-    for info in one.versions:
-        table = Table("signature", "", "name", "type", "shape", box=None, padding=(0, 2))
-        for signature, said in info.signatures.items():
-            for way, specs in (("in", said.inputs), ("out", said.outputs)):
-                for name, spec in specs.items():
-                    sizes = None if spec.shape is None else map(str, spec.shape)
-                    shape = "any" if sizes is None else f"[{', '.join(sizes)}]".replace("None", "n")
-                    table.add_row(signature, way, name, spec.dtype, escape(shape))
-        console.print(
-            f"  version {info.folder.name}: TensorFlow {info.tensorflow_version}, "
-            f"{info.variable_bytes:,} bytes of variables"
+def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        return list(
+            packages_of(
+                loaded,
+                find_links=find_links,
+                hashing=_told(bar, "reading"),
+                packing=_told(bar, "packing"),
+            )
         )
-        console.print(table)
+
+
+def _told(bar: Progress, what: str) -> Told:
+    """One line of the bar, there from the first byte on."""
+    task = bar.add_task(what, total=None, visible=False)
+    return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _list(archive: Path, as_json: bool) -> int:
+    members = listing(archive)
+    if as_json:
+        click.echo(json.dumps([vars(one) for one in members], indent=2))
+        return 0
+    for one in members:
+        kind = "" if one.kind in ("file", "folder") else f"  ({one.kind})"
+        name = f"{one.name}/" if one.kind == "folder" else one.name
+        click.echo(f"{one.bytes:>15,}  {name}{kind}")
+    return 0
+
+
+def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
+    # Imported here: it reads code with libraries that packing does not wait for.
+    from model_packaging.verification import verify
+
+    image = image_for(loaded)
+    found = verify(archive, python=image.python, provided=image.modules)
+    if as_json:
+        click.echo(json.dumps(package_json.verified(archive, found), indent=2))
+    else:
+        package_table.show_verified(archive, found)
+        for warning in found.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        for problem in found.problems:
+            click.echo(problem, err=True)
+        if not found.problems:
+            click.echo("  the container would serve it")
+    return 1 if found.problems else 0

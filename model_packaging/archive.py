@@ -6,7 +6,6 @@ is made of the inputs and does not depend on it.
 
 import errno
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,15 +14,13 @@ from model_packaging.beside import beside
 from model_packaging.gzip_blocks import GzipBlocks
 from model_packaging.hashed_file import HashedFile
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.progress import Progress, Told
 from model_packaging.refusal import Refusal
 from model_packaging.source_file import read_into, unchanged
 from model_packaging.tree import Entry, Tree
 
 # Linux stamps files with a clock that moves every 1 to 10 ms.
 CLOCK_STEP_SECONDS = 0.02
-
-Progress = Callable[[int, int], object]
-"""Told bytes read so far and bytes in all, once per block or file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +45,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     start = time.perf_counter()
     _let_the_clock_pass(tree)
     total = tree.input_bytes
-    done = 0
-
-    def told(count: int) -> None:
-        nonlocal done
-        done += count
-        if progress:
-            progress(done, total)
-
+    told = Told(progress, total)
     try:
         with (
             beside(target) as file,
@@ -78,7 +68,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     )
 
 
-def _copy(entry: Entry, packed: GzipBlocks, told: Callable[[int], None]) -> None:
+def _copy(entry: Entry, packed: GzipBlocks, told: Told) -> None:
     left = size = entry.status.st_size
     with unchanged(entry) as descriptor:
         while left:

@@ -24,6 +24,7 @@ REMEDY = "run: servable package ENV"
 # glibc 2.28 and older: the oldest image with Python 3.12 has a newer one.
 # https://peps.python.org/pep-0600/
 PLATFORM = "x86_64-manylinux_2_28"
+_FOR = "# What becomes code/lib/: wheels for Python "
 _TAGS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
 _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
 
@@ -63,7 +64,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
         requirements = resolved.read_text(encoding="utf-8").splitlines()
         chosen = _download(code, requirements, wheels, python, find_links)
     lines = [
-        f"# What becomes code/lib/: wheels for Python {python} on {PLATFORM}.",
+        f"{_FOR}{python} on {PLATFORM}.",
         "# Written by servable package; commit it.",
         _mark(code),
         *(f"{wheel.name} sha256:{wheel.sha256}" for wheel in chosen),
@@ -79,31 +80,36 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
 
     Resolves nothing: what was locked is what is fetched. Raises `Refusal`.
     """
-    wanted = locked(code)
+    wanted = locked(code, python=python)
     missing = [one for one in wanted if not _is_there(wheels, one)]
     _download(code, [one.requirement for one in missing], wheels, python, find_links)
     return wanted
 
 
-def locked(code: Path) -> list[Wheel]:
-    """The lock, read. Raises `Refusal` when it is missing or of another requirements.txt."""
+def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
+    """The lock, read. Raises `Refusal` when it is missing, of another requirements.txt, or of
+    another Python than the image's, where that is given."""
     if not (code / LOCK).is_file():
         raise Refusal(code / WANTED, f"has no {LOCK} beside it", REMEDY)
     lines = (code / LOCK).read_text(encoding="utf-8").splitlines()
     if _mark(code) not in lines:
         raise Refusal(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
+    found = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
+    if python is not None and found.split(" ")[0] != python:
+        problem = f"is for Python {found.split(' ')[0]}; the image has {python}"
+        raise Refusal(code / LOCK, problem, REMEDY)
     parted = [line.partition(" sha256:") for line in lines if line and not line.startswith("#")]
     return [Wheel(name, digest) for name, _, digest in parted]
 
 
-def require(code: Path, *, wheels: Path) -> list[Wheel]:
+def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
     """The wheels that the code wants, all of them here; none where it wants nothing.
 
     Raises `Refusal` when the lock does not hold, or names a wheel that is not there.
     """
     if not (code / WANTED).is_file():
         return []
-    wanted = locked(code)
+    wanted = locked(code, python=python)
     for one in wanted:
         if not _is_there(wheels, one):
             raise Refusal(code / LOCK, f"{one.name} is not on this machine", REMEDY)

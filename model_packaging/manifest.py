@@ -9,6 +9,7 @@ from pathlib import Path
 
 from model_packaging.content_cache import ContentCache
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.progress import Progress, Told
 from model_packaging.source_file import read_into, unchanged
 from model_packaging.tree import Entry, Tree
 
@@ -27,20 +28,34 @@ def key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
     return key_and_tree(inputs, cache=cache)[0]
 
 
-def key_and_tree(inputs: ArchiveInputs, *, cache: Path | None = None) -> tuple[str, Tree]:
-    """The key, and the listing it was made of: `pack_tree` refuses what changed since."""
+def key_and_tree(
+    inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
+) -> tuple[str, Tree]:
+    """The key, and the listing it was made of: `pack_tree` refuses what changed since.
+
+    `progress`: of reading what was not read before.
+    """
+    return key_tree_and_hashes(inputs, cache=cache, progress=progress)[:2]
+
+
+def key_tree_and_hashes(
+    inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
+) -> tuple[str, Tree, dict[str, str]]:
+    """Both, and the SHA-256 of each file by its name in the archive. Raises `Refusal`."""
     listed_at_seconds = time.time()
     tree = inputs.tree()
     known = ContentCache(cache, repr(inputs), tree.files) if cache else None
     hashes = {entry.name: known.sha256(entry) if known else None for entry in tree.files}
     unknown = [entry for entry in tree.files if hashes[entry.name] is None]
+    told = Told(progress, sum(entry.status.st_size for entry in unknown))
     # hashlib lets other threads run: two cores, twice the speed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        read = dict(zip((one.name for one in unknown), pool.map(_sha256, unknown), strict=True))
+        hashing = pool.map(lambda entry: _sha256(entry, told), unknown)
+        read = dict(zip((one.name for one in unknown), hashing, strict=True))
     whole = {name: read.get(name) or str(digest) for name, digest in hashes.items()}
     if known:
         known.write(whole, listed_at_seconds=listed_at_seconds)
-    return _key(tree, whole), tree
+    return _key(tree, whole), tree, whole
 
 
 def _key(tree: Tree, hashes: dict[str, str]) -> str:
@@ -52,7 +67,7 @@ def _key(tree: Tree, hashes: dict[str, str]) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _sha256(entry: Entry) -> str:
+def _sha256(entry: Entry, told: Told) -> str:
     digest = hashlib.sha256()
     left = entry.status.st_size
     buffer = memoryview(bytearray(min(left, _BUFFER_BYTES)))
@@ -61,4 +76,5 @@ def _sha256(entry: Entry) -> str:
             count = read_into(descriptor, buffer[:left], entry)
             digest.update(buffer[:count])
             left -= count
+            told(count)
     return digest.hexdigest()

@@ -9,6 +9,7 @@ from typing import Literal
 from model_packaging.code_folder import CodeFolder
 from model_packaging.python_names import Import, imports, top_level_names
 from model_packaging.python_syntax import BadSyntax, parse
+from model_packaging.request_path import HOOKS, wants_ours
 from model_packaging.standard_library import standard_library
 
 # The CPU images hold no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones were not looked into.
@@ -41,14 +42,15 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
     """What is wrong with the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
-    standard library. Only inference.py and what it imports is read: a training script
-    beside it may import what it likes.
+    standard library. Only inference.py, or transforms.py where our handler loads that, and
+    what it imports is read: a training script beside it may import what it likes.
     """
     code = CodeFolder(folder)
-    entry = folder / "inference.py"
+    hooks = wants_ours(folder)
+    entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = standard_library(python) | set(provided)
+    there = standard_library(python) | set(provided) | ({"serving"} if hooks else set())
     findings: list[CodeFinding] = []
     waiting, seen = [entry], {entry}
     while waiting:
@@ -60,7 +62,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
             continue
         if file == entry:
-            findings += _handlers(file, tree)
+            findings += _hooks(file, tree) if hooks else _handlers(file, tree)
         for one in imports(tree):
             if one.level and file.parent == folder:
                 findings.append(CodeFinding(file, one.line, *_RELATIVE))
@@ -81,6 +83,12 @@ def _handlers(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
     problem = f"defines only {half.pop()}" if half else "defines no handler"
     remedy = "define handler(data, context), or both input_handler and output_handler"
     yield CodeFinding(file, 1, problem, remedy)
+
+
+def _hooks(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
+    if not top_level_names(tree) & {"*", "preprocess", "postprocess"}:
+        remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
+        yield CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
 
 
 def _missing(

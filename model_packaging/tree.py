@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,14 @@ def tree(folder: Path, *, name: str) -> Tree:
     left_out: list[Path] = []
     _walk(folder, name, os.path.realpath(folder), entries, left_out)
     return Tree(tuple(sorted(entries, key=lambda entry: entry.name)), tuple(sorted(left_out)))
+
+
+def joined(trees: Iterable[Tree]) -> Tree:
+    """All of them as one; a folder that several of them have is there once."""
+    trees = list(trees)
+    entries = {entry.name: entry for one in trees for entry in one.entries}
+    left_out = sorted(path for one in trees for path in one.left_out)
+    return Tree(tuple(entries[name] for name in sorted(entries)), tuple(left_out))
 
 
 def _walk(folder: Path, name: str, root: str, entries: list[Entry], left_out: list[Path]) -> None:

@@ -5,16 +5,22 @@ A record that fails makes the whole model fail to load, so that each is checked 
 Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 """
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from model_packaging.beside import beside
 from model_packaging.json_requests import predict_request
 from model_packaging.json_tensors import BadValue
 from model_packaging.refusal import Refusal
 from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo
+from model_packaging.saved_model.reading import WARM_UP, read
+from model_packaging.servable import Servable
 from serving import tfrecord, wire
 
 # tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h: with more, loading fails.
@@ -39,6 +45,37 @@ def write_warm_up(model: str, requests: Mapping[Path, Any], info: SavedModelInfo
         # Deterministic: the order of a map's entries is otherwise protobuf's own.
         records.append(log.SerializeToString(deterministic=True))
     return tfrecord.frame(records)
+
+
+def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> Servable:
+    """The servable with warm-up records for each of its versions. Raises `Refusal`.
+
+    Written below `folder`, named by their content. A request that another version's
+    signature does not take is refused, as that version would not load.
+    """
+    known = {file: golden(file) for file in requests}
+    files = {
+        number: write_warm_up(servable.name, known, read(version))
+        for number, version in servable.versions().items()
+    }
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    target = folder / digest
+    for number, content in files.items():
+        file = target / str(number) / WARM_UP.name
+        if not file.is_file():
+            with beside(file) as opened:
+                opened.write(content)
+    return replace(servable, warm_up=target)
+
+
+def golden(file: Path) -> Any:
+    """The request body in a file. Raises `Refusal`."""
+    try:
+        return json.loads(file.read_bytes())
+    except OSError as error:
+        raise Refusal(file, f"cannot be read: {error.strerror}", "name a golden request") from None
+    except ValueError as error:
+        raise Refusal(file, f"is not JSON: {error}", "write one request body") from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:

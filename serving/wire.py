@@ -19,6 +19,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _TABLE = """
 google.protobuf
 Int64Value value:int64=1
+Any type_url:string=1 value:bytes=2
 
 tensorflow
 TensorShapeProto dim:*TensorShapeProto.Dim=2 unknown_rank:bool=3
@@ -48,6 +49,24 @@ PredictResponse outputs:map<tensorflow.TensorProto>=1 model_spec:ModelSpec=2
 PredictLog request:PredictRequest=1 response:PredictResponse=2
 PredictionLog classify_log|:bytes=2 regress_log|:bytes=3 multi_inference_log|:bytes=4 \
  session_run_log|:bytes=5 predict_log|:PredictLog=6 predict_streamed_log|:bytes=7
+SignatureDefMap signature_def:map<tensorflow.SignatureDef>=1
+GetModelMetadataRequest model_spec:ModelSpec=1 metadata_field:*string=2
+GetModelMetadataResponse model_spec:ModelSpec=1 metadata:map<google.protobuf.Any>=2
+StatusProto error_code:int32=1 error_message:string=2
+ModelVersionStatus version:int64=1 state:int32=2 status:StatusProto=3
+GetModelStatusRequest model_spec:ModelSpec=1
+GetModelStatusResponse model_version_status:*ModelVersionStatus=1
+Input example_list|:ExampleList=1
+ExampleList examples:*bytes=1
+ClassificationRequest model_spec:ModelSpec=1 input:Input=2
+ClassificationResponse result:ClassificationResult=1 model_spec:ModelSpec=2
+ClassificationResult classifications:*Classifications=1
+Classifications classes:*Class=1
+Class label:string=1 score:float=2
+RegressionRequest model_spec:ModelSpec=1 input:Input=2
+RegressionResponse result:RegressionResult=1 model_spec:ModelSpec=2
+RegressionResult regressions:*Regression=1
+Regression value:float=1
 """
 
 # tensorflow/core/framework/types.proto; a number not named here keeps its number (open enum).
@@ -141,6 +160,15 @@ PredictRequest = _message("tensorflow.serving.PredictRequest")
 PredictResponse = _message("tensorflow.serving.PredictResponse")
 PredictLog = _message("tensorflow.serving.PredictLog")
 PredictionLog = _message("tensorflow.serving.PredictionLog")
+SignatureDefMap = _message("tensorflow.serving.SignatureDefMap")
+GetModelMetadataRequest = _message("tensorflow.serving.GetModelMetadataRequest")
+GetModelMetadataResponse = _message("tensorflow.serving.GetModelMetadataResponse")
+GetModelStatusRequest = _message("tensorflow.serving.GetModelStatusRequest")
+GetModelStatusResponse = _message("tensorflow.serving.GetModelStatusResponse")
+ClassificationRequest = _message("tensorflow.serving.ClassificationRequest")
+ClassificationResponse = _message("tensorflow.serving.ClassificationResponse")
+RegressionRequest = _message("tensorflow.serving.RegressionRequest")
+RegressionResponse = _message("tensorflow.serving.RegressionResponse")
 
 DataType: dict[str, int] = {
     value.name: value.number for value in _POOL.FindEnumTypeByName("tensorflow.DataType").values

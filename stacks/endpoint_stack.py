@@ -58,7 +58,7 @@ class EndpointStack(cdk.Stack):
                     f"Variant-{variant_name}",
                     name=variant_name,
                     variant=variant,
-                    model=environment.models[variant.model],
+                    environment=environment,
                     endpoint_name=name,
                     region=environment.region,
                     log_group_arn=logs.arn,

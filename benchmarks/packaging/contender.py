@@ -15,6 +15,7 @@ from pathlib import Path
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
+from model_packaging.servable import Servable
 
 
 def servable(folder: Path, target: Path) -> None:
@@ -35,7 +36,7 @@ WAYS = {way.__name__: way for way in (servable, python_tarfile, recognise)}
 
 
 def _inputs(folder: Path) -> ArchiveInputs:
-    return ArchiveInputs(model="weights", saved_model=folder / "model")
+    return ArchiveInputs(servables=(Servable(name="weights", folder=folder / "model"),))
 
 
 def _peak_memory_bytes() -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 
 SEED = 20_261_120
 WEIGHTS_BYTES = 400_000_000
@@ -32,7 +33,7 @@ def weights(folder: Path) -> ArchiveInputs:
 def large(folder: Path, small: ArchiveInputs) -> ArchiveInputs:
     """A model of 2 GB: the same shard five times, as links that cost no disk."""
     inputs = _model(folder)
-    shard = small.saved_model / "1" / "variables" / "variables.data"
+    shard = small.servables[0].folder / "1" / "variables" / "variables.data"
     for number in range(LARGE_COPIES):
         os.link(shard, folder / "model" / "1" / "variables" / f"variables.data-{number}")
     return inputs
@@ -50,4 +51,4 @@ def sparse(folder: Path) -> ArchiveInputs:
 def _model(folder: Path) -> ArchiveInputs:
     (folder / "model" / "1" / "variables").mkdir(parents=True)
     (folder / "model" / "1" / "saved_model.pb").write_bytes(b"a graph")
-    return ArchiveInputs(model="weights", saved_model=folder / "model")
+    return ArchiveInputs(servables=(Servable(name="weights", folder=folder / "model"),))

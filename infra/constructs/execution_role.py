@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.catalog.images import Image
+from infra.constructs.archive import Archive, Prefix
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms
 PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
@@ -15,6 +16,7 @@ WRITE_LOGS = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEve
 # Why a resource has a wildcard, by a part of its ARN; the bare "*" last, which every one contains.
 WILDCARDS = {
     "log-stream": "SageMaker names the streams of its containers after instances we cannot know",
+    ":s3:::": "a prefix that carries the hash of the files under it, and no other of the bucket",
     ":alarm:": "alarms are named after configurations that do not exist yet; naming them is a circle",
     "*": "ecr:GetAuthorizationToken and cloudwatch:PutMetricData take no resource; the second is "
     "narrowed by namespace",
@@ -32,8 +34,7 @@ class ExecutionRole(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        archive_arn: str,
-        archive_fingerprint: str,
+        archive: Archive,
         image: Image,
         log_group_arn: str,
         rollback_alarm_prefix: str | None,
@@ -48,12 +49,14 @@ class ExecutionRole(Construct):
             resource_name=image.repository,
         )
         statements = [
-            _allow(["s3:GetObject"], archive_arn),
+            _allow(["s3:GetObject"], archive.objects),
             _allow(["ecr:GetAuthorizationToken"], "*"),
             _allow(PULL, repository),
             _allow(WRITE_LOGS, log_group_arn, f"{log_group_arn}:log-stream:*"),
             _put_metrics(),
         ]
+        if archive.listed is not None:
+            statements.append(_list(archive.listed))
         if rollback_alarm_prefix is not None:
             statements.append(_describe_alarms(stack, rollback_alarm_prefix))
         self.role = iam.Role(
@@ -61,7 +64,7 @@ class ExecutionRole(Construct):
         )
         # Another archive, another policy beside the first, which goes when the update is through:
         # until then the old fleet still reads its own archive when it adds an instance.
-        name = f"Policy{archive_fingerprint[:8]}"
+        name = f"Policy{archive.fingerprint[:8]}"
         self.policy = iam.Policy(self, name, roles=[self.role], statements=statements)
         _acknowledge(self.policy, statements)
 
@@ -81,6 +84,15 @@ def _acknowledge(policy: iam.Policy, statements: Sequence[iam.PolicyStatement]) 
 
 def _allow(actions: list[str], *resources: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=actions, resources=list(resources))
+
+
+def _list(prefix: Prefix) -> iam.PolicyStatement:
+    """Only below the prefix: the bucket holds every other asset too."""
+    return iam.PolicyStatement(
+        actions=["s3:ListBucket"],
+        resources=[prefix.bucket_arn],
+        conditions={"StringLike": {"s3:prefix": [f"{prefix.name}*"]}},
+    )
 
 
 def _put_metrics() -> iam.PolicyStatement:

@@ -5,6 +5,7 @@ from pathlib import Path
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.archive import Prefix
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.publishing import command
@@ -27,13 +28,14 @@ class ModelArchive(Construct):
         asset = stack.synthesizer.add_file_asset(
             source_hash=f"{self.fingerprint}.tar.gz",
             executable=command(inputs, expected_key=self.fingerprint, archives=archives),
-            display_name=f"model.tar.gz of {inputs.model}",
+            display_name=f"model.tar.gz of {inputs.name}",
         )
-        self.url = asset.s3_object_url
-        self.arn = stack.format_arn(
+        self.data = {"model_data_url": asset.s3_object_url}
+        self.objects = stack.format_arn(
             service="s3",
             region="",
             account="",
             resource=asset.bucket_name,
             resource_name=asset.object_key,
         )
+        self.listed: Prefix | None = None

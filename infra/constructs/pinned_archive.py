@@ -3,6 +3,7 @@
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.archive import Prefix
 from infra.parameters.model import Artifact
 
 
@@ -16,9 +17,10 @@ class PinnedArchive(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, artifact: Artifact) -> None:
         super().__init__(scope, construct_id)
         bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
-        self.url = artifact.uri
+        self.data = {"model_data_url": artifact.uri}
+        self.listed: Prefix | None = None
         self.fingerprint = artifact.sha256
         self.variables = {"SERVABLE_ARTIFACT_SHA256": artifact.sha256}
-        self.arn = cdk.Stack.of(self).format_arn(
+        self.objects = cdk.Stack.of(self).format_arn(
             service="s3", region="", account="", resource=bucket, resource_name=object_key
         )

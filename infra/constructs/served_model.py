@@ -3,24 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.catalog.images import Image
+from infra.constructs.archive import Archive
 from infra.constructs.execution_role import ExecutionRole
-
-
-class Archive(Protocol):
-    """Where a model's bytes lie, and what tells one from another."""
-
-    url: str
-    arn: str
-    fingerprint: str
-    """SHA-256 over what decides the bytes, or over the bytes."""
-    variables: dict[str, str]
-    """What the model's environment says of it, beside the container's settings."""
 
 
 class ServedModel(Construct):
@@ -46,8 +35,7 @@ class ServedModel(Construct):
         execution = ExecutionRole(
             self,
             "Role",
-            archive_arn=archive.arn,
-            archive_fingerprint=archive.fingerprint,
+            archive=archive,
             image=image,
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=rollback_alarm_prefix,
@@ -60,7 +48,7 @@ class ServedModel(Construct):
             enable_network_isolation=network_isolation or None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 image=image.uri,
-                model_data_url=archive.url,
+                **archive.data,
                 environment={**variables, **archive.variables},
             ),
         )

@@ -5,17 +5,19 @@ from pathlib import Path
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.archive import Archive
 from infra.constructs.model_archive import ModelArchive
+from infra.constructs.model_archives import ModelArchives
 from infra.constructs.pinned_archive import PinnedArchive
 from infra.constructs.rollback_alarms import name_prefix
-from infra.constructs.served_model import Archive, ServedModel
-from infra.parameters.model import Model
+from infra.constructs.served_model import ServedModel
+from infra.constructs.unpacked_files import UnpackedFiles
+from infra.packing import archive_inputs
+from infra.parameters.environment import Environment
 from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
 from infra.policy.hosting import hosting
-from model_packaging.dependencies import vendored
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
+from model_packaging.places import ARCHIVES, MADE
 
 
 class ServedVariant(Construct):
@@ -28,7 +30,7 @@ class ServedVariant(Construct):
         *,
         name: str,
         variant: Variant,
-        model: Model,
+        environment: Environment,
         endpoint_name: str,
         region: str,
         log_group_arn: str,
@@ -40,13 +42,14 @@ class ServedVariant(Construct):
         self.name = name
         self.scaled = variant.scaling is not None
         self._variant = variant
+        model = environment.models[variant.model]
         self._hosting = hosting(
             instance_type=variant.instance_type,
             tensorflow=model.tensorflow,
             region=region,
             container=variant.container,
-            default_model=variant.model,
-            served=served(model, root),
+            default_model=None if model.multi_model else variant.model,
+            served=served(environment, variant.model, root),
             own_image=model.image,
             own_variables=variant.variables,
             inference_ami=variant.inference_ami,
@@ -54,7 +57,7 @@ class ServedVariant(Construct):
         self._model = ServedModel(
             self,
             "Model",
-            archive=self._archive(model, root),
+            archive=self._archive(environment, root),
             image=self._hosting.image,
             variables=self._hosting.variables,
             log_group_arn=log_group_arn,
@@ -62,17 +65,20 @@ class ServedVariant(Construct):
             network_isolation=model.network_isolation,
         )
 
-    def _archive(self, model: Model, root: Path) -> Archive:
+    def _archive(self, environment: Environment, root: Path) -> Archive:
+        name = self._variant.model
+        model = environment.models[name]
         if model.artifact is not None:
             return PinnedArchive(self, "Archive", artifact=model.artifact)
-        assert model.saved_model is not None  # preflight: one of the two
-        code = root / model.code if model.code else None
-        lib = None
-        if code is not None and model.install == "vendored":
-            lib = vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
-        inputs = ArchiveInputs(
-            model=self._variant.model, saved_model=root / model.saved_model, code=code, lib=lib
-        )
+        if model.multi_model is not None:
+            members = {
+                one: archive_inputs(environment, one, root, at_root=True)
+                for one in model.multi_model
+            }
+            return ModelArchives(self, "Archive", inputs=members, archives=root / ARCHIVES)
+        inputs = archive_inputs(environment, name, root)
+        if model.compression == "none":
+            return UnpackedFiles(self, "Archive", inputs=inputs, made=root / MADE)
         return ModelArchive(self, "Archive", inputs=inputs, archives=root / ARCHIVES)
 
     def production_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:

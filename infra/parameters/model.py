@@ -33,18 +33,57 @@ class Model(Table):
         default=None,
         min_length=1,
         description="Folder of the SavedModel, relative to the project: holds one folder per version, "
-        "all digits, each with saved_model.pb. This or artifact.",
+        "all digits, each with saved_model.pb. With `version`, one SavedModel itself. This, artifact "
+        "or multi_model.",
+    )
+    version: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="The version that `saved_model` becomes where it is one SavedModel, and no folder "
+        "of versions. Never guessed: clients ask for versions by number.",
     )
     artifact: Artifact | None = Field(
         default=None,
-        description="An archive in S3 that is there already, in the container's layout. This or "
-        "saved_model.",
+        description="An archive in S3 that is there already, in the container's layout. This, "
+        "saved_model or multi_model.",
+    )
+    multi_model: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Models of this file behind one endpoint, one archive each under one prefix; "
+        "a request names the one it wants (TargetModel), and it is loaded then. For many models that "
+        "are seldom asked for. This, saved_model or artifact.",
+    )
+    also_serves: list[str] = Field(
+        default=[],
+        description="Other models of this file that go into the same archive. This one answers "
+        "requests that name none; its code serves all. Every model server loads all of them.",
+    )
+    warm_up: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[],
+        max_length=1000,
+        description="Golden requests, JSON files relative to the project, that the model server "
+        "answers for itself before it takes any from outside: the first caller does not wait for "
+        "what is initialised at first use. A few of each size are enough.",
+    )
+    compression: Literal["gzip", "none"] = Field(
+        default="gzip",
+        description="How it lies in S3. gzip: one model.tar.gz. none: each file as it is under a "
+        "prefix, which starts large models faster, since nothing is unpacked; S3 holds 8 % more.",
     )
     code: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder with inference.py, relative to the project. Left out, the container "
-        "converts JSON and CSV itself and starts no Python workers.",
+        description="Folder with inference.py, or with transforms.py for Servable's own handler "
+        "(docs/serving.md), relative to the project. Left out, the container converts JSON and CSV "
+        "itself and starts no Python workers.",
+    )
+    handler: Literal["servable"] | None = Field(
+        default=None,
+        description="servable: Servable's own handler in front of the model, also without a "
+        "transforms.py: arrays and protobuf in bodies, gRPC to the model server. Left out, the code's "
+        "own inference.py; with only transforms.py there, Servable's.",
     )
     install: Literal["vendored", "at start"] = Field(
         default="vendored",

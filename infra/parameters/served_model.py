@@ -1,32 +1,55 @@
 """What the file and the disk say of a model's size, for the policies that divide a machine."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from infra.parameters.model import Model
+from infra.parameters.environment import Environment
 from infra.policy.served import Served
 
 BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(model: Model, root: Path) -> Served:
-    """`root`: the project that the model's paths are relative to. Never raises for a bad folder."""
-    artifact = model.artifact
-    if artifact is not None:
-        packed = None if artifact.size_bytes is None else artifact.size_bytes / BYTES_PER_GIB
-        unpacked, has_code = artifact.size_gib, None
-    else:
-        packed, has_code = None, model.code is not None
-        unpacked = _folder_gib(root / model.saved_model) if model.saved_model else None
-    return Served(
-        model_gib=unpacked,
-        packed_gib=packed,
-        has_code=has_code,
+def served(environment: Environment, name: str, root: Path) -> Served:
+    """`root`: the project that the models' paths are relative to. Never raises for a bad folder."""
+    model = environment.models[name]
+    measured_worker = model.worker_memory_mib
+    found = Served(
+        model_gib=None,
         measured_server_gib=model.server_memory_gib,
-        measured_worker_gib=None
-        if model.worker_memory_mib is None
-        else model.worker_memory_mib / MIB_PER_GIB,
+        measured_worker_gib=None if measured_worker is None else measured_worker / MIB_PER_GIB,
     )
+    if model.artifact is not None:
+        packed = model.artifact.size_bytes
+        return replace(
+            found,
+            model_gib=model.artifact.size_gib,
+            packed_gib=None if packed is None else packed / BYTES_PER_GIB,
+            has_code=None,
+        )
+    several = model.multi_model is not None
+    names = model.multi_model if model.multi_model is not None else [name, *model.also_serves]
+    return replace(
+        found,
+        model_gib=_together_gib(environment, names, root),
+        compressed=model.compression == "gzip",
+        # In multi-model mode Gunicorn always runs: it loads and unloads the models.
+        has_code=several or model.code is not None or model.handler is not None,
+        multi_model=several,
+    )
+
+
+def _together_gib(environment: Environment, names: Sequence[str], root: Path) -> float | None:
+    """Of all these models; None when the size of one is unknown."""
+    total = 0.0
+    for name in names:
+        model = environment.models.get(name)
+        size = _folder_gib(root / model.saved_model) if model and model.saved_model else None
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def _folder_gib(folder: Path) -> float | None:

@@ -14,6 +14,7 @@ from infra.policy.container_settings import (
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
+    Transport,
     WorkerClass,
 )
 
@@ -43,13 +44,15 @@ class VariableError(ValueError):
 
 
 def variables_of(
-    settings: ContainerSettings, *, default_model: str, tensorflow: str = "2.20"
+    settings: ContainerSettings, *, default_model: str | None, tensorflow: str = "2.20"
 ) -> dict[str, str]:
     """The container's variables, sorted by name. `default_model` answers unnamed requests.
 
     `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN.
     """
-    found = {DEFAULT_MODEL_NAME: default_model, **_written(settings, _VARIABLES)}
+    found = _written(settings, _VARIABLES)
+    if default_model is not None:
+        found[DEFAULT_MODEL_NAME] = default_model
     if settings.onednn is False and not is_upstream(tensorflow):
         found[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
@@ -162,6 +165,10 @@ _VARIABLES: dict[str, _Row] = {
     ),
     "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
     "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
+    # Read by our own handler, serving/settings.py.
+    "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
+    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
+    "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
 }
 
 _BATCHING_VARIABLES: dict[str, _Row] = {

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # No machine has so many of anything; more is a slip of the hand.
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Transport = Literal["auto", "rest", "grpc"]
 WorkerClass = Literal["sync", "gevent", "gthread", "eventlet", "tornado"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 NginxLogLevel = Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]
@@ -114,4 +115,20 @@ class ContainerSettings(_Settings):
     onednn: bool | None = Field(
         default=None,
         description="oneDNN kernels on or off; changes float rounding. Left out, TensorFlow decides.",
+    )
+    transport: Transport | None = Field(
+        default=None,
+        description="How Servable's handler asks the model server. auto, its default: JSON and CSV "
+        "are relayed over REST, tensors and protobuf go over gRPC. rest or grpc: everything does.",
+    )
+    grpc_from_bytes: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="With transport auto, JSON and CSV bodies from this size on are parsed by the "
+        "handler and go over gRPC. Left out, none are: it pays only where the code brings orjson "
+        "along, and for bodies of megabytes (docs/performance.md).",
+    )
+    timing_header: bool | None = Field(
+        default=None,
+        description="Servable's handler answers with a Server-Timing header: milliseconds of each "
+        "stage. Left out, it does not.",
     )

@@ -37,13 +37,14 @@ def hosting(
     tensorflow: str | None,
     region: str,
     container: ContainerSettings,
-    default_model: str,
+    default_model: str | None,
     served: Served,
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
     inference_ami: str | None = None,
 ) -> Hosting:
     """`tensorflow` None: the newest version whose image the machine can run.
+    `default_model` None: several models, of which each request names one.
 
     `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
     Raises KeyError for what preflight refuses: an unknown instance type, version or region.

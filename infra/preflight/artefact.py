@@ -3,76 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from infra.packing import servable
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
-from infra.preflight.example import artifact
+from infra.parameters.model import Model
 from infra.preflight.rule import Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import Refusal
-from model_packaging.saved_model import read, versions
-
-# Names of keys that somebody will write again.
-MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
-
-
-class ModelHasOneSource(Rule):
-    """A model is packed here, or lies in S3 already; its code goes where it is packed."""
-
-    id = "model-source"
-    example = artifact() + '\nmodels.ranker.saved_model = "model"'
-
-    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        for name, model in environment.models.items():
-            key = f"models.{name}"
-            written = loaded.source.values.get("models", {}).get(name, {})
-            # From the file and not from the draft: a source with a problem of its own is one.
-            sources = {"saved_model", "artifact"} & set(written)
-            if len(sources) != 1:
-                yield self.finding(
-                    loaded,
-                    f"{key}.artifact" if sources else f"{key}.saved_model",
-                    sorted(sources),
-                    "both saved_model and artifact"
-                    if sources
-                    else "no saved_model and no artifact",
-                    allowed="one of saved_model and artifact",
-                    remedy="take one out" if sources else "add saved_model with the model's folder",
-                )
-            elif "artifact" in sources and model.code is not None:
-                yield self.finding(
-                    loaded,
-                    f"{key}.code",
-                    model.code,
-                    "code beside an artifact: nothing is packed here that it could go into",
-                    remedy="pack it into the artifact as code/, or take it out",
-                )
-
-
-class ArtifactKeyIsItsOwn(Rule):
-    """Under a key like latest/ the object changes while the file still names the old hash.
-
-    Instances that scaling adds would then serve another model than those that run.
-    """
-
-    id = "artifact-moving-key"
-    severity = Severity.WARNING
-    acknowledgeable = True
-    example = artifact(folder="latest")
-
-    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        for name, model in environment.models.items():
-            parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
-            moving = [part for part in parts if part in MOVING]
-            if model.artifact and moving:
-                yield self.finding(
-                    loaded,
-                    f"models.{name}.artifact.uri",
-                    model.artifact.uri,
-                    f"the key holds {moving[0]!r}: what lies there will change",
-                    allowed="a key that is written once, as run-17/model.tar.gz",
-                    remedy="copy it to a key of its own and name that",
-                )
+from model_packaging.saved_model import read
+from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.warm_up import check_warm_up, golden, write_warm_up
 
 
 class ModelCanBePacked(Rule):
@@ -86,37 +27,25 @@ class ModelCanBePacked(Rule):
             if model.saved_model is None:
                 continue
             inputs = ArchiveInputs(
-                model=name,
-                saved_model=loaded.root / model.saved_model,
+                servables=(servable(name, model, loaded.root),),
                 code=loaded.root / model.code if model.code else None,
+                handler=model.handler == "servable",
             )
-            parts = {"saved_model": inputs.model_entries, "code": inputs.code_entries}
-            for part, entries in parts.items():
+            parts = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
+            for part, tree in parts.items():
                 try:
-                    entries()
-                except Refusal as refusal:
-                    given = getattr(model, part)
-                    yield self._found(loaded, refusal, f"models.{name}.{part}", given)
-                except (OSError, RuntimeError) as wrong:
-                    # Names too long for the disk, links in a circle.
-                    folder: Path = getattr(inputs, part)
-                    said = Refusal(folder, f"cannot be read: {wrong}", "mend it")
-                    given = getattr(model, part)
-                    yield self._found(loaded, said, f"models.{name}.{part}", given)
-
-    def _found(self, loaded: Loaded, refusal: Refusal, key: str, given: str) -> Finding:
-        path = _shown(loaded.root, refusal.path)
-        return self.finding(loaded, key, given, f"{path}: {refusal.problem}", remedy=refusal.remedy)
-
-
-def _shown(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+                    tree()
+                except (Refusal, OSError, RuntimeError) as wrong:
+                    given = getattr(model, part) or ""
+                    said = _said(loaded, wrong, loaded.root / given)
+                    yield _found(self, loaded, said, f"models.{name}.{part}", given)
 
 
 class ModelCanBeLoaded(Rule):
     """A SavedModel that is cut short, or has nothing to call, is found after minutes of loading.
 
-    Read without TensorFlow: graph, signatures, variables.
+    Read without TensorFlow: graph, signatures, variables, and warm-up records, of which one
+    that fails makes the whole model fail.
     """
 
     id = "saved-model"
@@ -124,19 +53,64 @@ class ModelCanBeLoaded(Rule):
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
-            try:
-                folders = versions(loaded.root / model.saved_model) if model.saved_model else []
-            except (Refusal, OSError, RuntimeError):
-                continue  # the rule above says so
-            for folder in folders:
+            for folder in _versions(loaded, name, model):
                 try:
-                    read(folder)
-                except Refusal as refusal:
-                    path = _shown(loaded.root, refusal.path)
-                    yield self.finding(
-                        loaded,
-                        f"models.{name}.saved_model",
-                        model.saved_model,
-                        f"{path}: {refusal.problem}",
-                        remedy=refusal.remedy,
+                    info = read(folder)
+                    if info.has_warm_up:
+                        check_warm_up(folder / WARM_UP, info, model=name)
+                except (Refusal, OSError) as wrong:
+                    said = _said(loaded, wrong, folder)
+                    key = f"models.{name}.saved_model"
+                    yield _found(self, loaded, said, key, model.saved_model)
+
+
+class WarmUpRequestsFit(Rule):
+    """Golden requests become warm-up records, which the model must be able to answer."""
+
+    id = "warm-up"
+    example = "# a request in models.ranker.warm_up that the signature does not take"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            requests = [loaded.root / file for file in model.warm_up]
+            for folder in _versions(loaded, name, model) if requests else []:
+                try:
+                    info = read(folder)
+                except (Refusal, OSError):
+                    continue  # the rule above says so
+                if info.has_warm_up:
+                    said = Refusal(
+                        folder / WARM_UP,
+                        "is there already",
+                        "take it out, or warm_up from the file",
                     )
+                    yield _found(self, loaded, said, f"models.{name}.warm_up", model.warm_up)
+                for given, file in zip(model.warm_up, requests, strict=True):
+                    try:
+                        write_warm_up(name, {file: golden(file)}, info)
+                    except Refusal as wrong:
+                        yield _found(self, loaded, wrong, f"models.{name}.warm_up", given)
+
+
+def _versions(loaded: Loaded, name: str, model: Model) -> list[Path]:
+    if model.saved_model is None:
+        return []
+    try:
+        return list(servable(name, model, loaded.root).versions().values())
+    except (Refusal, OSError, RuntimeError):
+        return []  # ModelCanBePacked says so
+
+
+def _said(loaded: Loaded, wrong: Exception, folder: Path) -> Refusal:
+    """Names too long for the disk and links in a circle are no refusals of ours."""
+    return (
+        wrong
+        if isinstance(wrong, Refusal)
+        else Refusal(folder, f"cannot be read: {wrong}", "mend it")
+    )
+
+
+def _found(rule: Rule, loaded: Loaded, refusal: Refusal, key: str, given: object) -> Finding:
+    path, root = refusal.path, loaded.root
+    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return rule.finding(loaded, key, given, f"{shown}: {refusal.problem}", remedy=refusal.remedy)

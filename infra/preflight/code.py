@@ -6,34 +6,39 @@ from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.instances import instances
+from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.policy.image import newest_version
 from infra.preflight.rule import Rule
 from model_packaging import dependencies
+from model_packaging.code_folder import CodeFolder
 from model_packaging.image_modules import image_modules
 from model_packaging.places import WHEELS
 from model_packaging.python_code import check_code
 from model_packaging.refusal import Refusal
+from model_packaging.request_path import needed_modules, wants_ours
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
     """TensorFlow versions whose images run the model, as 2.20; each once."""
-    stated = environment.models[model_name].tensorflow
     found = []
-    for variant in environment.variants.values():
+    for variant in variants_running(environment, model_name):
+        stated = environment.models[variant.model].tensorflow
         instance = instances().get(variant.instance_type)
-        if variant.model == model_name and instance is not None:
+        if instance is not None:
             version = stated if stated in images.versions() else newest_version(instance)
             found.append(".".join((version or "").split(".")[:2]))
     return sorted(set(found))
 
 
 def _folder(loaded: Loaded, code: str | None) -> Path | None:
-    """The code folder, where it has an inference.py: that it lacks one is another rule's finding."""
+    """The code folder, where it has a handler or hooks for ours: that it lacks them is another
+    rule's finding."""
     folder = loaded.root / code if code else None
-    return folder if folder and (folder / "inference.py").is_file() else None
+    known = folder and ((folder / "inference.py").is_file() or wants_ours(folder))
+    return folder if known else None
 
 
 class CodeRunsInTheImage(Rule):
@@ -67,6 +72,40 @@ class CodeRunsInTheImage(Rule):
                     yield replace(found, severity=Severity(one.severity))
 
 
+class HandlerRunsInTheImage(Rule):
+    """Servable's handler needs NumPy and gRPC beside Python, which not every image holds.
+
+    Source: model_packaging/image_modules.json
+    """
+
+    id = "handler-modules"
+    example = """\
+models.ranker.handler = "servable"
+models.ranker.tensorflow = "2.19\""""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            folder = _folder(loaded, model.code)
+            if model.handler is None and not (folder and wants_ours(folder)):
+                continue
+            for version in _versions(environment, name):
+                image = image_modules(version)
+                missing = needed_modules() - image.modules if image else frozenset()
+                if folder is not None:
+                    code = CodeFolder(folder)
+                    missing -= {one for one in missing if code.vendors(one) or code.requires(one)}
+                if missing:
+                    yield self.finding(
+                        loaded,
+                        f"models.{name}.tensorflow",
+                        model.tensorflow,
+                        f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
+                        f"TensorFlow {version} does not hold",
+                        allowed=f"{images.versions()[-1]}, whose image holds everything",
+                        remedy="name that version, or add the packages to code/requirements.txt",
+                    )
+
+
 class RequirementsAreLocked(Rule):
     """Publishing uses the lock and the wheels on this machine, and never the network."""
 
@@ -78,8 +117,12 @@ class RequirementsAreLocked(Rule):
             folder = _folder(loaded, model.code)
             if folder is None or model.install != "vendored":
                 continue
+            versions = _versions(environment, name)
+            # Two variants on images with two Pythons cannot share one lock: one of them is refused.
+            pythons = {images.python(version) for version in versions} or {None}
             try:
-                dependencies.require(folder, wheels=loaded.root / WHEELS)
+                for python in sorted(pythons, key=str):
+                    dependencies.require(folder, wheels=loaded.root / WHEELS, python=python)
             except Refusal as refusal:
                 yield self.finding(
                     loaded,

@@ -37,7 +37,7 @@ variants.primary.container.tfs_processes = 1"""
     def look(
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
-        gpus, processes = placement.instance.gpus, placement.processes
+        gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
                 loaded,
@@ -67,7 +67,7 @@ variants.primary.container.tfs_processes = 6"""
     def look(
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
-        gpus, processes = placement.instance.gpus, placement.processes
+        gpus, processes = placement.gpus, placement.processes
         if gpus and processes > gpus and processes % gpus:
             below = processes - processes % gpus
             yield self.finding(
@@ -101,7 +101,7 @@ variants.primary.container.gpu_memory_margin = 0.2"""
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
         margin = placement.variant.container.gpu_memory_margin
-        if margin is None or not placement.instance.gpus:
+        if margin is None or not placement.gpus:
             return
         share = share_of_gpu(placement.processes, margin)
         if share is None:
@@ -134,7 +134,7 @@ class ModelFitsTheGpu(VariantRule):
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
         instance, model_gib = placement.instance, placement.served.model_gib
-        if not instance.gpus:
+        if not placement.gpus:
             return
         if model_gib is None:
             yield from self.size_unknown(loaded, placement)

@@ -36,6 +36,11 @@ class Placement:
         return f"variants.{self.name}.{name}"
 
     @property
+    def gpus(self) -> int:
+        """GPUs that the image divides among its processes: none in multi-model mode, which does not."""
+        return 0 if self.served.multi_model else self.instance.gpus
+
+    @property
     def processes(self) -> int:
         return self.settings.tfs_processes or 1
 
@@ -63,7 +68,7 @@ def _placements(loaded: Loaded, environment: Environment) -> Iterator[Placement]
         model = environment.models.get(variant.model)
         if instance is None or model is None:
             continue
-        known = served(model, loaded.root)
+        known = served(environment, variant.model, loaded.root)
         stated = model.tensorflow if model.tensorflow in images.versions() else None
         yield Placement(
             name=name,

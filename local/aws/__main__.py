@@ -13,6 +13,7 @@ from pathlib import Path
 # Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
+from local.aws.clock import Clock, ManualClock, ScaledClock
 from local.aws.server import Server
 from local.aws.state_file import State, StateFile
 
@@ -25,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m local.aws", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="state, logs, client settings")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
+    parser.add_argument("--minute", default="60", help="seconds that its minute lasts, or manual")
     parser.add_argument(
         "--with-parent",
         action="store_true",
@@ -41,13 +43,16 @@ def main() -> int:
     with state_file.hold() as held:
         if not held:
             return EXIT_HELD
-        code = _serve(given.folder, given.port, state_file, done)
+        clock = ManualClock() if given.minute == "manual" else ScaledClock(float(given.minute))
+        code = _serve(given.folder, given.port, clock, state_file, done)
     if given.with_parent:
         shutil.rmtree(given.folder, ignore_errors=True)
     return code
 
 
-def _serve(folder: Path, port: int, state_file: StateFile, done: threading.Event) -> int:
+def _serve(
+    folder: Path, port: int, clock: Clock, state_file: StateFile, done: threading.Event
+) -> int:
     (folder / "client" / "cdk").mkdir(parents=True, exist_ok=True)
     for name in ("config", "credentials"):
         (folder / "client" / name).touch()
@@ -56,12 +61,12 @@ def _serve(folder: Path, port: int, state_file: StateFile, done: threading.Event
     shutil.rmtree(endpoints, ignore_errors=True)
     endpoints.mkdir()
     try:
-        server = Server(port=port, folder=endpoints)
+        server = Server(port=port, folder=endpoints, clock=clock)
     except (OSError, SystemExit):  # werkzeug exits where a port is taken
         return EXIT_PORT_TAKEN
     server.start()
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    state_file.write(State(os.getpid(), server.port, server.url, started))
+    state_file.write(State(os.getpid(), server.port, server.url, started, clock.seconds_per_minute))
     done.wait()
     state_file.remove()
     server.close()

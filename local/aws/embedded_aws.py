@@ -1,12 +1,17 @@
 """The embedded AWS as its users hold it: an address, and how to speak to it."""
 
+import json
 import os
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from local.aws import loopback
+from local.aws.clock import SECONDS_PER_MINUTE
+from local.aws.gateway import CLOCK_PATH
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -21,6 +26,8 @@ class EmbeddedAws:
     started: str
     folder: Path
     already_up: bool = False
+    # How long a minute of its alarms and deployments lasts; None: moved by `advance`.
+    seconds_per_minute: float | None = SECONDS_PER_MINUTE
 
     @property
     def port(self) -> int:
@@ -62,3 +69,17 @@ class EmbeddedAws:
     def client(self, service: str, *, account: str = ACCOUNT, region: str = REGION) -> Any:
         """A boto3 client. It reads nothing of the environment or of ~/.aws."""
         return loopback.client(self.url, service, account=account, region=region)
+
+    def now(self) -> datetime:
+        """The time on its clock, UTC without saying so."""
+        return self._clock(None)
+
+    def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> datetime:
+        """Moves a clock that stands still; what was due meanwhile has happened on return."""
+        return self._clock({"seconds": minutes * SECONDS_PER_MINUTE + seconds})
+
+    def _clock(self, change: Mapping[str, float] | None) -> datetime:
+        body = None if change is None else json.dumps(change).encode()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(self.url + CLOCK_PATH, body)) as answer:
+            return datetime.fromisoformat(json.loads(answer.read())["now"])

@@ -148,7 +148,8 @@ def _scaling_policies(client: Client) -> Iterator[str]:
 
 def _alarms(kind: str) -> Callable[[Client], Iterator[str]]:
     def names(client: Client) -> Iterator[str]:
-        for one in _all(client("cloudwatch"), "describe_alarms", kind):
+        of_type = kind.removesuffix("s")  # without it AWS lists metric alarms only
+        for one in _all(client("cloudwatch"), "describe_alarms", kind, AlarmTypes=[of_type]):
             yield one["AlarmName"]
 
     return names

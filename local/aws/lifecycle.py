@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from local.aws.clock import SECONDS_PER_MINUTE
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.gateway import HEALTH_PATH
 from local.aws.process import STOP_SECONDS, end, remove, spawn
@@ -28,17 +29,25 @@ class StartError(Exception):
     """It did not start. `str()` is the whole sentence for the user."""
 
 
-def up(*, port: int = 0, folder: Path | None = None) -> EmbeddedAws:
+def up(
+    *,
+    port: int = 0,
+    folder: Path | None = None,
+    seconds_per_minute: float = SECONDS_PER_MINUTE,
+) -> EmbeddedAws:
     """The project's own embedded AWS, started where it does not run yet.
 
-    It outlives this process and its shell; `down` ends it. Raises `StartError`.
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
+    this process and its shell; `down` ends it. Raises `StartError`.
     """
     state_file = StateFile(folder or project_folder())
     if found := _found(state_file):
         return replace(found, already_up=True)
     _require_moto()
     state_file.folder.mkdir(parents=True, exist_ok=True)
-    process = spawn(state_file.folder, port, with_parent=False)
+    process = spawn(
+        state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
+    )
     try:
         found = _await(process, state_file, port)
     except BaseException:
@@ -75,11 +84,15 @@ def down(*, folder: Path | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[EmbeddedAws]:
-    """A private one, in a temporary folder; it ends with the block, or with this process."""
+def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterator[EmbeddedAws]:
+    """A private one, in a temporary folder; it ends with the block, or with this process.
+
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
+    clock that stands still until `EmbeddedAws.advance`.
+    """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
-    process = spawn(folder, 0, with_parent=True)
+    process = spawn(folder, 0, with_parent=True, seconds_per_minute=seconds_per_minute)
     try:
         yield _await(process, StateFile(folder), 0)
     finally:
@@ -124,7 +137,13 @@ def _found(state_file: StateFile) -> EmbeddedAws | None:
     state = state_file.read()
     if state is None or not _healthy(state):
         return None
-    return EmbeddedAws(state.url, state.pid, state.started, state_file.folder)
+    return EmbeddedAws(
+        state.url,
+        state.pid,
+        state.started,
+        state_file.folder,
+        seconds_per_minute=state.seconds_per_minute,
+    )
 
 
 def _healthy(state: State) -> bool:

@@ -9,8 +9,12 @@ from pathlib import Path
 STOP_SECONDS = 15.0
 
 
-def spawn(folder: Path, port: int, *, with_parent: bool) -> "subprocess.Popen[bytes]":
+def spawn(
+    folder: Path, port: int, *, with_parent: bool, seconds_per_minute: float | None
+) -> "subprocess.Popen[bytes]":
+    """`seconds_per_minute` None: a clock that is moved by hand."""
     command = [sys.executable, "-m", "local.aws", "--folder", str(folder), "--port", str(port)]
+    command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with (folder / "aws.log").open("ab") as log:
         return subprocess.Popen(

@@ -1,8 +1,9 @@
-"""The embedded AWS in one process: moto's services, and ours in the place of four of them."""
+"""The embedded AWS in one process: moto's services, and ours in the place of five of them."""
 
 import importlib
 import logging
 import threading
+from datetime import datetime
 from pathlib import Path
 
 from moto.moto_server.werkzeug_app import (
@@ -12,10 +13,12 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
+from local.aws.clock import Clock, ScaledClock
 from local.aws.cloudformation.backend import Backend
 from local.aws.cloudformation.change_set_api import CloudFormationApi
+from local.aws.cloudwatch.alarms_api import CloudWatchApi
+from local.aws.cloudwatch.cloudwatches import CloudWatches
 from local.aws.corrections import bucket_policies
-from local.aws.corrections.composite_alarms import CloudWatchApi
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
 from local.aws.sagemaker.hosting import Hostings
@@ -39,11 +42,20 @@ _PATHS = {
 class Server:
     """One per process: moto's services keep their state in the process.
 
-    `folder` takes the containers' logs and archives; `launch` starts a container.
+    `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
+    deployments run on `clock`.
     """
 
-    def __init__(self, *, folder: Path, port: int = 0, launch: Launch = launch_double) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        port: int = 0,
+        launch: Launch = launch_double,
+        clock: Clock | None = None,
+    ) -> None:
         """Raises OSError where the port is taken."""
+        self._clock = clock or ScaledClock()
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
@@ -52,15 +64,17 @@ class Server:
         self._server = make_server(
             _HOST,
             port,
-            Gateway(DomainDispatcherApplication(create_backend_app)),
+            Gateway(DomainDispatcherApplication(create_backend_app), self._clock),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
-        self._hostings = Hostings(self.url, launch, folder)
+        self._cloudwatches = CloudWatches(self.url, self._clock)
+        CloudWatchApi.cloudwatches = self._cloudwatches
+        self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
-            api.hostings = self._hostings
+            api.hostings = self.hostings
         CloudFormationApi.backend = Backend(self.url)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="embedded aws", daemon=True
@@ -68,11 +82,18 @@ class Server:
 
     def start(self) -> None:
         self._thread.start()
+        self._clock.start(self._tick)
 
     def close(self) -> None:
         """Ends every endpoint, then the server. Idempotent."""
-        self._hostings.close()
+        self._clock.stop()
+        self.hostings.close()
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+    def _tick(self, at: datetime) -> None:
+        # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        self._cloudwatches.tick(at)
+        self.hostings.tick(at)

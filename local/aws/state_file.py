@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from local.aws.clock import SECONDS_PER_MINUTE
+
 _RETRY_SECONDS = 1.0
 
 
@@ -22,6 +24,8 @@ class State:
     port: int
     url: str
     started: str
+    # None: its clock is moved by hand.
+    seconds_per_minute: float | None = SECONDS_PER_MINUTE
 
 
 def project_folder() -> Path:

@@ -1,104 +1,124 @@
-"""The endpoint's process: `python -m local.endpoint`, started by launch.py and by nobody else.
+"""The endpoint's supervisor: `python -m local.endpoint`, started by launch.py and by nobody else.
 
-Standard output carries one JSON line: {"port": 12345} when the models are loaded
-and answer, or {"error": "..."}. Standard input is the lifeline.
+Standard output carries one JSON line: {"port": 12345} when the endpoint answers, or
+{"error": "..."}. Standard input is the lifeline.
 """
 
 import argparse
-import json
+import asyncio
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
+
+import psutil
 
 from infra.policy.container import DEFAULT_MODEL_NAME
 from local.endpoint import lifeline
 from local.endpoint.archive import ArchiveError, unpack
+from local.endpoint.events import Events
+from local.endpoint.failure import StartError
 from local.endpoint.layout import LayoutError, find_code, find_models
-from local.endpoint.settings import SettingsError, read_settings, without_effect
+from local.endpoint.ports import PortError
+from local.endpoint.settings import Settings, SettingsError, read_settings, without_effect
+from local.endpoint.supervisor import Supervisor
+from local.endpoint.trouble import NAME as TROUBLE
+from local.endpoint.trouble import Trouble
 
-DEFAULT_WAIT_SECONDS = 60.0  # the image's own default, source: its README
+_END_SECONDS = 3.0
 
 
-class StartError(Exception):
-    """Why the endpoint cannot start. `str()` is a whole sentence."""
+class Ending:
+    """Ends every process of the endpoint, removes its files, and this process with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.supervisor: Supervisor | None = None
+
+    def __call__(self) -> NoReturn:
+        # Handlers may be running; nothing of theirs is worth waiting for.
+        if self.supervisor is not None:
+            self.supervisor.ending = True
+        deadline = time.monotonic() + _END_SECONDS
+        while psutil.Process().children() and time.monotonic() < deadline:
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    child.kill()
+                except psutil.Error:
+                    pass  # it was quicker
+            try:
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
+            except ChildProcessError:
+                break
+            time.sleep(0.01)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--archive", type=Path, required=True)
+    arguments.add_argument("--archive", type=Path)
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
     given = arguments.parse_args()
-
-    # What the archive's code prints must not be taken for our line.
-    report = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    lifeline.hold(given.folder, parent_pid=given.parent_pid)
-    try:
-        line: dict[str, int | str] = {"port": start(given.archive, given.folder / "model")}
-    except (StartError, ArchiveError, LayoutError, SettingsError) as error:
-        line = {"error": str(error)}
-    print(json.dumps(line), file=report, flush=True)
-    report.close()
-    while "port" in line:
-        time.sleep(3600)
+    events = Events()
+    lifeline.adopt_orphans()
+    end = Ending(given.folder)
+    lifeline.hold(end, parent_pid=given.parent_pid)
+    asyncio.run(_serve(given.archive, given.folder, events, end))
 
 
-def start(archive: Path, folder: Path) -> int:
-    """Unpacks, loads, serves. Returns the port of /ping and /invocations."""
+async def _serve(archive: Path | None, folder: Path, events: Events, end: Ending) -> None:
     began = time.monotonic()
+    try:
+        end.supervisor = supervisor = _prepared(archive, folder)
+        events.tell(port=await supervisor.start())
+    except (StartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
+        events.tell(error=str(error))
+        end()
+    _log(f"ready in {time.monotonic() - began:.2f} s")
+    await asyncio.Event().wait()
+
+
+def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     settings = read_settings(os.environ)
-    inert = without_effect(os.environ)
+    model = folder / "model"
+    model.mkdir()
+    Trouble.make(folder / TROUBLE)
+    models: dict[str, dict[int, Path]] = {}
+    default_model, code = "None", None
+    if archive is not None:
+        unpack(archive, model)
+        code = find_code(model)
+    if not settings.multi_model:
+        models = find_models(model)
+        default_model = _default(settings, models)
+    if code and (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
+        _log("code/requirements.txt is not installed on this machine; the container would")
+    inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
-        _log(f"without effect on this local endpoint: {', '.join(inert)}")
-    folder.mkdir()
-    unpack(archive, folder)
-    models, code = find_models(folder), find_code(folder)
-    default_model = os.environ.get(DEFAULT_MODEL_NAME) or next(iter(models))
+        _log(f"without effect on this endpoint: {', '.join(inert)}")
+    return Supervisor(
+        settings,
+        folder=folder,
+        models=models,
+        default_model=default_model,
+        code=code,
+        environment=os.environ,
+    )
+
+
+def _default(settings: Settings, models: dict[str, dict[int, Path]]) -> str:
+    default_model = settings.default_model or next(iter(models))
     if default_model not in models:
         raise StartError(
             f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
             "a model is named after the folder of its versions, `model` when they lie at the root"
         )
-    unpacked = time.monotonic()
-
-    # Only now: TensorFlow takes seconds, and the mistakes above are the common ones.
-    from local.endpoint.front import front
-    from local.endpoint.model_server import ModelServer
-    from local.endpoint.tensorflow_runtime import LoadError, Servable, use_threads
-    from local.endpoint.user_code import CodeError, UserCode
-    from local.endpoint.web_server import HOST, serve
-
-    use_threads(inter_op=settings.inter_op_threads, intra_op=settings.intra_op_threads)
-    imported = time.monotonic()
-    try:
-        loaded = {
-            name: {version: Servable(path) for version, path in versions.items()}
-            for name, versions in models.items()
-        }
-    except LoadError as error:
-        raise StartError(f"{archive}: TensorFlow does not load the model: {error}") from None
-    batching = settings.batching
-    server = ModelServer(loaded, max_batch_rows=batching.max_batch_size if batching else None)
-    rest_url = f"http://{HOST}:{serve(server.answer)}"
-    handlers = None
-    if code:
-        if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            _log("code/requirements.txt is not installed on this machine; the container would")
-        wait_seconds = float(settings.wait_time_seconds or DEFAULT_WAIT_SECONDS)
-        try:
-            handlers = UserCode(
-                code, rest_url=rest_url, default_model=default_model, timeout_seconds=wait_seconds
-            )
-        except CodeError as error:
-            raise StartError(f"{archive}: {error}") from None
-    port = serve(front(server, default_model, handlers))
-    _log(
-        f"ready in {time.monotonic() - began:.2f} s: unpacking {unpacked - began:.2f}, "
-        f"TensorFlow {imported - unpacked:.2f}, models and code {time.monotonic() - imported:.2f}"
-    )
-    return port
+    return default_model
 
 
 def _log(sentence: str) -> None:

@@ -32,9 +32,11 @@ def parse_leniently(headers: Headers) -> dict[str, str]:
     }
 
 
-def model_path(attributes: Mapping[str, str], default_model: str) -> str:
-    """The model server's path for these attributes."""
-    path = f"/v1/models/{attributes.get('tfs-model-name') or default_model}"
+def model_path(
+    attributes: Mapping[str, str], default_model: str, *, model: str | None = None
+) -> str:
+    """The model server's path for these attributes; `model` outdoes the header's."""
+    path = f"/v1/models/{model or attributes.get('tfs-model-name') or default_model}"
     if attributes.get("tfs-model-version"):
         path += f"/versions/{attributes['tfs-model-version']}"
     return f"{path}:{attributes.get('tfs-method') or 'predict'}"

@@ -33,5 +33,5 @@ def _is_version(path: Path) -> bool:
 
 def _remedy(folder: Path) -> str:
     if (folder / "saved_model.pb").is_file():
-        return f"move what is in it to {folder.name}/1/"
+        return f"move what is in it to {folder.name}/1/, or set version = 1 beside saved_model"
     return f"export the SavedModel to {folder.name}/1/"

@@ -38,7 +38,14 @@ def the_context(data, context):
     return json.dumps(shown._asdict()), "application/json"
 
 def the_channel(data, context):
-    context.channel.unary_unary("/")
+    from serving import wire
+    status = context.channel.unary_unary(
+        "/tensorflow.serving.ModelService/GetModelStatus",
+        request_serializer=wire.GetModelStatusRequest.SerializeToString,
+        response_deserializer=wire.GetModelStatusResponse.FromString,
+    )
+    found = status(wire.GetModelStatusRequest(model_spec={"name": "ranker"}), timeout=10)
+    return json.dumps([one.version for one in found.model_version_status]), "application/json"
 
 def from_lib(data, context):
     return placed_in_lib.WORD, "text/plain"
@@ -96,7 +103,7 @@ def choosing(pack: Pack, endpoint_log: Path) -> Iterator[Callable[..., requests.
         "code/lib/placed_in_lib.py": b"WORD = 'found'\n",
     }
     archive = pack(files, {"ranker/1": RANKER / "model/1", "ranker/02": RANKER / "model/1"})
-    variables = {"SAGEMAKER_GUNICORN_WORKERS": "4"}
+    variables = {"SAGEMAKER_GUNICORN_WORKERS": "2", "SAGEMAKER_GUNICORN_THREADS": "4"}
     with launch(archive, variables, log=endpoint_log) as process:
 
         def call(attributes: str, **headers: str) -> requests.Response:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from local.endpoint.answer import Refusal
-from local.endpoint.predict_answer import as_columns, as_rows
+from local.endpoint.model_server.predict_answer import as_columns, as_rows
 
 
 def test_every_float32_comes_back_as_it_was() -> None:

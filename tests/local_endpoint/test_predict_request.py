@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from local.endpoint.answer import Refusal
-from local.endpoint.predict_request import PredictRequest, parse
+from local.endpoint.model_server.predict_request import PredictRequest, parse
 
 TWO = {"ids": "int64", "vals": "float32"}
 

@@ -1,23 +1,14 @@
-import sys
 from pathlib import Path
 
 import pytest
 
-from local.endpoint.layout import Code
-from local.endpoint.user_code import CodeError, UserCode
+from local.endpoint.gateway.user_code import CodeError, Handler, load
 
 
-def _load(source: str, folder: Path) -> UserCode:
+def _load(source: str, folder: Path) -> Handler:
     inference = folder / "inference.py"
     inference.write_text(source)
-    return UserCode(
-        Code(folder, inference), rest_url="http://x", default_model="m", timeout_seconds=1
-    )
-
-
-@pytest.fixture(autouse=True)
-def path_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    return load(inference)
 
 
 @pytest.mark.parametrize("source", ["", "def input_handler(data, context): ..."])
@@ -32,7 +23,8 @@ def test_code_that_does_not_import_is_refused(source: str, tmp_path: Path) -> No
         _load(source, tmp_path)
 
 
-def test_the_codes_folder_is_on_the_path_before_its_lib(tmp_path: Path) -> None:
-    (tmp_path / "lib").mkdir()
-    _load("def handler(data, context): ...", tmp_path)
-    assert sys.path[:2] == [str(tmp_path), str(tmp_path / "lib")]
+def test_a_handler_is_preferred_to_the_pair(tmp_path: Path) -> None:
+    source = (
+        "def handler(d, c): return 1\ndef input_handler(d, c): ...\noutput_handler = input_handler"
+    )
+    assert _load(source, tmp_path)(None, None) == 1  # type: ignore[arg-type]

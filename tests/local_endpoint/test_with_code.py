@@ -72,8 +72,8 @@ def test_code_lib_is_on_the_path(choosing: Choose) -> None:
     assert choosing("from_lib").text == "found"
 
 
-def test_the_channel_says_that_it_is_not_there(choosing: Choose) -> None:
-    assert "no gRPC yet" in choosing("the_channel").json()["error"]
+def test_the_channel_reaches_the_model_server(choosing: Choose) -> None:
+    assert choosing("the_channel").json() == [2, 1]
 
 
 def test_the_context_has_the_containers_fields(choosing: Choose) -> None:
@@ -113,5 +113,5 @@ def test_what_the_code_prints_goes_to_the_log(choosing: Choose, endpoint_log: Pa
 
 
 def test_settings_without_effect_are_in_the_log(choosing: Choose, endpoint_log: Path) -> None:
-    line = "without effect on this local endpoint: SAGEMAKER_GUNICORN_WORKERS"
+    line = "without effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
     assert line in endpoint_log.read_text()

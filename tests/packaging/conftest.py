@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 
 Breakable = Callable[[str], Path]
 
@@ -22,13 +23,15 @@ def inputs(project: Path) -> ArchiveInputs:
     (project / "model" / "1" / "variables").mkdir(parents=True)
     (project / "model" / "1" / "saved_model.pb").write_bytes(b"a graph")
     (project / "model" / "1" / "variables" / "variables.index").write_bytes(b"index")
-    return ArchiveInputs(model="ranker", saved_model=project / "model", code=project / "code")
+    return ArchiveInputs(
+        servables=(Servable(name="ranker", folder=project / "model"),), code=project / "code"
+    )
 
 
 @pytest.fixture
 def version(inputs: ArchiveInputs) -> Path:
     """The folder of the model's only version."""
-    return inputs.saved_model / "1"
+    return inputs.servables[0].folder / "1"
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,17 @@
 """model.tar.gz: the container's layout, and what publishing makes of a request."""
 
 import hashlib
+import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
-from model_packaging.publishing import publish
+from model_packaging.publishing import command, publish
 from model_packaging.refusal import Refusal
 
 
@@ -18,14 +20,13 @@ def names(archive: Path) -> list[str]:
         return opened.getnames()
 
 
-def request(inputs: ArchiveInputs, folder: Path) -> dict[str, str | None]:
-    return {
-        "key": key(inputs),
-        "model": inputs.model,
-        "saved_model": str(inputs.saved_model),
-        "code": str(inputs.code) if inputs.code else None,
-        "archives": str(folder / ".servable" / "archives"),
-    }
+def request(inputs: ArchiveInputs, folder: Path) -> dict[str, Any]:
+    """What the CDK CLI would hand to the packer."""
+    archives = folder / ".servable" / "archives"
+    said: dict[str, Any] = json.loads(
+        command(inputs, expected_key=key(inputs), archives=archives)[-1]
+    )
+    return said
 
 
 def test_the_layout_is_the_containers(inputs: ArchiveInputs, tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_leading_zeros_of_a_version_are_dropped_as_the_container_drops_them(
     inputs: ArchiveInputs, version: Path
 ) -> None:
     version.rename(version.parent / "0007")
-    assert inputs.model_entries()[0][0] == "ranker/7/saved_model.pb"
+    assert inputs.model_tree().files[0].name == "ranker/7/saved_model.pb"
 
 
 def test_a_published_archive_is_kept_under_its_key(inputs: ArchiveInputs, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from model_packaging.archive import pack
 from model_packaging.gzip_blocks import BLOCK_BYTES, GzipBlocks
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 
 # A tree: names to contents, or to trees. Long names, since tar writes those in another way.
 NAME = st.one_of(
@@ -57,7 +58,8 @@ def archive(folder: Path, content: Content, seed: int) -> Path:
     (folder / "model").mkdir(parents=True)
     made(folder / "model" / "1", {**content, "saved_model.pb": b"graph"}, random.Random(seed))
     return pack(
-        ArchiveInputs(model="m", saved_model=folder / "model"), folder / "model.tar.gz"
+        ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),)),
+        folder / "model.tar.gz",
     ).path
 
 
@@ -117,8 +119,9 @@ def test_locale_and_umask_change_no_byte(
 from pathlib import Path
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
-folder = Path({str(inputs.saved_model.parent)!r})
-pack(ArchiveInputs(model="ranker", saved_model=folder / "model", code=folder / "code"),
+from model_packaging.servable import Servable
+folder = Path({str(inputs.servables[0].folder.parent)!r})
+pack(ArchiveInputs(servables=(Servable(name="ranker", folder=folder / "model"),), code=folder / "code"),
      Path({str(tmp_path / "there.tar.gz")!r}))"""
     environment = {**os.environ, "PYTHONCOERCECLOCALE": "0", **variables}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)

@@ -3,20 +3,21 @@
 import errno
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from model_packaging import source_file
-from model_packaging.archive import pack, pack_tree
+from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import Refusal
+from model_packaging.servable import Servable
 
 
 def _without_code(inputs: ArchiveInputs) -> ArchiveInputs:
     """The graph comes first then, so that progress is told while it is open."""
-    return ArchiveInputs(model=inputs.model, saved_model=inputs.saved_model)
+    return ArchiveInputs(servables=(Servable(name=inputs.name, folder=inputs.servables[0].folder),))
 
 
 def test_a_file_that_grows_while_it_is_packed_is_refused(
@@ -54,24 +55,56 @@ def test_a_file_that_shrank_since_it_was_listed_is_refused(
         pack(inputs, tmp_path / "a.tar.gz")
 
 
-def test_a_file_that_cannot_be_opened_is_named(
-    inputs: ArchiveInputs, version: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """A user whom permissions hold back, as they do not hold back root."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def closed(inputs: ArchiveInputs, version: Path) -> Path:
+    """A file that nobody but its owner may read, in folders that everybody may pass."""
+    shard = version / "variables" / "shard"
+    shard.write_bytes(b"weights")
+    shard.chmod(0o000)
+    for folder in version.parents:
+        if os.geteuid() == 0 and folder.is_relative_to(Path(tempfile.gettempdir())):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    return shard
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder that everybody may write."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def test_a_file_that_this_user_may_not_read_is_named(
+    inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
 ) -> None:
-    tree = inputs.tree()
-    # Root may read anything, so permissions alone would prove nothing here.
-    monkeypatch.setattr(source_file, "os", _Closed)
-    with pytest.raises(Refusal, match="cannot be read: Permission denied; let this user read it"):
-        pack_tree(tree, tmp_path / "a.tar.gz")
+    with pytest.raises(Refusal) as caught:
+        pack(_without_code(inputs), out / "a.tar.gz")
+    assert (
+        str(caught.value) == f"{closed}: cannot be read: Permission denied; let this user read it"
+    )
 
 
-class _Closed:
-    """`os`, to a user who may open nothing."""
-
-    O_RDONLY = O_NONBLOCK = O_CLOEXEC = 0
-
-    @staticmethod
-    def open(*_: object) -> int:
-        raise PermissionError(errno.EACCES, "Permission denied")
+def test_a_file_that_this_user_may_not_read_leaves_nothing(
+    inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
+) -> None:
+    with pytest.raises(Refusal):
+        pack(_without_code(inputs), out / "a.tar.gz")
+    assert list(out.iterdir()) == []
 
 
 @pytest.fixture
@@ -130,3 +163,16 @@ def test_an_interrupted_packing_leaves_nothing(inputs: ArchiveInputs, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         pack(inputs, tmp_path / "out" / "a.tar.gz", progress=interrupt)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_folder_that_this_user_may_not_enter_is_named(
+    inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
+) -> None:
+    if os.geteuid() == 65534:
+        os.seteuid(0)
+        inputs.servables[0].folder.parent.chmod(0o700)
+        os.seteuid(65534)
+    else:
+        inputs.servables[0].folder.chmod(0o000)
+    with pytest.raises(Refusal, match="cannot be read: Permission denied; let this user read it"):
+        pack(_without_code(inputs), out / "a.tar.gz")

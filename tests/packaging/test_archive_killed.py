@@ -13,6 +13,7 @@ import pytest
 
 from model_packaging.archive import Packed, pack
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 
 pytestmark = pytest.mark.long
 
@@ -27,12 +28,13 @@ import os, sys
 from pathlib import Path
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 fsync = os.fsync
 def told(descriptor):
     fsync(descriptor)
     print("on the disk", flush=True)
 os.fsync = told
-inputs = ArchiveInputs(model="m", saved_model=Path(sys.argv[1]))
+inputs = ArchiveInputs(servables=(Servable(name="m", folder=Path(sys.argv[1])),))
 print("starts", flush=True)
 pack(inputs, Path(sys.argv[2]))
 """
@@ -53,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     with (version / "weights").open("wb") as file:
         for number in range(400):
             file.write(random.Random(number).randbytes(1_000_000))
-    inputs = ArchiveInputs(model="m", saved_model=folder / "model")
+    inputs = ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),))
     whole = pack(inputs, folder / "whole.tar.gz")
     whole.path.unlink()
     yield Model(inputs, whole)
@@ -62,7 +64,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
 
 def killed(model: Model, target: Path, *, line: str, seconds: float) -> None:
     """Killed so long after the child said `line`."""
-    command = [sys.executable, "-c", CHILD, str(model.inputs.saved_model), str(target)]
+    command = [sys.executable, "-c", CHILD, str(model.inputs.servables[0].folder), str(target)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout
         try:

@@ -11,6 +11,7 @@ import pytest
 from model_packaging import content_cache, manifest
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
+from model_packaging.servable import Servable
 from model_packaging.tree import Entry
 
 
@@ -41,7 +42,9 @@ def test_the_key_changes_with_a_byte_of_the_model(inputs: ArchiveInputs, version
 
 
 def test_the_key_changes_with_the_models_name(inputs: ArchiveInputs) -> None:
-    other = ArchiveInputs(model="other", saved_model=inputs.saved_model, code=inputs.code)
+    other = ArchiveInputs(
+        servables=(Servable(name="other", folder=inputs.servables[0].folder),), code=inputs.code
+    )
     assert key(other) != key(inputs)
 
 
@@ -77,7 +80,7 @@ def test_only_the_changed_file_is_read_again(
     (version / "saved_model.pb").write_bytes(b"another")
     read: list[str] = []
 
-    def noted(entry: Entry) -> str:
+    def noted(entry: Entry, _: object) -> str:
         read.append(entry.name)
         return "0" * 64
 

@@ -10,6 +10,7 @@ from model_packaging.dependencies import lock, vendored
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.refusal import Refusal
+from model_packaging.servable import Servable
 from tests.conftest import RANKER
 from tests.packaging.wheelhouse import wheel
 
@@ -29,7 +30,7 @@ def inputs(tmp_path: Path) -> ArchiveInputs:
     (code / "requirements.txt").write_text("plain\n")
     lock(code, python="3.12", wheels=tmp_path / "wheels", find_links=house)
     lib = vendored(code, wheels=tmp_path / "wheels", unpacked=tmp_path / "unpacked")
-    return ArchiveInputs(model="ranker", saved_model=RANKER, code=code, lib=lib)
+    return ArchiveInputs(servables=(Servable(name="ranker", folder=RANKER),), code=code, lib=lib)
 
 
 @pytest.fixture
@@ -65,4 +66,4 @@ def test_a_lib_of_ones_own_beside_requirements_is_refused(inputs: ArchiveInputs)
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
     with pytest.raises(Refusal, match="wants to become the same folder; take one of them out"):
-        inputs.entries()
+        inputs.tree()

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from infra.policy.container import VariableError, settings_of, variables_of
 from infra.policy.container_settings import Batching, ContainerSettings
+from serving.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(
@@ -34,6 +35,9 @@ SETTINGS = st.builds(
     nginx_log_level=st.sampled_from([None, "debug", "warn"]),
     omp_threads=COUNTS,
     onednn=st.sampled_from([None, True, False]),
+    transport=st.sampled_from([None, "auto", "rest", "grpc"]),
+    grpc_from_bytes=st.one_of(st.none(), st.integers(0, 1 << 40)),
+    timing_header=st.sampled_from([None, True, False]),
     batching=st.one_of(
         st.none(),
         st.builds(
@@ -66,6 +70,9 @@ def test_settings_left_out_render_only_the_default_model() -> None:
         ("SAGEMAKER_TFS_ENABLE_BATCHING", "1", "true or false"),
         ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gvent", "sync, gevent, gthread, eventlet, tornado"),
         ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "1", "a number below 1"),
+        ("SERVABLE_TRANSPORT", "http", "auto, rest, grpc"),
+        ("SERVABLE_GRPC_FROM_BYTES", "-1", "a whole number from 0 up"),
+        ("SERVABLE_TIMING_HEADER", "yes", "0 or 1"),
     ],
 )
 def test_a_variable_the_image_refuses_names_what_it_takes(
@@ -79,6 +86,16 @@ def test_a_variable_the_image_refuses_names_what_it_takes(
 def test_zero_op_threads_are_left_to_tensorflow() -> None:
     read = settings_of({"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "0"})
     assert read.inter_op_threads is None
+
+
+@given(SETTINGS)
+def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None:
+    read = read_settings(variables_of(settings, default_model="m"))
+    assert (read.transport, read.grpc_from_bytes, read.timing_header) == (
+        settings.transport or "auto",
+        settings.grpc_from_bytes,
+        bool(settings.timing_header),
+    )
 
 
 def test_container_variables_are_named_in_three_places_only() -> None:

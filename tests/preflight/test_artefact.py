@@ -37,7 +37,9 @@ def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(
     (project / "model" / "1").rename(project / "moved")
     (project / "model").rmdir()
     (project / "moved").rename(project / "model")
-    assert said(environment)[0].endswith("; move what is in it to model/1/")
+    assert said(environment)[0].endswith(
+        "; move what is in it to model/1/, or set version = 1 beside saved_model"
+    )
 
 
 def test_a_version_without_a_graph_is_refused(environment: Environment, project: Path) -> None:
@@ -53,7 +55,7 @@ def test_code_without_inference_py_is_refused(environment: Environment, project:
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')
     assert said(environment, text) == [
         f"{FILE}: models.ranker.code: code: holds no inference.py; "
-        "add inference.py, or leave `code` out"
+        "add inference.py, or transforms.py with hooks, or leave `code` out"
     ]
 
 

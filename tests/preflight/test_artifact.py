@@ -23,7 +23,7 @@ def test_an_artifact_stands_in_the_place_of_a_saved_model(environment: Environme
 def test_a_model_without_a_source_says_what_to_add(environment: Environment) -> None:
     assert said(environment, VALID.replace('saved_model = "model"\n', "")) == [
         f"{FILE}: models.ranker.saved_model: no saved_model and no artifact; allowed: one of "
-        "saved_model and artifact; add saved_model with the model's folder"
+        "saved_model, artifact and multi_model; add saved_model with the model's folder"
     ]
 
 
@@ -31,7 +31,7 @@ def test_a_model_with_two_sources_is_refused(environment: Environment) -> None:
     text = VALID.replace('saved_model = "model"', f'saved_model = "model"\n{ARTIFACT}')
     assert said(environment, text) == [
         f"{FILE}: models.ranker.artifact: both saved_model and artifact; allowed: one of "
-        "saved_model and artifact; take one out"
+        "saved_model, artifact and multi_model; take one out"
     ]
 
 

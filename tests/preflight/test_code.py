@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.check import check
+from infra.preflight.check import check, errors
 from model_packaging.dependencies import lock
 from model_packaging.places import WHEELS
 from tests.conftest import VALID, Environment
@@ -65,3 +65,23 @@ def test_locked_requirements_are_clean(environment: Environment) -> None:
 def test_installing_at_start_is_a_warning(environment: Environment) -> None:
     text = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
     assert [one.severity for one in check(environment(text))] == [Severity.WARNING]
+
+
+def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
+    (project / "code" / "inference.py").unlink()
+    (project / "code" / "transforms.py").write_text("def preprocess(body, context): ...\n")
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+    assert [str(one) for one in check(environment(text))] == []
+
+
+def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None:
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
+    (found,) = errors(check(environment(text)))
+    assert found.problem == (
+        "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not hold"
+    )
+
+
+def test_our_handler_runs_in_the_newest_image(environment: Environment) -> None:
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nhandler = "servable"')
+    assert [str(one) for one in check(environment(text))] == []

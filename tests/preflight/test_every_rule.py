@@ -58,6 +58,7 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: tests/preflight/test_artefact.py, test_code.py, test_against.py.
 WITH_FILES = {
     "saved-model",
+    "warm-up",
     "code",
     "code-not-vendored",
     "code-installed-at-start",

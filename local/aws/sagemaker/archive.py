@@ -8,30 +8,40 @@ from urllib.parse import urlparse
 from botocore.exceptions import ClientError
 
 from local.aws.loopback import Loopback
+from local.aws.sagemaker import prefix
 from local.aws.sagemaker.errors import StartError, ValidationException
 
 
 def data_url(container: Mapping[str, Any]) -> str | None:
-    """The s3:// address of the archive, from either way of saying it.
+    """The s3:// address of the archive, or of a prefix of files, which ends with a slash.
 
-    Raises `ValidationException` for data that is no single gzipped archive.
+    Raises `ValidationException` for data that is neither.
     """
     if "ModelDataSource" not in container:
         return container.get("ModelDataUrl")
     source = container["ModelDataSource"]["S3DataSource"]
-    if source["S3DataType"] != "S3Object" or source["CompressionType"] != "Gzip":
-        raise ValidationException(
-            "The embedded AWS serves one gzipped archive: ModelDataSource must have S3DataType "
-            f"S3Object and CompressionType Gzip, not {source['S3DataType']} and "
-            f"{source['CompressionType']}."
-        )
-    return str(source["S3Uri"])
+    said = (source["S3DataType"], source["CompressionType"])
+    uri = str(source["S3Uri"])
+    if said == ("S3Object", "Gzip"):
+        return uri
+    if said == ("S3Prefix", "None"):
+        if not uri.endswith("/"):
+            raise ValidationException(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
+        return uri
+    raise ValidationException(
+        "The embedded AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
+        f"files under a prefix (S3Prefix, None), not {said[0]} and {said[1]}."
+    )
 
 
 def check_exists(url: str, aws: Loopback) -> None:
     """CreateModel looks for the object, so a wrong address fails there and then."""
     bucket, key = _split(url)
     try:
+        if key.endswith("/"):
+            if not any(prefix.objects(aws.client("s3"), bucket, key)):
+                raise ValidationException(f"Could not find model data at {url}.")
+            return
         aws.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if error.response["Error"]["Code"] in ("403", "AccessDenied"):
@@ -44,7 +54,10 @@ def fetch(url: str, aws: Loopback, target: Path) -> Path:
     bucket, key = _split(url)
     beside = target.with_name(target.name + ".part")
     try:
-        aws.client("s3").download_file(bucket, key, str(beside))
+        if key.endswith("/"):
+            prefix.archive(aws.client("s3"), bucket, key, beside)
+        else:
+            aws.client("s3").download_file(bucket, key, str(beside))
     except ClientError:
         raise StartError(
             f'Failed to download model data for container "container_1" from URL: "{url}". '

@@ -5,7 +5,8 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
-from local.aws.sagemaker.endpoint import Endpoint
+from local.aws.sagemaker.described import described
+from local.aws.sagemaker.endpoint import DEPLOYMENT, Endpoint
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.model_api import ModelApi
 
@@ -20,11 +21,10 @@ class EndpointApi(ModelApi):
         if name.lower() in here.endpoints:
             raise ValidationException(f'Cannot create already existing endpoint "{arn}".')
         self._tag(arn, asked)
-        endpoint = Endpoint(
-            name, arn, config.request, lambda config_name: here.start_fleet(name, config_name)
-        )
+        endpoint = Endpoint(name, arn, config.request, here.surroundings(name))
         endpoint.deployment_config = asked.get("DeploymentConfig")
         here.endpoints[name.lower()] = endpoint
+        endpoint.create()
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
@@ -65,8 +65,8 @@ class EndpointApi(ModelApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        asked = self._asked("UpdateEndpointWeightsAndCapacities")
-        endpoint = self.here.endpoint(asked["EndpointName"])
+        asked, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
+        endpoint = here.endpoint(asked["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
             raise ValidationException(f'Cannot update in-progress endpoint "{endpoint.arn}".')
@@ -76,10 +76,11 @@ class EndpointApi(ModelApi):
             variant = fleet.variants[one["VariantName"]]
             variant.weight = one.get("DesiredWeight", variant.weight)
             variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)
+        here.tell(endpoint, DEPLOYMENT)
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
-        return ActionResult(_described(self.here.endpoint(self._get_param("EndpointName"))))
+        return ActionResult(described(self.here.endpoint(self._get_param("EndpointName"))))
 
     def list_endpoints(self) -> ActionResult:
         endpoints = [
@@ -100,43 +101,3 @@ class EndpointApi(ModelApi):
         self.here.endpoints.pop(endpoint.name.lower(), None)
         self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
-
-
-def _described(endpoint: Endpoint) -> dict[str, Any]:
-    fleet = endpoint.fleet
-    shown: dict[str, Any] = {
-        "EndpointName": endpoint.name,
-        "EndpointArn": endpoint.arn,
-        "EndpointConfigName": endpoint.config["EndpointConfigName"],
-        "EndpointStatus": endpoint.status,
-        "FailureReason": endpoint.failure,
-        "CreationTime": endpoint.created,
-        "LastModifiedTime": endpoint.modified,
-        "LastDeploymentConfig": endpoint.deployment_config,
-        "ProductionVariants": [
-            {
-                "VariantName": variant.name,
-                "CurrentWeight": variant.weight,
-                "DesiredWeight": variant.weight,
-                "CurrentInstanceCount": variant.instance_count,
-                "DesiredInstanceCount": variant.instance_count,
-                "DeployedImages": [
-                    {
-                        "SpecifiedImage": variant.image,
-                        "ResolvedImage": variant.image,
-                        "ResolutionTime": endpoint.modified,
-                    }
-                ],
-            }
-            for variant in (fleet.variants.values() if fleet else ())
-        ],
-    }
-    if capture := endpoint.capture:
-        shown["DataCaptureConfig"] = {
-            "EnableCapture": capture.get("EnableCapture", False),
-            "CaptureStatus": "Stopped",  # nothing is captured here
-            "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
-            "DestinationS3Uri": capture["DestinationS3Uri"],
-            "KmsKeyId": capture.get("KmsKeyId", ""),
-        }
-    return {name: value for name, value in shown.items() if value is not None}

@@ -1,6 +1,5 @@
 """The running variants of one endpoint configuration."""
 
-import random
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,10 @@ from typing import Any
 
 from local.aws.loopback import Loopback
 from local.aws.sagemaker import archive
+from local.aws.sagemaker.container import Container
 from local.aws.sagemaker.errors import StartError
-from local.aws.sagemaker.launching import Launch, Process
+from local.aws.sagemaker.launching import Launch
+from local.aws.sagemaker.turns import Turns
 
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
@@ -22,39 +23,43 @@ _ONLY = "The embedded AWS serves a model of exactly one container that has model
 
 @dataclass
 class Variant:
-    """One variant that answers: a single process, whatever its instance count says."""
+    """One variant that answers: a single container, whatever its instance count says."""
 
     name: str
     weight: float
     instance_count: int
     image: str
-    process: Process
+    container: Container
 
 
 class Fleet:
-    """Variants that serve together, and go together."""
+    """Variants of one endpoint configuration that serve together, and go together."""
 
-    def __init__(self, variants: Sequence[Variant], archives: Path) -> None:
+    def __init__(self, config_name: str, variants: Sequence[Variant], archives: Path) -> None:
+        self.config_name = config_name
         self.variants = {variant.name: variant for variant in variants}
         self._archives = archives
+        self._turns = Turns()
+
+    @property
+    def instance_count(self) -> int:
+        """What the endpoint is said to have, at least one."""
+        return max(1, sum(variant.instance_count for variant in self.variants.values()))
 
     def choose(self) -> Variant:
         """By weight, as SageMaker routes."""
-        variants = list(self.variants.values())
-        weights = [variant.weight for variant in variants]
-        if sum(weights) <= 0:
-            weights = [1.0] * len(variants)
-        return random.choices(variants, weights)[0]
+        weights = {name: variant.weight for name, variant in self.variants.items()}
+        return self.variants[self._turns.next(weights)]
 
     def close(self) -> None:
-        """Ends every process. Idempotent."""
+        """Ends every container. Idempotent."""
         for variant in self.variants.values():
-            variant.process.close()
+            variant.container.close()
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
 def start(
-    specifications: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any],
     models: Mapping[str, Mapping[str, Any]],
     *,
     aws: Loopback,
@@ -79,24 +84,25 @@ def start(
         if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":
             raise StartError(f"{_ONLY}; variant {name} has another.")
         path = archive.fetch(url, aws, archives / f"{name}.tar.gz")
-        process = launch(
-            path,
-            dict(container.get("Environment", {})),
-            ready_timeout_seconds=float(
-                specification.get(
-                    "ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS
-                )
-            ),
-            log=folder / f"{endpoint_name}-{name}.log",
+        ready_timeout_seconds = float(
+            specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
         return Variant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
             instance_count=int(specification.get("InitialInstanceCount", 1)),
             image=container.get("Image", ""),
-            process=process,
+            container=Container(
+                lambda: launch(
+                    path,
+                    dict(container.get("Environment", {})),
+                    ready_timeout_seconds=ready_timeout_seconds,
+                    log=folder / f"{endpoint_name}-{name}.log",
+                )
+            ),
         )
 
+    specifications = config["ProductionVariants"]
     started: list[Variant] = []
     failures: list[str] = []
     with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
@@ -105,7 +111,7 @@ def start(
                 started.append(future.result())
             except Exception as error:
                 failures.append(str(error) or type(error).__name__)
-    fleet = Fleet(started, archives)
+    fleet = Fleet(config["EndpointConfigName"], started, archives)
     if failures:
         fleet.close()
         raise StartError(" ".join(failures))

@@ -1,15 +1,19 @@
 """Everything hosted in one account and region, and the threads' way to it."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from local.aws import events
+from local.aws.clock import Clock, utc_now
+from local.aws.cloudwatch.cloudwatches import CloudWatch, CloudWatches
 from local.aws.loopback import Loopback
 from local.aws.sagemaker import fleet
-from local.aws.sagemaker.endpoint import Endpoint, now
+from local.aws.sagemaker.described import told
+from local.aws.sagemaker.endpoint import Endpoint, Surroundings
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.launching import Launch
 
@@ -20,14 +24,18 @@ class Record:
 
     arn: str
     request: dict[str, Any]
-    created: datetime = field(default_factory=now)
+    created: datetime = field(default_factory=utc_now)
 
 
 class Hosting:
     """One account and region. Names are found in any case: an ARN holds them in lower case."""
 
-    def __init__(self, aws: Loopback, launch: Launch, folder: Path) -> None:
+    def __init__(
+        self, aws: Loopback, launch: Launch, folder: Path, clock: Clock, cloudwatch: CloudWatch
+    ) -> None:
         self.aws = aws
+        self.clock = clock
+        self.cloudwatch = cloudwatch
         self.models: dict[str, Record] = {}
         self.configs: dict[str, Record] = {}
         self.endpoints: dict[str, Endpoint] = {}
@@ -54,10 +62,28 @@ class Hosting:
             raise ValidationException(f'Could not find endpoint "{self.arn("endpoint", name)}".')
         return self.endpoints[name.lower()]
 
-    def start_fleet(self, endpoint_name: str, config_name: str) -> fleet.Fleet:
-        variants: list[Mapping[str, Any]] = self.config(config_name).request["ProductionVariants"]
+    def surroundings(self, endpoint_name: str) -> Surroundings:
+        return Surroundings(
+            clock=self.clock,
+            start=lambda config_name: self._start_fleet(endpoint_name, config_name),
+            in_alarm=self._in_alarm,
+            tell=self.tell,
+        )
+
+    def tell(self, endpoint: Endpoint, kind: str) -> None:
+        """EventBridge, of an endpoint's new state."""
+        events.tell(
+            self.aws,
+            source="aws.sagemaker",
+            kind=kind,
+            detail=told(endpoint, self.tags.get(endpoint.arn, {})),
+            resources=[endpoint.arn],
+            at=self.clock.now(),
+        )
+
+    def _start_fleet(self, endpoint_name: str, config_name: str) -> fleet.Fleet:
         return fleet.start(
-            variants,
+            self.config(config_name).request,
             {name: record.request for name, record in self.models.items()},
             aws=self.aws,
             launch=self._launch,
@@ -65,12 +91,17 @@ class Hosting:
             endpoint_name=endpoint_name,
         )
 
+    def _in_alarm(self, names: Sequence[str]) -> list[str]:
+        found = [self.cloudwatch.alarms.get(name) for name in names]
+        return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
+
 
 class Hostings:
     """Of every account and region of the server."""
 
-    def __init__(self, url: str, launch: Launch, folder: Path) -> None:
+    def __init__(self, url: str, launch: Launch, folder: Path, cloudwatches: CloudWatches) -> None:
         self._url = url
+        self._cloudwatches = cloudwatches
         self._launch = launch
         self._folder = folder
         self._all: dict[tuple[str, str], Hosting] = {}
@@ -81,12 +112,22 @@ class Hostings:
             key = (account, region)
             if key not in self._all:
                 aws = Loopback(self._url, account=account, region=region)
-                self._all[key] = Hosting(aws, self._launch, self._folder)
+                self._all[key] = Hosting(
+                    aws,
+                    self._launch,
+                    self._folder,
+                    self._cloudwatches.clock,
+                    self._cloudwatches.of(account, region),
+                )
             return self._all[key]
 
     def endpoints(self) -> Iterator[Endpoint]:
         for hosting in list(self._all.values()):
             yield from list(hosting.endpoints.values())
+
+    def tick(self, at: datetime) -> None:
+        for endpoint in self.endpoints():
+            endpoint.tick(at)
 
     def close(self) -> None:
         """Ends every endpoint's processes, at the end of the server."""

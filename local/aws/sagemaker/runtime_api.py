@@ -1,22 +1,26 @@
-"""InvokeEndpoint: answered by the container of the variant that is chosen."""
+"""InvokeEndpoint: answered by the container of the variant whose turn it is."""
 
 import http.client
-import json
 from typing import ClassVar
 from urllib.parse import unquote, urlparse
 
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
+from local.aws.sagemaker import invocation_metrics
+from local.aws.sagemaker.container import Container
+from local.aws.sagemaker.endpoint import Endpoint, Route
 from local.aws.sagemaker.errors import RuntimeValidationError
-from local.aws.sagemaker.fleet import Variant
 from local.aws.sagemaker.hosting import Hosting, Hostings
+from local.aws.sagemaker.invocation_metrics import Invocation
+from local.aws.sagemaker.model_error import model_error
+from local.aws.sagemaker.request_limits import problems, refusal
 
-# botocore's sagemaker-runtime model: BodyBlob, max.
-LARGEST_BODY_BYTES = 6_291_456
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
+NO_ANSWER = 0
+Answered = tuple[int, http.client.HTTPMessage, bytes]
 
 
 class RuntimeApi(BaseResponse):
@@ -31,21 +35,36 @@ class RuntimeApi(BaseResponse):
 
     def invoke_endpoint(self) -> TYPE_RESPONSE:
         here = self.hostings.of(self.current_account, self.region)
+        received = here.clock.measured()
         name = unquote(self.path.split("/")[2])
         body: bytes = self.raw_body
-        if len(body) > LARGEST_BODY_BYTES:
-            raise RuntimeValidationError(
-                "1 validation error detected: Value at 'body' failed to satisfy constraint: "
-                f"Member must have length less than or equal to {LARGEST_BODY_BYTES}"
-            )
-        variant = self._variant(here, name)
-        status, headers, answer = self._ask(variant, body)
+        if found := problems(self.headers, body):
+            raise RuntimeValidationError(refusal(found))
+        endpoint, route = self._route(here, name)
+        if endpoint.overhead_seconds:
+            here.clock.pause(endpoint.overhead_seconds)
+        sent = here.clock.measured()
+        status, headers, answer = self._ask(route.variant.container, body)
+        answered = here.clock.measured()
+        invocation_metrics.publish(
+            here.cloudwatch.metrics,
+            here.clock,
+            Invocation(
+                status=status,
+                instance_count=route.variant.instance_count,
+                model_seconds=answered - sent,
+                overhead_seconds=here.clock.measured() - received - (answered - sent),
+            ),
+            endpoint=endpoint.name,
+            variant=route.variant.name,
+            config=route.config_name,
+        )
         if not 200 <= status < 300:
-            return _model_error(here, name, status, answer)
+            return model_error(here.aws, endpoint.name, status, answer)
         shown = {
             "status": 200,
             "Content-Type": headers.get("Content-Type", ""),
-            "x-Amzn-Invoked-Production-Variant": variant.name,
+            "x-Amzn-Invoked-Production-Variant": route.variant.name,
         }
         if _CUSTOM in headers:
             shown[_CUSTOM] = headers[_CUSTOM]
@@ -54,25 +73,28 @@ class RuntimeApi(BaseResponse):
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
         raise RuntimeValidationError("InvokeEndpointAsync is not emulated by the embedded AWS.")
 
-    def _variant(self, here: Hosting, name: str) -> Variant:
+    def _route(self, here: Hosting, name: str) -> tuple[Endpoint, Route]:
         endpoint = here.endpoints.get(name.lower())
-        fleet = endpoint.fleet if endpoint else None
-        if fleet is None:
+        wanted = self.headers.get("X-Amzn-SageMaker-Target-Variant")
+        try:
+            route = endpoint.route(wanted) if endpoint else None
+        except KeyError:
+            raise RuntimeValidationError(
+                f"Variant {wanted} not found for endpoint {name} of account {here.aws.account}."
+            ) from None
+        if endpoint is None or route is None:
             raise RuntimeValidationError(
                 f"Endpoint {name} of account {here.aws.account} not found."
             )
-        wanted = self.headers.get("X-Amzn-SageMaker-Target-Variant")
-        if not wanted:
-            return fleet.choose()
-        if wanted not in fleet.variants:
+        if self.headers.get("X-Amzn-SageMaker-Target-Model"):
             raise RuntimeValidationError(
-                f"Variant {wanted} not found for endpoint {name} of account {here.aws.account}."
+                f"Endpoint {name} of account {here.aws.account} is not a multi-model endpoint: "
+                "it takes no TargetModel."
             )
-        return fleet.variants[wanted]
+        return endpoint, route
 
-    def _ask(self, variant: Variant, body: bytes) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """Status 0 where no answer came, as SageMaker says it."""
-        where = urlparse(variant.process.url)
+    def _ask(self, container: Container, body: bytes) -> Answered:
+        where = urlparse(container.url)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=_ANSWER_TIMEOUT_SECONDS
@@ -82,33 +104,10 @@ class RuntimeApi(BaseResponse):
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
         except TimeoutError:
-            late = "Your invocation timed out while waiting for a response from container primary."
-            return 0, http.client.HTTPMessage(), late.encode()
-        except OSError as error:
-            broken = f"The container closed the connection: {error}"
-            return 0, http.client.HTTPMessage(), broken.encode()
+            said = "Your invocation timed out while waiting for a response from container primary."
+        except (OSError, http.client.HTTPException) as error:
+            container.heal()
+            said = f"The container closed the connection: {error}"
         finally:
             connection.close()
-
-
-def _model_error(here: Hosting, name: str, status: int, answer: bytes) -> TYPE_RESPONSE:
-    said = answer.decode("utf-8", "replace")
-    who = "client" if 400 <= status < 500 else "server"
-    group = f"/aws/sagemaker/Endpoints/{name}"
-    region, account = here.aws.region, here.aws.account
-    error = {
-        "Message": (
-            f'Received {who} error ({status}) from primary with message "{said}". See '
-            f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
-            f"#logEventViewer:group={group} in account {account} for more information."
-        ),
-        "OriginalStatusCode": status,
-        "OriginalMessage": said,
-        "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{group}",
-    }
-    headers = {
-        "status": 424,
-        "Content-Type": "application/json",
-        "x-amzn-ErrorType": "ModelError",
-    }
-    return 424, headers, json.dumps(error)
+        return NO_ANSWER, http.client.HTTPMessage(), said.encode()

@@ -1,0 +1,57 @@
+"""What an environment file puts into an archive, for preflight, synth and `servable package`."""
+
+from pathlib import Path
+
+from infra.parameters.environment import Environment
+from infra.parameters.model import Model
+from infra.parameters.variant import Variant
+from model_packaging import dependencies, warm_up
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.places import UNPACKED, WARM_UPS, WHEELS
+from model_packaging.servable import Servable
+
+
+def packed_together(environment: Environment, name: str) -> list[str]:
+    """The models in the archive of `name`, itself first; one that is not in the file is left out."""
+    model = environment.models[name]
+    return [name, *(one for one in model.also_serves if one in environment.models)]
+
+
+def servable(name: str, model: Model, root: Path, *, at_root: bool = False) -> Servable:
+    """Without warm-up records. `root`: the project that paths in the file are relative to."""
+    assert model.saved_model is not None  # preflight: packed models have one
+    return Servable(
+        name=name, folder=root / model.saved_model, version=model.version, at_root=at_root
+    )
+
+
+def archive_inputs(
+    environment: Environment, name: str, root: Path, *, at_root: bool = False
+) -> ArchiveInputs:
+    """Everything in the archive of one model: warm-up records and vendored packages too.
+
+    From files, lock and wheels on this machine, never the network. Raises `Refusal`.
+    """
+    model = environment.models[name]
+    servables = []
+    for one in packed_together(environment, name):
+        of = environment.models[one]
+        found = servable(one, of, root, at_root=at_root)
+        if of.warm_up:
+            requests = [root / file for file in of.warm_up]
+            found = warm_up.prepared(found, requests, folder=root / WARM_UPS)
+        servables.append(found)
+    code = root / model.code if model.code else None
+    lib = None
+    if code is not None and model.install == "vendored":
+        lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
+    handler = model.handler == "servable"
+    return ArchiveInputs(servables=tuple(servables), code=code, lib=lib, handler=handler)
+
+
+def variants_running(environment: Environment, name: str) -> list[Variant]:
+    """The variants whose containers run the model's own code."""
+    served = {name} | {
+        one for one, model in environment.models.items() if name in (model.multi_model or [])
+    }
+    return [one for one in environment.variants.values() if one.model in served]

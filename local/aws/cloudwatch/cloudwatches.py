@@ -1,0 +1,43 @@
+"""CloudWatch of every account and region of the server."""
+
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+
+from local.aws.clock import Clock
+from local.aws.cloudwatch.alarms import Alarms
+from local.aws.cloudwatch.metric_store import KEPT, MetricStore
+from local.aws.loopback import Loopback
+
+
+@dataclass
+class CloudWatch:
+    metrics: MetricStore
+    alarms: Alarms
+
+
+class CloudWatches:
+    """They come into being when they are first asked for."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url = url
+        self.clock = clock
+        self._all: dict[tuple[str, str], CloudWatch] = {}
+        self._lock = threading.Lock()
+
+    def of(self, account: str, region: str) -> CloudWatch:
+        with self._lock:
+            key = (account, region)
+            if key not in self._all:
+                aws = Loopback(self._url, account=account, region=region)
+                metrics = MetricStore()
+                self._all[key] = CloudWatch(metrics, Alarms(aws, metrics, self.clock))
+            return self._all[key]
+
+    def tick(self, at: datetime) -> None:
+        with self._lock:
+            everywhere = list(self._all.values())
+        for one in everywhere:
+            one.alarms.tick(at)
+            if at.minute % 10 == 0 and at.second == 0:
+                one.metrics.forget(at - KEPT)

@@ -1,0 +1,46 @@
+"""CloudWatch's decision: M breaching datapoints of N, and what missing ones count as.
+
+Pure. Source, with the tables that the tests repeat: "Configuring how CloudWatch alarms
+treat missing data" and "Avoiding premature transitions to alarm state",
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
+Treatment = Literal["missing", "ignore", "breaching", "notBreaching"]
+# More is looked at than is needed, so that a few gaps do not matter. AWS's example takes
+# 5 datapoints for 3 evaluation periods and names no formula.
+EXTRA_DATAPOINTS = 2
+
+
+def decide(
+    breaching: Sequence[bool | None], *, m: int, n: int, treatment: Treatment, now: State
+) -> State:
+    """The next state. `breaching` is oldest first, None where data is missing; `now` the state.
+
+    It is the whole evaluation range: N and the extra ones.
+    """
+    real = [one for one in breaching if one is not None]
+    if not real:
+        empty: dict[str, State] = {"missing": "INSUFFICIENT_DATA", "ignore": now}
+        return empty.get(treatment, "ALARM" if treatment == "breaching" else "OK")
+    if len(real) >= n:
+        return _counted(sum(real[-n:]), m)
+    if treatment in ("missing", "ignore") and _premature(breaching, m=m, n=n):
+        return "ALARM" if treatment == "missing" else now
+    filled = n - len(real) if treatment == "breaching" else 0
+    return _counted(sum(real) + filled, m)
+
+
+def _counted(breaching: int, m: int) -> State:
+    return "ALARM" if breaching >= m else "OK"
+
+
+def _premature(breaching: Sequence[bool | None], *, m: int, n: int) -> bool:
+    """All that is there breaches, and the oldest of the last N is as old as M."""
+    if not all(one in (True, None) for one in breaching):
+        return False
+    ages = [age for age, one in enumerate(reversed(breaching[-n:]), start=1) if one]
+    return bool(ages) and max(ages) >= m

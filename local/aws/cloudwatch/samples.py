@@ -1,0 +1,65 @@
+"""What one metric was told in one stretch of time, and the statistics of that."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+# Beyond this many different values percentiles are kept to 3 significant digits (0.5 %),
+# so that an hour under load fits in memory.
+_MOST_VALUES = 2000
+_SIGNIFICANT_DIGITS = 3
+
+
+@dataclass
+class Samples:
+    """Count, sum and bounds are exact; so are percentiles of up to 2,000 different values."""
+
+    count: float = 0.0
+    total: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+    # {value: how often}. Empty where only a statistic set was sent: no percentiles then.
+    values: Counter[float] = field(default_factory=Counter)
+
+    def add(self, value: float, times: float = 1.0) -> None:
+        self.count += times
+        self.total += value * times
+        self.least = min(self.least, value)
+        self.most = max(self.most, value)
+        self.values[value] += times  # type: ignore[assignment]  # a count may be a fraction
+        self._coarsen()
+
+    def add_set(self, *, count: float, total: float, least: float, most: float) -> None:
+        """A statistic set, as PutMetricData takes it."""
+        self.count += count
+        self.total += total
+        self.least = min(self.least, least)
+        self.most = max(self.most, most)
+
+    def merge(self, other: "Samples") -> None:
+        self.add_set(count=other.count, total=other.total, least=other.least, most=other.most)
+        self.values.update(other.values)
+        self._coarsen()
+
+    def percentile(self, percent: float) -> float | None:
+        """The smallest value that at least `percent` of all samples do not exceed."""
+        known = sum(self.values.values())
+        if known == 0 or known < self.count:  # part of it came as a statistic set
+            return None
+        passed = 0.0
+        for value in sorted(self.values):
+            passed += self.values[value]
+            if passed >= known * percent / 100:
+                return value
+        return self.most
+
+    def _coarsen(self) -> None:
+        if len(self.values) > _MOST_VALUES:
+            coarse: Counter[float] = Counter()
+            for value, times in self.values.items():
+                coarse[_rounded(value)] += times
+            self.values = coarse
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")

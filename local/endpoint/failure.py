@@ -1,0 +1,5 @@
+"""Why an endpoint does not start."""
+
+
+class StartError(Exception):
+    """`str()` is a whole sentence."""

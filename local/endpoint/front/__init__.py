@@ -1,0 +1,1 @@
+"""What NGINX is in the image: the one port that callers reach."""

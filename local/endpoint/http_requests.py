@@ -1,0 +1,97 @@
+"""The bytes of one HTTP/1.1 connection become requests, and answers become bytes."""
+
+from collections import deque
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+
+from local.endpoint.answer import Answer, Request
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+class BadRequest(Exception):
+    """The bytes are not HTTP/1.1; `str()` says why."""
+
+
+class HeaderFields:
+    """The headers of one request, in their order; found however their names are spelled."""
+
+    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        self.pairs = pairs
+
+    def get(self, name: str, /) -> str | None:
+        wanted = name.lower().encode()
+        for key, value in self.pairs:
+            if key.lower() == wanted:
+                return value.decode("latin-1")
+        return None
+
+
+class RequestReader:
+    """`feed` it what comes in; `requests` fills with (request, keep alive)."""
+
+    def __init__(self) -> None:
+        self.requests: deque[tuple[Request, bool]] = deque()
+        self.wants_continue = False
+        """The caller waits for a "100 Continue" before it sends the body."""
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+
+    def feed(self, data: bytes) -> None:
+        """Raises `BadRequest`."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            raise BadRequest("another protocol is asked for; HTTP/1.1 is spoken here") from None
+        except httptools.HttpParserError as problem:
+            raise BadRequest(str(problem)) from None
+
+    def _begin(self) -> None:
+        self._target = b""
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+
+    # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        self._begin()
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._pairs.append((name, value))
+        if name.lower() == b"expect" and value.lower() == b"100-continue":
+            self.wants_continue = True
+
+    def on_body(self, part: bytes) -> None:
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        parser: Any = self._parser
+        path = self._target.split(b"?", 1)[0].decode("latin-1")
+        request = Request(
+            parser.get_method().decode("latin-1"),
+            path,
+            HeaderFields(self._pairs),
+            self._body[0] if len(self._body) == 1 else b"".join(self._body),
+        )
+        self.wants_continue = False
+        self.requests.append((request, parser.should_keep_alive()))
+
+
+def encoded(answer: Answer, *, keep_alive: bool, head: bool = False) -> bytes:
+    """Status line, headers and body. `head`: the request was HEAD, the body stays here."""
+    lines = [
+        f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
+        "Server: local-endpoint",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        *(f"{name}: {value}" for name, value in answer.headers.items()),
+        "Connection: keep-alive" if keep_alive else "Connection: close",
+        "\r\n",
+    ]
+    start = "\r\n".join(lines).encode("latin-1", "replace")
+    return start if head else start + answer.body

@@ -1,0 +1,144 @@
+"""An archive that is there already: what is in it, and whether the container would serve it.
+
+Read once, as a stream. Of the files only those that are looked into are unpacked; the others
+become holes of their size, so that 40 GB of weights take no room.
+"""
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, BinaryIO
+
+from isal import igzip, igzip_lib
+
+from model_packaging.refusal import Refusal
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+# isal's own; its stubs take it for an instance.
+BadIsal: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
+_CHUNK_BYTES = 1 << 20
+# Protobuf's own limit; TensorFlow reads no larger graph. https://protobuf.dev/programming-guides/proto-limits/
+_MOST_GRAPH_BYTES = 1 << 31
+_AGAIN = "pack it again"
+_READ = frozenset({"saved_model.pb", "variables.index", "tf_serving_warmup_requests"})
+
+
+@dataclass(frozen=True)
+class Member:
+    """One entry of an archive, as it says of itself."""
+
+    name: str
+    bytes: int
+    kind: str
+    """"file", "folder", "link", or what else must not be there."""
+
+
+class Hashing(io.RawIOBase):
+    """A file that hashes what is read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, space: "WriteableBuffer") -> int:
+        view = memoryview(space).cast("B")
+        data = self._file.read(len(view))
+        view[: len(data)] = data
+        self._digest.update(data)
+        return len(data)
+
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def listing(archive: Path) -> list[Member]:
+    """Every entry, in the archive's order. Raises `Refusal`."""
+    with _opened(archive) as (tar, _):
+        return [Member(one.name, one.size, _kind(one)) for one in tar]
+
+
+def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
+    """Its entries and its SHA-256; into `folder` what tells whether it can be served.
+
+    What could reach outside the folder, or is no file or folder, is listed and left out.
+    Raises `Refusal` where the archive itself cannot be read to its end.
+    """
+    members: list[Member] = []
+    seen: set[str] = set()
+    with _opened(archive) as (tar, hashing):
+        for one in tar:
+            name = "/".join(PurePosixPath(one.name).parts)
+            kind = _kind(one)
+            if name in seen and kind == "file":
+                kind = "second file of that name"
+            seen.add(name)
+            members.append(Member(one.name, one.size, kind))
+            content = tar.extractfile(one) if kind == "file" else None
+            if content is not None:
+                _write(folder / name, one.size, content)
+    return members, hashing.sha256()
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
+    """The archive, read to its very end when the block is left: the CRC stands there."""
+    try:
+        with archive.open("rb") as file:
+            hashing = Hashing(file)
+            with igzip.open(hashing, "rb") as unzipped:
+                with tarfile.open(fileobj=unzipped, mode="r|") as tar:
+                    yield tar, hashing
+                while unzipped.read(_CHUNK_BYTES):
+                    pass
+            while hashing.read(_CHUNK_BYTES):
+                pass
+    # A gzip cut short raises EOFError, a damaged one isal's own error: neither is a TarError.
+    except (
+        tarfile.TarError,
+        EOFError,
+        zlib.error,
+        gzip.BadGzipFile,
+        BadIsal,
+        ValueError,
+    ) as error:
+        raise Refusal(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None
+    except OSError as error:
+        raise Refusal(
+            archive, f"cannot be read: {error.strerror or error}", "check its path"
+        ) from None
+
+
+def _kind(one: tarfile.TarInfo) -> str:
+    name = PurePosixPath(one.name)
+    if name.is_absolute():
+        return "file with an absolute name"
+    if ".." in name.parts:
+        return "file with .. in its name"
+    if one.issym() or one.islnk():
+        return f"link to {one.linkname}"
+    if one.isdir():
+        return "folder"
+    return "file" if one.isreg() else "device or pipe"
+
+
+def _write(target: Path, size: int, content: IO[bytes]) -> None:
+    """The content where it is looked into, a hole of its size where it is not."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    looked_into = target.name in _READ or "code" in target.parts
+    with target.open("wb") as file:
+        if not looked_into or size > _MOST_GRAPH_BYTES:
+            file.truncate(size)
+            return
+        while data := content.read(_CHUNK_BYTES):
+            file.write(data)

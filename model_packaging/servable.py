@@ -1,0 +1,78 @@
+"""One model of an archive: its name in the container, and where its versions lie."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_packaging.refusal import Refusal
+from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.saved_model.version_folders import versions
+from model_packaging.tree import Entry, Tree, joined, tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servable:
+    """What TensorFlow Serving calls a servable: a name, and numbered versions of a SavedModel."""
+
+    name: str
+    folder: Path
+    """Holds a folder for each version; or is one SavedModel itself, where `version` is given."""
+    version: int | None = None
+    """The number that a SavedModel without a version folder gets."""
+    at_root: bool = False
+    """Versions at the archive's root, as the container's multi-model mode wants them."""
+    warm_up: Path | None = None
+    """Holds `<version>/tf_serving_warmup_requests`, to go into each version's assets.extra/."""
+
+    def versions(self) -> dict[int, Path]:
+        """The folder of each version, lowest first. Raises `Refusal`."""
+        try:
+            return self._numbered() if self.version is None else {self.version: self._bare()}
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+            raise Refusal(self.folder, problem, "let this user read it") from None
+
+    def _numbered(self) -> dict[int, Path]:
+        found: dict[int, Path] = {}
+        for folder in versions(self.folder):
+            number = int(folder.name)
+            if number in found:
+                problem = f"is version {number} a second time: leading zeros are dropped"
+                raise Refusal(folder, problem, "take one of them out")
+            if folder.is_symlink():
+                raise Refusal(folder, "is a link to a folder", "put a copy in its place")
+            found[number] = folder
+        return found
+
+    def trees(self) -> list[Tree]:
+        """Its part of the archive. Raises `Refusal`."""
+        top = "" if self.at_root else f"{self._checked_name()}/"
+        versions = self.versions().items()
+        trees = [self._version(f"{top}{number}", folder) for number, folder in versions]
+        if top:
+            trees.append(Tree((Entry(self.name, self.folder, self.folder.stat()),), ()))
+        return trees
+
+    def _version(self, name: str, folder: Path) -> Tree:
+        saved_model = tree(folder, name=name)
+        if self.warm_up is None:
+            return saved_model
+        there = folder / WARM_UP
+        if there.exists():
+            problem = "is there, and warm_up wants to become the same file"
+            raise Refusal(there, problem, "take one of them out")
+        written = tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
+        return joined([saved_model, written])
+
+    def _checked_name(self) -> str:
+        if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
+            problem = f"the model's name {self.name!r} cannot be a folder beside code/"
+            raise Refusal(self.folder, problem, "name it with letters, digits and dashes")
+        return self.name
+
+    def _bare(self) -> Path:
+        if (self.folder / "saved_model.pb").is_file():
+            return self.folder
+        if not self.folder.is_dir():
+            versions(self.folder)  # says what it is in place of a folder
+        problem = f"holds no saved_model.pb that could become version {self.version}"
+        raise Refusal(self.folder, problem, "take version out, or name the SavedModel itself")

@@ -1,0 +1,33 @@
+"""Checks one file when the CDK CLI publishes it as it is, and prints where it lies.
+
+    python -I unpacked_file.py PATH SHA256
+
+One process for each file of a model, so that it imports nothing of ours.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+
+
+def command(path: Path, *, sha256: str) -> list[str]:
+    """What publishes the file; run by the CDK CLI, and only then."""
+    return [sys.executable, "-I", str(Path(__file__)), str(path), sha256]
+
+
+def main(path: str, sha256: str) -> int:
+    try:
+        with Path(path).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        print(f"{path}: cannot be read: {error.strerror}; let this user read it", file=sys.stderr)
+        return 1
+    if found != sha256:
+        print(f"{path}: changed between synth and publishing; deploy again", file=sys.stderr)
+        return 1
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

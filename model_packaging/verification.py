@@ -1,0 +1,119 @@
+"""Would the container serve this archive? Everything that can be known without running it."""
+
+import tempfile
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_packaging.existing_archive import Member, unpack_what_counts
+from model_packaging.python_code import check_code
+from model_packaging.refusal import Refusal
+from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.warm_up import check_warm_up
+
+_SWITCHES = ("code/lib", "code/requirements.txt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """What an archive holds, and what is wrong with it."""
+
+    sha256: str
+    members: tuple[Member, ...]
+    versions: tuple[tuple[str, int, SavedModelInfo], ...]
+    """Model, version, what that version is; "" for the model whose versions are at the root."""
+    problems: tuple[str, ...]
+    """Each a whole sentence: the entry, what is wrong, what to do."""
+    warnings: tuple[str, ...]
+
+
+def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified:
+    """All problems at once. Raises `Refusal` where the archive cannot be read to its end.
+
+    `python` and `provided` are the image's, as for `check_code`.
+    """
+    with tempfile.TemporaryDirectory(prefix="servable-verify-") as name:
+        folder = Path(name)
+        members, sha256 = unpack_what_counts(archive, folder)
+        problems = [
+            f"{one.name}: is a {one.kind}; pack files and folders only, inside the archive"
+            for one in members
+            if one.kind not in ("file", "folder")
+        ]
+        warnings: list[str] = []
+        versions: list[tuple[str, int, SavedModelInfo]] = []
+        folders = list(_versions(folder, problems))
+        for model, number, version in folders:
+            try:
+                info = read(version)
+                versions.append((model, number, info))
+                if info.has_warm_up:
+                    check_warm_up(version / WARM_UP, info, model=model or "model")
+            except Refusal as refusal:
+                problems.append(_inside(folder, refusal))
+        if not folders:
+            problems.append(
+                f"{archive}: holds no <version>/saved_model.pb with a version of digits only; "
+                "pack 1/saved_model.pb or MODEL/1/saved_model.pb"
+            )
+        _check_code(folder, python, provided, problems, warnings)
+    return Verified(
+        sha256=sha256,
+        members=tuple(members),
+        versions=tuple(versions),
+        problems=tuple(problems),
+        warnings=tuple(warnings),
+    )
+
+
+def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Path]]:
+    """(model, version, folder) as the container finds them: by name, then by number."""
+    found: dict[tuple[str, int], Path] = {}
+    for graph in sorted(folder.rglob("saved_model.pb")):
+        version = graph.parent
+        shown = graph.relative_to(folder)
+        if version == folder or not (version.name.isascii() and version.name.isdigit()):
+            problems.append(
+                f"{shown}: is in no folder named with digits only; move it to 1/{graph.name}"
+            )
+            continue
+        model = "" if version.parent == folder else version.parent.name
+        number = int(version.name)
+        if (model, number) in found:
+            problems.append(f"{shown}: is version {number} of {model!r} again; take one out")
+            continue
+        found[model, number] = version
+    for (model, number), version in sorted(found.items()):
+        yield model, number, version
+
+
+def _check_code(
+    folder: Path,
+    python: str,
+    provided: Collection[str],
+    problems: list[str],
+    warnings: list[str],
+) -> None:
+    code = folder / "code"
+    switches = [name for name in _SWITCHES if (folder / name).exists()]
+    if (code / "inference.py").is_file():
+        for one in check_code(code, python=python, provided=provided):
+            said = f"{one.file.relative_to(folder)}:{one.line}: {one.problem}; {one.remedy}"
+            (problems if one.severity == "error" else warnings).append(said)
+    elif switches:
+        problems.append(
+            f"{switches[0]}: is there without code/inference.py, so that the container no longer "
+            "converts CSV and bare lists itself and answers them 400; add inference.py, or take it out"
+        )
+    if switches == ["code/requirements.txt"]:
+        warnings.append(
+            "code/requirements.txt: is installed by pip whenever a container starts; "
+            "vendor the packages as code/lib/"
+        )
+
+
+def _inside(folder: Path, refusal: Refusal) -> str:
+    path = refusal.path
+    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return f"{shown}: {refusal.problem}; {refusal.remedy}"

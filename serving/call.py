@@ -1,0 +1,77 @@
+"""What one request asks for: model, version, signature, method, and until when."""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from serving import wire
+from serving.refusal import Refusal
+
+DEFAULT_SIGNATURE = "serving_default"
+METHODS = ("predict", "classify", "regress")
+# The image's own default, source: its README; older images tell the handler no timeout.
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+_PATH = re.compile(r"/v1/models/(?P<model>.+?)(?:/versions/[^/:]*)?:[^:/]*$")
+_SIGNATURE = re.compile(r"tfs-signature-name=([^,]+)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request's aim. `signature` is None where the caller named none."""
+
+    model: str
+    version: int | None
+    signature: str | None
+    method: str
+    deadline: float
+    """On time.monotonic()'s clock, seconds."""
+    model_named: bool
+    """Whether the caller named the model; else it is the container's default."""
+
+    @property
+    def path(self) -> str:
+        """Of the model server's REST interface."""
+        version = f"/versions/{self.version}" if self.version is not None else ""
+        return f"/v1/models/{self.model}{version}:{self.method}"
+
+    def overriding(self, *, body_names_model: bool) -> bytes:
+        """What to append to a serialized request: a later field wins, as the URL does in REST.
+
+        A body that names no model gets the default one; what it names itself stays, unless
+        the caller's custom attributes say otherwise.
+        """
+        spec = self.model_spec()
+        if body_names_model and not self.model_named:
+            spec.ClearField("name")
+        written = spec.SerializeToString()
+        return bytes(wire.PredictRequest(model_spec=spec).SerializeToString()) if written else b""
+
+    def model_spec(self) -> Any:
+        """The wire.ModelSpec of a gRPC request."""
+        spec = wire.ModelSpec(name=self.model, signature_name=self.signature or "")
+        if self.version is not None:
+            spec.version.value = self.version
+        return spec
+
+
+def call_of(context: Any) -> Call:
+    """The call that the container's context describes. Raises `Refusal`."""
+    version, method = context.model_version, (context.method or "predict").lower()
+    # Signed 64 bits in the message that carries it.
+    if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
+        raise Refusal(400, f"tfs-model-version: {version!r:.40} is no version; send digits")
+    if method not in METHODS:
+        raise Refusal(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
+    found = _PATH.search(context.rest_uri)
+    signature = _SIGNATURE.search(context.custom_attributes or "")
+    timeout = getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS
+    return Call(
+        model=context.model_name or (found["model"] if found else "model"),
+        version=int(version) if version else None,
+        signature=signature[1].strip() if signature else None,
+        method=method,
+        deadline=time.monotonic() + float(timeout),
+        model_named=bool(context.model_name),
+    )

@@ -1,0 +1,75 @@
+"""gRPC to the model servers on this machine: one channel for each port, in each process.
+
+Messages stay bytes: what is sent and what comes back is serialized elsewhere, or nowhere.
+"""
+
+import sys
+import threading
+from typing import Any
+
+import grpc
+
+SERVICE = "/tensorflow.serving.PredictionService/"
+HOST = "127.0.0.1"
+OPTIONS = [
+    # gRPC's own 4 MiB are less than a request may hold, let alone an answer.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A new channel is a new connection, without the old one's waiting time.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # To the same machine: no proxy, nothing to learn about the line's bandwidth.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 8 << 20),
+    ("grpc.http2.max_frame_size", (1 << 24) - 1),
+    # We try again ourselves, and on another server.
+    ("grpc.enable_retries", 0),
+]
+_gevent_prepared = False
+_lock = threading.Lock()
+
+
+class Channels:
+    """One process's stubs, by port. Opened on first use: gRPC's threads do not survive a fork."""
+
+    def __init__(self) -> None:
+        self._stubs: dict[tuple[int, str], Any] = {}
+        self._channels: dict[int, Any] = {}
+
+    def call(
+        self, port: int, method: str, request: bytes, *, seconds: float, patient: bool = False
+    ) -> bytes:
+        """The serialized reply. Raises grpc.RpcError; `patient` waits until somebody listens."""
+        stub = self._stubs.get((port, method)) or self._stub(port, method)
+        reply: bytes = stub(request, timeout=seconds, wait_for_ready=patient)
+        return reply
+
+    def renew(self, port: int) -> None:
+        """The next call opens a new connection."""
+        with _lock:
+            self._channels.pop(port, None)
+            for key in [key for key in self._stubs if key[0] == port]:
+                del self._stubs[key]
+
+    def _stub(self, port: int, method: str) -> Any:
+        with _lock:
+            if port not in self._channels:
+                _prepare_gevent()
+                self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}", options=OPTIONS)
+            stub = self._channels[port].unary_unary(SERVICE + method)
+            return self._stubs.setdefault((port, method), stub)
+
+
+def _prepare_gevent() -> None:
+    """Under gevent a waiting call must not stop every other request of the worker."""
+    global _gevent_prepared
+    monkey = sys.modules.get("gevent.monkey")
+    if _gevent_prepared or monkey is None or not monkey.is_module_patched("socket"):
+        return
+    from grpc.experimental import gevent
+
+    gevent.init_gevent()
+    _gevent_prepared = True

@@ -1,0 +1,79 @@
+"""Bodies by their content type: into arrays, and arrays into answers."""
+
+from google.protobuf.message import DecodeError
+
+from serving import wire
+from serving.accept import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
+from serving.call import Call
+from serving.csv_answers import as_csv
+from serving.json_answers import as_columns, as_lines, as_rows
+from serving.json_tensors import arrays_of, parse
+from serving.npy import from_npy, from_npz, to_npy, to_npz
+from serving.protobuf_walk import check_predict_request
+from serving.refusal import Refusal
+from serving.signature import Signature
+from serving.tensors import Array, Arrays, BadTensor, to_array, to_proto
+from serving.text_bodies import from_csv, from_json
+
+# What the container takes without code, by whichever name: one value, lists, or lines.
+TEXTS = {JSON: from_json, JSON_LINES: from_json, "application/jsons": from_json, CSV: from_csv}
+TAKEN = (*TEXTS, NPY, NPZ, PROTOBUF)
+
+
+def own_form(content_type: str) -> str:
+    """The answer's form that goes with a request's. Raises `Refusal` for one that is not taken."""
+    if content_type in TEXTS:
+        return JSON
+    if content_type in TAKEN:
+        return content_type
+    raise Refusal(415, f"Content-Type {content_type!r:.80} is not taken; send {', '.join(TAKEN)}")
+
+
+def decoded(content_type: str, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
+    """Arrays that fit the signature, and whether the answer is due in rows. Raises `Refusal`."""
+    rows = False
+    if content_type in TEXTS:
+        request = parse(TEXTS[content_type](body))
+        arrays, rows = arrays_of(request, signature), "instances" in request
+    elif content_type == NPY:
+        name = signature.only_input()
+        arrays = {name: from_npy(body, name)}
+    elif content_type == NPZ:
+        arrays = from_npz(body)
+    else:
+        arrays = _from_protobuf(body)
+    signature.check(arrays)
+    return arrays, rows
+
+
+def encoded(form: str, arrays: Arrays, *, rows: bool, call: Call) -> bytes:
+    """The answer's body in the form that was asked for. Raises `Refusal`."""
+    if form == JSON:
+        return as_rows(arrays) if rows else as_columns(arrays)
+    if form == JSON_LINES:
+        return as_lines(arrays)
+    if form == CSV:
+        return as_csv(arrays)
+    if form == NPZ:
+        return to_npz(arrays)
+    if form == PROTOBUF:
+        response = wire.PredictResponse(model_spec=call.model_spec())
+        for name, array in arrays.items():
+            response.outputs[name].CopyFrom(to_proto(array))
+        return bytes(response.SerializeToString())
+    if len(arrays) != 1:
+        names = ", ".join(arrays)
+        raise Refusal(400, f"a .npy holds one tensor and the model gives {names}; accept {NPZ}")
+    return to_npy(next(iter(arrays.values())))
+
+
+def _from_protobuf(body: bytes) -> dict[str, Array]:
+    check_predict_request(body)
+    try:
+        request = wire.PredictRequest.FromString(body)
+    except DecodeError:
+        raise Refusal(400, "the body is no PredictRequest") from None
+    try:
+        return {name: to_array(tensor) for name, tensor in sorted(request.inputs.items())}
+    except BadTensor as bad:
+        raise Refusal(400, f"the body holds a tensor that cannot be read: {bad}") from None

@@ -1,0 +1,185 @@
+"""One request, from its body to its answer: the container calls `handler(data, context)`.
+
+Text without hooks is relayed over REST: the model server's parser beats Python's. Arrays and
+protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from serving.accept import JSON, PROTOBUF, chosen, media_type
+from serving.call import Call, call_of
+from serving.forms import TEXTS, decoded, encoded, own_form
+from serving.hooks import Hooks
+from serving.model_servers import ModelServers
+from serving.prediction import Model, error_of, outputs_of, said
+from serving.protobuf_walk import check_predict_request
+from serving.record import Record
+from serving.refusal import Refusal, as_falcon, falcon_answer
+from serving.request_body import read_body
+from serving.settings import Settings
+from serving.tensors import Arrays
+from serving.text_bodies import with_signature
+
+LOG = logging.getLogger("servable")
+_GRPC_METHODS = {"predict": "Predict", "classify": "Classify", "regress": "Regress"}
+Answer = tuple[bytes, str]
+
+
+class Handler:
+    """`handler(data, context)`. Holds nothing of the network until the first request."""
+
+    def __init__(self, settings: Settings, hooks: Hooks, variables: Mapping[str, str]) -> None:
+        self._settings, self._hooks = settings, hooks
+        self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
+        self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
+        self._models: dict[tuple[int, ...], Model] = {}
+        self._process = 0
+
+    def __call__(self, data: Any, context: Any) -> Answer:
+        """Body and content type. Raises a falcon.HTTPError for every status but 200."""
+        record = Record()
+        try:
+            body, content_type = self._answer(data, context, record)
+        except Refusal as refusal:
+            record.refused(refusal.status, refusal.message)
+            raise as_falcon(refusal, self._timing(record)) from None
+        except Exception as error:
+            # Our own mistake. Its message may quote the request, so that it stays here.
+            LOG.error("the handler failed: %s", _where(error))
+            failure = Refusal(500, f"the handler failed ({type(error).__name__})")
+            record.refused(500, failure.message)
+            raise as_falcon(failure, {}) from None
+        record.answered(200, len(body), content_type)
+        if self._settings.timing_header:
+            raise falcon_answer(200, body, content_type, self._timing(record))
+        return body, content_type
+
+    def _answer(self, data: Any, context: Any, record: Record) -> Answer:
+        call = call_of(context)
+        content_type = media_type(context.request_content_type)
+        hooked = self._hooks.preprocess is not None
+        own = JSON if hooked else own_form(content_type)
+        form = chosen(context.accept_header, own)
+        body = read_body(data, context.content_length)
+        record.facts = {"in": content_type, "bytes_in": len(body), "model": call.model}
+        record.stage("read")
+        model = self._model(context)
+        if not hooked and self._relays(content_type, form, len(body), call):
+            return self._text(body, content_type, call, model, record)
+        if call.method != "predict" and (hooked or content_type != PROTOBUF or form != PROTOBUF):
+            raise Refusal(
+                400,
+                f"tfs-method: {call.method} takes JSON and gives JSON, or protobuf and protobuf",
+            )
+        if not hooked and content_type == PROTOBUF and self._settings.transport != "rest":
+            return self._protobuf(body, form, call, model, record, context)
+        signature = model.signature(call)
+        if hooked:
+            arrays, rows = self._hooks.arrays(body, context, signature), True
+        else:
+            arrays, rows = decoded(content_type, body, signature)
+        record.stage("decode")
+        if self._settings.transport == "rest":
+            outputs: Arrays = model.over_rest(arrays, signature, call)
+            record.stage("model")
+        else:
+            reply = model.over_grpc(arrays, signature, call)
+            record.stage("model")
+            if form == PROTOBUF and self._hooks.postprocess is None:
+                return reply, PROTOBUF
+            outputs = outputs_of(reply)
+        return self._encoded(outputs, form, call, record, context, rows=rows)
+
+    def _relays(self, content_type: str, form: str, body_bytes: int, call: Call) -> bool:
+        if content_type not in TEXTS or form != JSON:
+            return False
+        if call.method != "predict":
+            return True
+        return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
+
+    def _text(
+        self, body: bytes, content_type: str, call: Call, model: Model, record: Record
+    ) -> Answer:
+        text = TEXTS[content_type](body)
+        if call.signature:
+            text = with_signature(text, call.signature)
+        record.stage("decode")
+        status, answer = model.servers.rest(call.path, text, call)
+        record.stage("model")
+        if status == 200:
+            return answer, JSON
+        if status == 400 and call.method == "predict":
+            self._explain(body, content_type, said(answer), call, model)
+        raise Refusal(status, error_of(answer) or f"the model server answered {status}")
+
+    def _protobuf(
+        self, body: bytes, form: str, call: Call, model: Model, record: Record, context: Any
+    ) -> Answer:
+        named = check_predict_request(body)
+        record.stage("decode")
+        request = body + call.overriding(body_names_model=named)
+        try:
+            reply = model.servers.grpc(_GRPC_METHODS[call.method], request, call)
+        except Refusal as refusal:
+            if refusal.status == 400 and call.method == "predict":
+                self._explain(body, PROTOBUF, refusal.message, call, model)
+            raise
+        record.stage("model")
+        if form == PROTOBUF and self._hooks.postprocess is None:
+            return reply, PROTOBUF
+        return self._encoded(outputs_of(reply), form, call, record, context, rows=False)
+
+    def _encoded(
+        self, outputs: Arrays, form: str, call: Call, record: Record, context: Any, *, rows: bool
+    ) -> Answer:
+        if self._hooks.postprocess is not None:
+            body, content_type = self._hooks.body(outputs, context)
+        else:
+            body, content_type = encoded(form, outputs, rows=rows, call=call), form
+        record.stage("encode")
+        return body, content_type
+
+    def _explain(
+        self, body: bytes, content_type: str, refusal: str, call: Call, model: Model
+    ) -> None:
+        """Raises a `Refusal` that names the tensor, where the signature tells which it is."""
+        try:
+            decoded(content_type, body, model.signature(call))
+        except Refusal as clearer:
+            if clearer.status == 400:
+                raise Refusal(400, f"{clearer.message}. The model server: {refusal}") from None
+
+    def _model(self, context: Any) -> Model:
+        if self._process != os.getpid():
+            # After a fork: connections belong to the process that made them.
+            self._models, self._process = {}, os.getpid()
+        grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
+        # In multi-model mode a model has servers of its own, which only the context knows.
+        listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
+        ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
+        if ports[0] not in self._models:
+            self._models[ports[0]] = Model(ModelServers(*ports))
+        return self._models[ports[0]]
+
+    def _timing(self, record: Record) -> dict[str, str]:
+        return {"Server-Timing": record.server_timing()} if self._settings.timing_header else {}
+
+
+def _ports(text: str | None) -> tuple[int, ...]:
+    return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
+
+
+def _port_of(uri: str) -> int:
+    return int(uri.split("/", 3)[2].rpartition(":")[2])
+
+
+def _where(error: BaseException) -> str:
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {' > '.join(places)}"

@@ -1,0 +1,92 @@
+"""Arrays become the JSON that the model server would write: rows, columns, or one row a line.
+
+Source: https://www.tensorflow.org/tfx/serving/api_rest
+"""
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+
+from serving.refusal import Refusal
+from serving.tensors import Array, Arrays
+
+
+def as_rows(arrays: Arrays) -> bytes:
+    """{"predictions": [...]}: plain values when there is a single output. Raises `Refusal`."""
+    return f'{{"predictions": [{", ".join(rows(arrays))}]}}'.encode(errors="surrogateescape")
+
+
+def as_columns(arrays: Arrays, *, key: str = "outputs") -> bytes:
+    """{"outputs": ...}: without its name when there is a single one."""
+    columns = {name: _nested(name, array, array.ndim) for name, array in arrays.items()}
+    if len(columns) == 1:
+        written = "".join(columns.values())
+    else:
+        pairs = (f"{json.dumps(name)}: {text}" for name, text in columns.items())
+        written = f"{{{', '.join(pairs)}}}"
+    return f'{{"{key}": {written}}}'.encode(errors="surrogateescape")
+
+
+def as_lines(arrays: Arrays) -> bytes:
+    """One row a line. Raises `Refusal` like `as_rows`."""
+    return "".join(f"{row}\n" for row in rows(arrays)).encode(errors="surrogateescape")
+
+
+def have_rows(arrays: Arrays) -> bool:
+    """Whether all outputs are lists of equally many rows."""
+    return len(
+        {len(array) if array.ndim else None for array in arrays.values()} - {None}
+    ) == 1 and (all(array.ndim for array in arrays.values()))
+
+
+def rows(arrays: Arrays) -> list[str]:
+    """One JSON text for each row. Raises `Refusal` where outputs have no common rows."""
+    if not have_rows(arrays):
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise Refusal(
+            400, f"the outputs have no rows in common ({shapes}); accept another form, as .npz"
+        )
+    columns = [[_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else texts(name, a)
+               for name, a in arrays.items()]  # fmt: skip
+    if len(columns) == 1:
+        return columns[0]
+    names = [json.dumps(name) for name in arrays]
+    return [
+        f"{{{', '.join(f'{name}: {text}' for name, text in zip(names, row, strict=True))}}}"
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _nested(name: str, array: Array, rank: int) -> str:
+    if rank == 0:
+        return texts(name, array.reshape(1))[0]
+    if rank == 1:
+        return f"[{', '.join(texts(name, array))}]"
+    return f"[{', '.join(_nested(name, row, rank - 1) for row in array)}]"
+
+
+def texts(name: str, array: Array) -> list[str]:
+    """A JSON text for each element. Raises `Refusal` for complex numbers."""
+    values: list[Any] = array.ravel().tolist()
+    if array.dtype.kind == "O":
+        if name.endswith("_bytes"):
+            return [f'{{"b64": "{base64.b64encode(value).decode()}"}}' for value in values]
+        return [
+            json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)
+            for value in values
+        ]
+    if array.dtype.kind == "c":
+        raise Refusal(400, f"{name}: JSON holds no complex numbers; accept .npy, .npz or protobuf")
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        # As many digits as bring every float32 back; a double's would be noise.
+        return [_decimal(f"{value:.9g}") for value in array.astype(np.float32).ravel().tolist()]
+    return [json.dumps(value) for value in values]
+
+
+def _decimal(text: str) -> str:
+    if text.endswith(("inf", "nan")):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, "NaN")
+    # A whole number keeps its point, so that a reader does not take it for an integer.
+    return text if "." in text or "e" in text else f"{text}.0"

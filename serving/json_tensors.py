@@ -1,0 +1,180 @@
+"""The model server's JSON becomes arrays of the signature's types, and refuses what it refuses.
+
+Source: https://www.tensorflow.org/tfx/serving/api_rest, and json_tensor.cc in
+https://github.com/tensorflow/serving (tensorflow_serving/util)
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from serving import wire
+from serving.refusal import Refusal
+from serving.signature import Signature, TensorSpec
+from serving.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
+
+try:
+    from orjson import loads as _fast_loads  # where the code brings it along
+except ImportError:
+    _fast_loads = json.loads
+
+# Number of a type -> bits that hold a whole number exactly.
+_FLOATS = {1: 24, 2: 53, BFLOAT16: 8, HALF: 11}
+
+
+class BadValue(ValueError):
+    """The value is no tensor of that type; `str()` says why."""
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """The object that a request is. Raises `Refusal`."""
+    try:
+        try:
+            found = _fast_loads(body)
+        except ValueError:
+            found = json.loads(body)  # knows NaN and Infinity, as the model server does
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is no JSON: {error}") from None
+    if not isinstance(found, dict) or ("instances" in found) == ("inputs" in found):
+        raise Refusal(400, 'send an object with either "inputs" (columns) or "instances" (rows)')
+    return found
+
+
+def parse_answer(body: bytes) -> Any:
+    """What is under "outputs" in a model server's answer. Raises `Refusal`."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "outputs" not in found:
+        raise Refusal(502, "the model server's answer is no JSON with outputs")
+    return found["outputs"]
+
+
+def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
+    """One array for each input of the signature, by rows or by columns. Raises `Refusal`."""
+    columns = _columns(request, signature)
+    found, problems = {}, []
+    for name, value in columns.items():
+        if name not in signature.inputs:
+            problems.append(f"{name!r:.60}: given, and no input of the signature")
+            continue
+        spec = signature.inputs[name]
+        try:
+            found[name] = to_array(value, spec)
+        except BadValue as bad:
+            problems.append(f"{name}: {bad}; the signature wants {spec}")
+    if problems:
+        raise Refusal(400, f"{'; '.join(problems)}. The signature takes {signature.listed()}")
+    return found
+
+
+def to_array(value: Any, spec: TensorSpec) -> Array:
+    """A value or lists of values nested evenly. Raises `BadValue`."""
+    shape, leaves = _flatten(value)
+    try:
+        return _typed(leaves, spec.dtype).reshape(shape)
+    except OverflowError:
+        raise BadValue(f"holds a number that no {wire.dtype_name(spec.dtype)} can be") from None
+
+
+def _columns(request: Mapping[str, Any], signature: Signature) -> Mapping[str, Any]:
+    if "inputs" in request:
+        columns = request["inputs"]
+        return columns if _is_named(columns) else {signature.only_input(): columns}
+    rows = request["instances"]
+    if not isinstance(rows, list) or not rows:
+        raise Refusal(400, '"instances" must be a list of at least one row')
+    named = [_is_named(row) for row in rows]
+    if not any(named):
+        return {signature.only_input(): rows}
+    if not all(named) or any(row.keys() != rows[0].keys() for row in rows):
+        raise Refusal(400, f"every row must be an object with {signature.listed()}")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _is_named(value: Any) -> bool:
+    """Whether inputs are given by name; {"b64": "…"} is a value."""
+    return isinstance(value, dict) and value.keys() != {"b64"}
+
+
+def _flatten(value: Any) -> tuple[list[int], list[Any]]:
+    shape, first = [], value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first or len(shape) > 32:
+            break
+        first = first[0]
+    if len(shape) > 32:
+        raise BadValue("is nested in more than 32 lists")
+    level = [value]
+    for size in shape:
+        if not all(type(item) is list and len(item) == size for item in level):
+            raise BadValue(f"is ragged: not every list has the {size} elements of the first")
+        level = list(chain.from_iterable(level))
+    if any(isinstance(leaf, list) for leaf in level):
+        raise BadValue("is ragged: nested deeper in one place than in another")
+    return shape, level
+
+
+def _typed(leaves: Sequence[Any], number: int) -> Array:
+    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    types = set(map(type, leaves))
+    if number == STRING:
+        texts = np.empty(len(leaves), object)
+        texts[:] = [_bytes(leaf) for leaf in leaves]
+        return texts
+    if number in _FLOATS:
+        _require(leaves, types, {int, float}, "number")
+        return _floats(leaves, number, whole_numbers=int in types)
+    stored = array_dtype(number)
+    if stored.kind == "b":
+        _require(leaves, types, {bool}, "true or false")
+    elif stored.kind in "iu":
+        _require(leaves, types, {int}, "whole number")
+        bounds = np.iinfo(stored)
+        if leaves and not bounds.min <= min(leaves) <= max(leaves) <= bounds.max:
+            raise BadValue(f"holds {max(leaves, key=abs)!r:.40}, out of range")
+    else:
+        raise BadValue("is of a type that JSON cannot carry")
+    return np.array(leaves, stored)
+
+
+def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
+    if whole_numbers:
+        # One that would silently become another is refused, unless it has more than 64
+        # bits: the model server's parser reads that as a decimal.
+        exact = (1 << _FLOATS[number]) - 1
+        for leaf in leaves:
+            if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:
+                raise BadValue(f"holds {leaf}, which it cannot hold exactly")
+    array = np.array(leaves, np.float64)
+    narrow = array_dtype(number)
+    with np.errstate(over="ignore"):
+        found: Array = array.astype(narrow)
+    if np.any(np.isinf(found) & np.isfinite(array)):
+        raise BadValue("holds a number that is too large")
+    return found
+
+
+def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
+    if types - allowed:
+        wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
+        leaf = next(filter(wrong, leaves))
+        raise BadValue(f"holds {json.dumps(leaf)[:40]}, no {word}")
+
+
+def _bytes(leaf: Any) -> bytes:
+    try:
+        if isinstance(leaf, str):
+            return leaf.encode()
+        if isinstance(leaf, dict) and isinstance(leaf.get("b64"), str) and len(leaf) == 1:
+            return base64.b64decode(leaf["b64"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadValue(f"holds a string that cannot be read ({error})") from None
+    raise BadValue(f"holds {json.dumps(leaf)[:40]}, no string")

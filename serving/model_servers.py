@@ -1,0 +1,153 @@
+"""The model servers of this container, as one: chosen, asked, asked again, set aside.
+
+Source: https://grpc.github.io/grpc/core/md_doc_statuscodes.html; the batching queue's
+sentence is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from serving.call import Call
+from serving.channels import Channels
+from serving.refusal import Refusal
+from serving.rest import RestConnections, TooLate, Unreachable
+from serving.server_choice import ServerChoice
+
+# A server that was set aside is asked for its status this often, and given as long.
+CHECK_SECONDS = 0.5
+# How long the second attempt waits for somebody to listen.
+PATIENCE_SECONDS = 1.0
+_QUEUE_FULL = re.compile(r"batch scheduling queue .* is full")
+_STATUSES = {
+    "INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "DEADLINE_EXCEEDED": 504, "OUT_OF_RANGE": 400,
+    "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503, "CANCELLED": 503,
+}  # fmt: skip
+Answer = TypeVar("Answer")
+
+
+class NoAnswer(Exception):
+    """The server could not be reached at all; another may."""
+
+
+class ModelServers:
+    """Servers by their gRPC and REST ports. Lives in one process; made after the fork."""
+
+    def __init__(self, grpc_ports: tuple[int, ...], rest_ports: tuple[int, ...]) -> None:
+        self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
+        self._choice = ServerChoice(len(grpc_ports))
+        self._channels = Channels()
+        self._rest = RestConnections()
+
+    def grpc(self, method: str, request: bytes, call: Call) -> bytes:
+        """The reply to a serialized request. Raises `Refusal`."""
+
+        def ask(server: int, again: bool) -> bytes:
+            left = _left(call)
+            port = self._grpc_ports[server]
+            seconds = min(left, PATIENCE_SECONDS) if again and len(self._grpc_ports) == 1 else left
+            try:
+                return self._channels.call(
+                    port, method, request, seconds=seconds, patient=seconds < left
+                )
+            except grpc.RpcError as error:
+                raise self._failure(error, port, waited=seconds < left) from None
+
+        return self._answered(ask, call)
+
+    def rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
+        """Status and body of what the REST port answers; below 500 as they are. Raises `Refusal`."""
+
+        def ask(server: int, again: bool) -> tuple[int, bytes]:
+            try:
+                return self._rest.exchange(
+                    self._rest_ports[server], "POST", path, body, deadline=call.deadline
+                )
+            except Unreachable as error:
+                raise NoAnswer(str(error)) from None
+            except TooLate:
+                raise _too_late() from None
+
+        status, answer = self._answered(ask, call)
+        if status == 503 and _QUEUE_FULL.search(answer[:1000].decode(errors="replace")):
+            raise _queue_full()
+        return status, answer
+
+    def _answered(self, ask: Callable[[int, bool], Answer], call: Call) -> Answer:
+        server: int | None = None
+        for attempt in (0, 1):
+            server = self._choice.take(avoid=server)
+            began, seconds = time.monotonic(), None
+            try:
+                answer = ask(server, attempt == 1)
+                seconds = time.monotonic() - began
+                return answer
+            except NoAnswer as error:
+                self._set_aside(server, call.model)
+                reason = error
+            except Refusal as refusal:
+                if refusal.status == 504:
+                    seconds = time.monotonic() - began
+                    self._set_aside(server, call.model)
+                raise
+            finally:
+                self._choice.give_back(server, seconds)
+        raise Refusal(
+            503,
+            f"the model server does not answer ({reason}); it is restarting: try again",
+            retry_after_seconds=1,
+        )
+
+    def _failure(self, error: Any, port: int, *, waited: bool) -> Exception:
+        status, said = error.code().name, error.details() or ""
+        if status == "DEADLINE_EXCEEDED" and waited:
+            return NoAnswer("nobody listens")
+        if status == "DEADLINE_EXCEEDED":
+            return _too_late()
+        if _QUEUE_FULL.search(said):
+            return _queue_full()
+        if status in ("UNAVAILABLE", "CANCELLED"):
+            self._channels.renew(port)
+            return NoAnswer(said[:200])
+        return Refusal(_STATUSES.get(status, 500), f"the model server refuses: {said[:2000]}")
+
+    def _set_aside(self, server: int, model: str) -> None:
+        if self._choice.set_aside(server):
+            # A greenlet under gevent, where threads are patched.
+            watch = threading.Thread(target=self._watch, args=(server, model), daemon=True)
+            watch.start()
+
+    def _watch(self, server: int, model: str) -> None:
+        """Brings the server back once it answers for its status, whatever it says."""
+        port, path = self._rest_ports[server], f"/v1/models/{model}"
+        while True:
+            began = time.monotonic()
+            try:
+                RestConnections().exchange(port, "GET", path, b"", deadline=began + CHECK_SECONDS)
+                break
+            except (Unreachable, TooLate):
+                time.sleep(max(0.0, began + CHECK_SECONDS - time.monotonic()))
+        self._channels.renew(self._grpc_ports[server])
+        self._choice.bring_back(server)
+
+
+def _left(call: Call) -> float:
+    left = call.deadline - time.monotonic()
+    if left <= 0:
+        raise _too_late()
+    return left
+
+
+def _too_late() -> Refusal:
+    return Refusal(504, "the model did not answer in time; send less, or raise wait_time_seconds")
+
+
+def _queue_full() -> Refusal:
+    return Refusal(
+        429, "the model server's batching queue is full: try again", retry_after_seconds=1
+    )

@@ -1,0 +1,145 @@
+"""NumPy's file formats as bodies: .npy is one tensor, .npz several by name.
+
+No pickle is ever read. A header is believed only as far as the bytes behind it go, and an
+archive only as far as it unpacks into the bound.
+Source: https://numpy.org/doc/1.26/reference/generated/numpy.lib.format.html
+"""
+
+import ast
+import functools
+import io
+import math
+import zipfile
+import zlib
+
+import numpy as np
+
+from serving.refusal import Refusal
+from serving.tensors import Array, Arrays
+
+MOST_UNPACKED_BYTES = 64 << 20
+MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
+_MAGIC = b"\x93NUMPY"
+
+
+def from_npy(body: bytes, name: str = "the body") -> Array:
+    """One array, sharing the body's memory. Raises `Refusal`; `name` begins its message."""
+    try:
+        dtype, fortran, shape, start = _header(body)
+        count = math.prod(shape)
+        if count * dtype.itemsize != len(body) - start:
+            raise ValueError(
+                f"the header says {dtype} {list(shape)}, {count * dtype.itemsize} bytes; "
+                f"{len(body) - start} follow"
+            )
+        flat = np.frombuffer(body, dtype, count, start) if count else np.empty(0, dtype)
+        return _plain(flat).reshape(shape, order="F" if fortran else "C")
+    except ValueError as error:
+        raise Refusal(400, f"{name}: no .npy of one tensor: {error}") from None
+
+
+def from_npz(body: bytes) -> dict[str, Array]:
+    """The archive's arrays by name. Raises `Refusal`: 413 for more than 64 MiB unpacked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            files = archive.infolist()
+            unpacked = sum(file.file_size for file in files)
+            if unpacked > MOST_UNPACKED_BYTES:
+                raise Refusal(
+                    413,
+                    f"the .npz unpacks to {unpacked} bytes; "
+                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
+                )
+            names = [file.filename.removesuffix(".npy") for file in files]
+            if len(set(names)) < len(names):
+                raise Refusal(400, "the .npz holds the same name twice")
+            return {
+                name: from_npy(_member(archive, file), name[:60])
+                for name, file in zip(names, files, strict=True)
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise Refusal(400, f"the body is no .npz: {error}") from None
+    except (NotImplementedError, RuntimeError, KeyError, OverflowError, IndexError) as error:
+        # zipfile's words for an encrypted member, an unknown method, a damaged directory.
+        raise Refusal(400, f"the .npz cannot be read: {error}") from None
+
+
+def to_npy(array: Array) -> bytes:
+    """The array as a .npy file. Raises `Refusal` for strings that it would cut."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, _writable(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def to_npz(arrays: Arrays) -> bytes:
+    """The arrays as an uncompressed .npz file."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array))
+    return file.getvalue()
+
+
+def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
+    # Other methods can be told to take gigabytes before their first byte is out.
+    if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refusal(400, f"{file.filename[:60]}: compressed by other means than deflate")
+    return archive.read(file)
+
+
+def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], int]:
+    if not body.startswith(_MAGIC) or len(body) < 10:
+        raise ValueError("it does not begin as one")
+    # Version 1 has two bytes of length, 2 and 3 have four.
+    start = 10 if body[6] == 1 else 12
+    length = int.from_bytes(body[8:start], "little")
+    if body[6] not in (1, 2, 3) or length > MOST_HEADER_BYTES or len(body) < start + length:
+        raise ValueError(f"version {body[6]} with a header of {length} bytes is not read")
+    return *_fields(body[start : start + length]), start + length
+
+
+@functools.lru_cache(maxsize=256)
+def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
+    # One client sends one shape again and again: its header is understood once.
+    if header.count(b"(") > 1 or header.count(b"{") > 1 or b"[" in header:
+        raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
+    try:
+        said = ast.literal_eval(header.decode("latin1").strip())
+        descr, fortran, shape = said["descr"], said["fortran_order"], said["shape"]
+        if not isinstance(descr, str) or not isinstance(shape, tuple):
+            raise ValueError("it holds no plain numbers or strings")
+        dtype = np.dtype(descr)
+    except (SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        raise ValueError(f"the header is not understood ({type(error).__name__})") from None
+    if dtype.hasobject or dtype.fields or dtype.subdtype or dtype.kind not in "biufcSUV":
+        raise ValueError(f"it holds {dtype}, which is no tensor")
+    if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape) or len(shape) > 32:
+        raise ValueError(f"the shape {shape!r:.80} is none")
+    return dtype, bool(fortran), shape
+
+
+def _plain(flat: Array) -> Array:
+    """Strings as bytes, truth values as 0 and 1: what the file holds may be neither."""
+    if flat.dtype.kind == "b":
+        return flat.view("u1").astype(np.bool_)
+    if flat.dtype.kind not in "SU":
+        return flat
+    if flat.dtype.kind == "U" and flat.size and flat.dtype.itemsize:
+        letters = np.ascontiguousarray(flat).view(flat.dtype.str[0] + "u4")
+        if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
+            raise ValueError("it holds letters that are none")
+    texts = np.empty(len(flat), object)
+    texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]
+    return texts
+
+
+def _writable(array: Array) -> Array:
+    if array.dtype != object:
+        return array
+    longest = max((len(one) for one in array.ravel().tolist()), default=0)
+    fixed: Array = array.astype(f"S{max(longest, 1)}")
+    if any(one.endswith(b"\0") for one in array.ravel().tolist()):
+        raise Refusal(
+            400, "NumPy's files cut zeros at a string's end; accept application/json or protobuf"
+        )
+    return fixed

@@ -1,0 +1,100 @@
+"""What a signature takes and gives, and whether arrays fit it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from serving import wire
+from serving.refusal import Refusal
+from serving.tensors import BFLOAT16, Array, BadTensor, data_type
+
+# What a plain array of this type may be sent as, beside its own type.
+_ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output. A size of None is any; a shape of None is any rank."""
+
+    dtype: int
+    shape: tuple[int | None, ...] | None
+
+    def __str__(self) -> str:
+        return f"{wire.dtype_name(self.dtype)} {shown(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One way to call a model."""
+
+    name: str
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+
+    def only_input(self) -> str:
+        """The name of the one input, for bodies that name none. Raises `Refusal`."""
+        if len(self.inputs) != 1:
+            raise Refusal(
+                400,
+                f"the body names no inputs and the signature takes {self.listed()}; "
+                "send them by name (application/x-npz, or JSON with names)",
+            )
+        return next(iter(self.inputs))
+
+    def check(self, arrays: Mapping[str, Array]) -> None:
+        """Raises `Refusal` with every input that is missing, unknown or does not fit."""
+        problems = [f"{name}: not given" for name in self.inputs if name not in arrays]
+        for name, array in arrays.items():
+            if name not in self.inputs:
+                problems.append(f"{name!r:.60}: given, and no input of the signature")
+            elif problem := _misfit(array, self.inputs[name]):
+                problems.append(f"{name}: {problem}")
+        if problems:
+            raise Refusal(400, f"{'; '.join(problems)}. The signature takes {self.listed()}")
+
+    def listed(self) -> str:
+        return ", ".join(f"{name} {spec}" for name, spec in self.inputs.items()) or "no input"
+
+
+def _misfit(array: Array, spec: TensorSpec) -> str | None:
+    try:
+        given = BFLOAT16 if array.dtype.str[1:] == "V2" else data_type(array)
+    except BadTensor as bad:
+        return f"got {bad}"
+    fits = given == spec.dtype or spec.dtype in _ALSO_HOLDS.get(given, ())
+    if fits and shape_fits(array.shape, spec.shape):
+        return None
+    return f"got {wire.dtype_name(given)} {shown(array.shape)}; the signature wants {spec}"
+
+
+def shape_fits(given: tuple[int, ...], wanted: tuple[int | None, ...] | None) -> bool:
+    if wanted is None:
+        return True
+    return len(given) == len(wanted) and all(
+        want in (None, size) for size, want in zip(given, wanted, strict=True)
+    )
+
+
+def shown(shape: Iterable[int | None] | None) -> str:
+    if shape is None:
+        return "of any shape"
+    return f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
+
+
+def signatures(response: Any) -> dict[str, Signature]:
+    """The signatures in a wire.GetModelMetadataResponse, by name, sorted."""
+    found = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
+    return {
+        name: Signature(name, _specs(one.inputs), _specs(one.outputs))
+        for name, one in sorted(found.signature_def.items())
+    }
+
+
+def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    return {name: TensorSpec(info.dtype, _shape(info)) for name, info in sorted(infos.items())}
+
+
+def _shape(info: Any) -> tuple[int | None, ...] | None:
+    if info.tensor_shape.unknown_rank:
+        return None
+    return tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)

@@ -1,0 +1,179 @@
+"""Arrays become TensorProtos and back: for the handler in the container, and for its clients.
+
+Strings are arrays of `object` that hold bytes; bfloat16, which NumPy lacks, is float32 here.
+Source: tensorflow/core/framework/{tensor.proto,types.proto}
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from serving import wire
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+# Number of a data type -> how tensor_content holds one element, and the field that holds it
+# otherwise. Little-endian, like every machine that TensorFlow serves on.
+_STORED = {
+    1: ("<f4", "float_val"),
+    2: ("<f8", "double_val"),
+    3: ("<i4", "int_val"),
+    4: ("<u1", "int_val"),
+    5: ("<i2", "int_val"),
+    6: ("<i1", "int_val"),
+    8: ("<c8", "scomplex_val"),
+    9: ("<i8", "int64_val"),
+    10: ("?", "bool_val"),
+    11: ("<i1", "int_val"),
+    12: ("<u1", "int_val"),
+    13: ("<i4", "int_val"),
+    14: ("<u2", "half_val"),
+    15: ("<i2", "int_val"),
+    16: ("<u2", "int_val"),
+    17: ("<u2", "int_val"),
+    18: ("<c16", "dcomplex_val"),
+    19: ("<f2", "half_val"),
+    22: ("<u4", "uint32_val"),
+    23: ("<u8", "uint64_val"),
+}
+STRING, BFLOAT16, HALF = 7, 14, 19
+_NUMBERS = {
+    np.dtype(stored): number
+    for number, (stored, _) in reversed(_STORED.items())
+    if number not in (11, 12, 13, BFLOAT16, 15, 16)  # quantized ones look like plain integers
+}
+
+
+class BadTensor(ValueError):
+    """The array or message is no tensor of that type; `str()` says why."""
+
+
+def array_dtype(number: int) -> np.dtype[Any]:
+    """The NumPy type of arrays for a data type's number. Raises `BadTensor`."""
+    if number == STRING:
+        return np.dtype(object)
+    if number == BFLOAT16:
+        return np.dtype("<f4")
+    if number not in _STORED:
+        raise BadTensor(f"{wire.dtype_name(number)} is no type that an array can hold")
+    return np.dtype(_STORED[number][0])
+
+
+def data_type(array: Array) -> int:
+    """The number of the data type that holds this array. Raises `BadTensor`."""
+    if array.dtype.kind in "OSU":
+        return STRING
+    number = _NUMBERS.get(array.dtype.newbyteorder("<"))
+    if number is None:
+        raise BadTensor(f"{array.dtype} is no type of TensorFlow's")
+    return number
+
+
+def element_bytes(number: int) -> int | None:
+    """Bytes of one element in memory; None for a type that no request may carry."""
+    if number == STRING:
+        return 24  # sizeof(tsl::tstring), without what it points to
+    return np.dtype(_STORED[number][0]).itemsize if number in _STORED else None
+
+
+def value_field(number: int) -> str:
+    """The repeated field that holds the values of this type where tensor_content does not."""
+    return "string_val" if number == STRING else _STORED[number][1]
+
+
+def to_proto(array: Array, number: int | None = None) -> Any:
+    """A wire.TensorProto of the array, as the data type `number`, else of its own.
+
+    Raises `BadTensor` for what the type does not hold; values are not checked for range.
+    """
+    number = data_type(array) if number is None else number
+    message = wire.TensorProto(dtype=number)
+    for size in array.shape:
+        message.tensor_shape.dim.add(size=size)
+    if number == STRING:
+        message.string_val.extend(_bytes(one) for one in array.ravel().tolist())
+    elif number == BFLOAT16:
+        message.tensor_content = _bfloat16_bits(array).tobytes()
+    elif array.dtype.kind in "OSU":
+        raise BadTensor(f"strings are no {wire.dtype_name(number)}")
+    else:
+        message.tensor_content = array.astype(array_dtype(number), copy=False).tobytes()
+    return message
+
+
+def to_array(message: Any) -> Array:
+    """A wire.TensorProto as an array, read-only where it can share the message's bytes.
+
+    Both encodings are read; fewer values than the shape wants repeat the last one, as in
+    TensorFlow. Raises `BadTensor`.
+    """
+    number = message.dtype
+    if number != STRING and number not in _STORED:
+        raise BadTensor(f"{wire.dtype_name(number)} is no type that an array can hold")
+    shape = tuple(dim.size for dim in message.tensor_shape.dim)
+    count = math.prod(shape)
+    if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
+        raise BadTensor("the shape is not fully known")
+    if number != STRING and message.tensor_content:
+        stored = np.dtype(_STORED[number][0])
+        if len(message.tensor_content) != count * stored.itemsize:
+            raise BadTensor(
+                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize}"
+            )
+        values: Array = np.frombuffer(message.tensor_content, stored)
+    else:
+        values = _filled(_values(message, number), count)
+    if number == BFLOAT16:
+        values = (values.astype("<u4") << 16).view("<f4")
+    return values.reshape(shape)
+
+
+def _values(message: Any, number: int) -> Array:
+    written = getattr(message, value_field(number))
+    if number == STRING:
+        texts = np.empty(len(written), object)
+        texts[:] = list(written)
+        return texts
+    stored = _STORED[number][0]
+    if number in (BFLOAT16, HALF):
+        # half_val holds the sixteen bits, in a field made for 32.
+        return np.array(written, "<u4").astype("<u2").view(stored)
+    if stored.startswith("<c"):
+        # Real and imaginary parts in turn.
+        return np.array(written, f"<f{int(stored[2:]) // 2}").view(stored)
+    # int_val holds 32 bits, whatever the type's own width.
+    return np.array(written, "<i4" if value_field(number) == "int_val" else stored).astype(stored)
+
+
+def _filled(values: Array, count: int) -> Array:
+    if len(values) == count:
+        return values
+    if len(values) > count:
+        return values[:count]
+    last = values[-1] if len(values) else (b"" if values.dtype == object else 0)
+    padded = np.empty(count, values.dtype)
+    padded[: len(values)] = values
+    padded[len(values) :] = last
+    return padded
+
+
+def _bytes(one: Any) -> bytes:
+    if isinstance(one, str):
+        return one.encode()
+    if isinstance(one, bytes):
+        return one
+    raise BadTensor(f"{type(one).__name__} is no string")
+
+
+def _bfloat16_bits(array: Array) -> Array:
+    """The upper half of each float32, rounded to nearest, ties to even."""
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
+        return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
+    floats = np.ascontiguousarray(array, "<f4")
+    bits = floats.view("<u4").astype("<u8")
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")

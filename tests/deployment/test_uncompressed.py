@@ -1,0 +1,65 @@
+"""compression = "none" from the file to a prediction: files under a prefix, no archive."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.aws import EmbeddedAws, running
+from local.aws.embedded_aws import ACCOUNT, REGION
+from tests.checkouts import PATH, checkout, run_in
+
+pytestmark = pytest.mark.long
+GOLDEN = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "golden"
+KEYS = ("compression=none", 'warm_up=["examples/ranker/golden/request-rows.json"]')
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+    project = checkout(tmp_path_factory.mktemp("uncompressed") / "project")
+    with running() as aws:
+        environment = aws.environment_over({**os.environ, "PATH": PATH})
+        chosen = [part for key in KEYS for part in ("-c", f"local.models.ranker.{key}")]
+        for arguments in (
+            ["bootstrap", f"aws://{ACCOUNT}/{REGION}"],
+            ["deploy", "local/*", "--require-approval", "never", *chosen],
+        ):
+            ran = run_in(project, "cdk", *arguments, environment=environment)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+        yield aws
+
+
+def source(aws: EmbeddedAws) -> tuple[str, str]:
+    """Bucket and prefix of the deployed model."""
+    sagemaker = aws.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    described = sagemaker.describe_model(ModelName=model["ModelName"])
+    uri = described["PrimaryContainer"]["ModelDataSource"]["S3DataSource"]["S3Uri"]
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    return bucket, prefix
+
+
+def test_every_file_lies_under_the_prefix(aws: EmbeddedAws) -> None:
+    bucket, prefix = source(aws)
+    found = aws.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
+    assert {one["Key"].removeprefix(prefix) for one in found} == {
+        "code/inference.py",
+        "ranker/1/assets.extra/tf_serving_warmup_requests",
+        "ranker/1/fingerprint.pb",
+        "ranker/1/saved_model.pb",
+        "ranker/1/variables/variables.data-00000-of-00001",
+        "ranker/1/variables/variables.index",
+    }
+
+
+def test_it_predicts_what_tensorflow_predicts(aws: EmbeddedAws) -> None:
+    answer = aws.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="ranker-local",
+        ContentType="application/json",
+        Body=(GOLDEN / "request-rows.json").read_bytes(),
+    )
+    said = json.loads(answer["Body"].read())["predictions"]
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
+    assert said == pytest.approx(wanted, rel=1e-5)

@@ -1,0 +1,137 @@
+"""Our handler in an archive: beside hooks, or asked for; never over a file of the code."""
+
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model_packaging.archive import pack
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.manifest import key
+from model_packaging.python_code import check_code
+from model_packaging.refusal import Refusal
+from model_packaging.request_path import needed_modules
+from model_packaging.verification import verify
+
+IMAGE = {"numpy", "google", "grpc", "falcon", "gevent", "requests"}
+PREPROCESS = "def preprocess(body, context):\n    return {}\n"
+
+
+@pytest.fixture
+def hooked(inputs: ArchiveInputs) -> ArchiveInputs:
+    """Code with hooks alone."""
+    assert inputs.code is not None
+    (inputs.code / "inference.py").unlink()
+    (inputs.code / "transforms.py").write_text(PREPROCESS)
+    return inputs
+
+
+def names(inputs: ArchiveInputs) -> set[str]:
+    return {entry.name for entry in inputs.tree().files}
+
+
+def test_hooks_alone_get_our_handler(hooked: ArchiveInputs) -> None:
+    wanted = {"code/inference.py", "code/transforms.py", "code/serving/handler.py"}
+    assert wanted <= names(hooked)
+
+
+def test_the_handler_is_not_also_a_module_of_its_package(hooked: ArchiveInputs) -> None:
+    assert "code/serving/inference.py" not in names(hooked)
+
+
+def test_hooks_beside_a_handler_of_ones_own_get_none(inputs: ArchiveInputs) -> None:
+    assert inputs.code is not None
+    (inputs.code / "transforms.py").write_text(PREPROCESS)
+    assert not any(name.startswith("code/serving") for name in names(inputs))
+
+
+def test_the_handler_that_is_asked_for_needs_no_code(inputs: ArchiveInputs) -> None:
+    asked = replace(inputs, code=None, handler=True)
+    assert {"code/inference.py", "code/serving/handler.py"} <= names(asked)
+
+
+def test_the_handler_that_is_asked_for_is_not_put_over_another(inputs: ArchiveInputs) -> None:
+    with pytest.raises(Refusal) as caught:
+        names(replace(inputs, handler=True))
+    assert str(caught.value) == (
+        f"{inputs.code}/inference.py: is there, and Servable's own handler wants to become the "
+        "same; rename it, or take handler out of the file"
+    )
+
+
+def test_a_package_of_the_handlers_name_is_refused(hooked: ArchiveInputs) -> None:
+    assert hooked.code is not None
+    (hooked.code / "serving").mkdir()
+    with pytest.raises(Refusal, match="serving: is there, and Servable's own handler wants"):
+        names(hooked)
+
+
+def test_other_hooks_are_another_key(hooked: ArchiveInputs) -> None:
+    assert hooked.code is not None
+    before = key(hooked)
+    (hooked.code / "transforms.py").write_text(PREPROCESS + "\n")
+    assert key(hooked) != before
+
+
+def test_the_image_holds_what_the_handler_imports() -> None:
+    assert needed_modules() <= IMAGE
+
+
+def test_an_archive_with_the_handler_is_verified(hooked: ArchiveInputs, tmp_path: Path) -> None:
+    packed = pack(hooked, tmp_path / "a.tar.gz")
+    found = verify(packed.path, python="3.12", provided=IMAGE)
+    assert [one for one in found.problems if one.startswith("code/")] == []
+
+
+def test_the_packed_handler_loads_as_the_container_loads_it(
+    hooked: ArchiveInputs, tmp_path: Path
+) -> None:
+    with tarfile.open(pack(hooked, tmp_path / "a.tar.gz").path) as opened:
+        opened.extractall(tmp_path / "out", filter="data")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'out' / 'code')!r})\n"
+        "import inference, serving\n"
+        "print(serving.__file__, callable(inference.handler))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        check=True, capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.stdout.split() == [
+        str(tmp_path / "out" / "code" / "serving" / "__init__.py"),
+        "True",
+    ]
+
+
+@pytest.mark.parametrize("hook", ["preprocess", "postprocess"])
+def test_one_hook_is_enough(hooked: ArchiveInputs, hook: str) -> None:
+    assert hooked.code is not None
+    (hooked.code / "transforms.py").write_text(f"def {hook}(one, context): ...\n")
+    assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
+
+
+def test_transforms_without_a_hook_are_refused(hooked: ArchiveInputs) -> None:
+    assert hooked.code is not None
+    (hooked.code / "transforms.py").write_text("x = 1\n")
+    (found,) = check_code(hooked.code, python="3.12", provided=IMAGE)
+    assert str(found).endswith(
+        "transforms.py:1: defines neither preprocess nor postprocess; "
+        "define preprocess(body, context), postprocess(tensors, context), or both"
+    )
+
+
+def test_hooks_may_import_the_handlers_input_error(hooked: ArchiveInputs) -> None:
+    assert hooked.code is not None
+    text = "from serving.hooks import InputError\n" + PREPROCESS
+    (hooked.code / "transforms.py").write_text(text)
+    assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
+
+
+def test_what_hooks_import_is_held_against_the_image(hooked: ArchiveInputs) -> None:
+    assert hooked.code is not None
+    (hooked.code / "transforms.py").write_text("import pandas_nowhere\n" + PREPROCESS)
+    (found,) = check_code(hooked.code, python="3.12", provided=IMAGE)
+    assert "pandas_nowhere" in found.problem

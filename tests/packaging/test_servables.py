@@ -1,0 +1,107 @@
+"""What may be packed: versions, one SavedModel, several models, versions at the root."""
+
+import shutil
+import tarfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model_packaging.archive import Packed, pack
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.refusal import Refusal
+from model_packaging.servable import Servable
+
+
+def files(*servables: Servable) -> list[str]:
+    return [entry.name for entry in ArchiveInputs(servables=servables).tree().files]
+
+
+@pytest.fixture
+def ranker(inputs: ArchiveInputs) -> Servable:
+    return inputs.servables[0]
+
+
+def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
+    shutil.copytree(version, version.parent / "2")
+    assert [name for name in files(ranker) if name.endswith(".pb")] == [
+        "ranker/1/saved_model.pb",
+        "ranker/2/saved_model.pb",
+    ]
+
+
+def test_one_savedmodel_becomes_the_version_that_it_is_given(version: Path) -> None:
+    bare = Servable(name="ranker", folder=version, version=7)
+    assert files(bare)[0] == "ranker/7/saved_model.pb"
+
+
+def test_one_savedmodel_without_a_version_says_what_to_set(version: Path) -> None:
+    moved = version.rename(version.parent / "export")
+    with pytest.raises(Refusal) as caught:
+        files(Servable(name="ranker", folder=moved))
+    assert str(caught.value) == (
+        f"{moved}: holds no version folder, named with digits only; "
+        "move what is in it to export/1/, or set version = 1 beside saved_model"
+    )
+
+
+def test_a_version_beside_a_folder_of_versions_is_refused(ranker: Servable) -> None:
+    with pytest.raises(Refusal) as caught:
+        files(replace(ranker, version=3))
+    assert str(caught.value) == (
+        f"{ranker.folder}: holds no saved_model.pb that could become version 3; "
+        "take version out, or name the SavedModel itself"
+    )
+
+
+def test_a_missing_savedmodel_with_a_version_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="the SavedModel folder does not exist"):
+        files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
+
+
+def test_several_models_lie_side_by_side(ranker: Servable) -> None:
+    found = files(ranker, replace(ranker, name="scorer"))
+    assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
+
+
+def test_two_models_of_one_name_are_refused(ranker: Servable) -> None:
+    with pytest.raises(Refusal, match="is the model 'ranker' a second time; give each model"):
+        files(ranker, ranker)
+
+
+def test_versions_at_the_root_are_what_multi_model_mode_wants(ranker: Servable) -> None:
+    assert files(replace(ranker, at_root=True))[0] == "1/saved_model.pb"
+
+
+def test_warm_up_records_go_into_each_version(ranker: Servable, tmp_path: Path) -> None:
+    (tmp_path / "warm" / "1").mkdir(parents=True)
+    (tmp_path / "warm" / "1" / "tf_serving_warmup_requests").write_bytes(b"records")
+    warmed = replace(ranker, warm_up=tmp_path / "warm")
+    assert "ranker/1/assets.extra/tf_serving_warmup_requests" in files(warmed)
+
+
+def test_warm_up_records_beside_others_are_refused(
+    ranker: Servable, version: Path, tmp_path: Path
+) -> None:
+    (version / "assets.extra").mkdir()
+    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
+    with pytest.raises(Refusal, match="is there, and warm_up wants to become the same file"):
+        files(replace(ranker, warm_up=tmp_path))
+
+
+def _packed(inputs: ArchiveInputs, target: Path) -> Packed:
+    return pack(inputs, target)
+
+
+def test_two_processes_packing_the_same_at_once_give_one_whole_archive(
+    inputs: ArchiveInputs, version: Path, tmp_path: Path
+) -> None:
+    (version / "variables" / "shard").write_bytes(b"weights" * 3_000_000)
+    target = tmp_path / "out" / "model.tar.gz"
+    with ProcessPoolExecutor(2) as pool:
+        made = [pool.submit(_packed, inputs, target) for _ in range(6)]
+        hashes = {one.result().sha256 for one in made}
+    with tarfile.open(target) as opened:
+        names = opened.getnames()
+    assert (len(hashes), len(names), list(target.parent.iterdir())) == (1, 8, [target])

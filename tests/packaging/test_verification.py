@@ -1,0 +1,179 @@
+"""An archive that is there already: listed, and held against what the container wants."""
+
+import hashlib
+import io
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model_packaging.archive import pack
+from model_packaging.existing_archive import listing
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.refusal import Refusal
+from model_packaging.servable import Servable
+from model_packaging.verification import Verified, verify
+from tests.conftest import RANKER
+
+
+@pytest.fixture
+def good(project: Path, tmp_path: Path) -> Path:
+    """examples/ranker with a handler."""
+    servable = Servable(name="ranker", folder=RANKER)
+    inputs = ArchiveInputs(servables=(servable,), code=project / "code")
+    return pack(inputs, tmp_path / "good.tar.gz").path
+
+
+Change = Callable[[tarfile.TarFile], None]
+
+
+def changed(good: Path, *, without: str = "", add: Change | None = None) -> Path:
+    """The archive as somebody else's tar would have written it."""
+    target = good.with_name("changed.tar.gz")
+    with tarfile.open(good) as old, tarfile.open(target, "w:gz") as new:
+        for one in old:
+            if not (without and one.name.startswith(without)):
+                new.addfile(one, old.extractfile(one) if one.isreg() else None)
+        if add:
+            add(new)
+    return target
+
+
+def file(name: str, content: bytes = b"", **said: object) -> Change:
+    def add(tar: tarfile.TarFile) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        for key, value in said.items():
+            setattr(member, key, value)
+        tar.addfile(member, io.BytesIO(content))
+
+    return add
+
+
+def verified(archive: Path) -> Verified:
+    return verify(archive, python="3.12", provided={"numpy"})
+
+
+def problems(archive: Path) -> tuple[str, ...]:
+    return verified(archive).problems
+
+
+def test_what_we_packed_has_no_problem(good: Path) -> None:
+    assert problems(good) == ()
+
+
+def test_the_hash_is_the_files(good: Path) -> None:
+    assert verified(good).sha256 == hashlib.sha256(good.read_bytes()).hexdigest()
+
+
+def test_the_signatures_are_read(good: Path) -> None:
+    ((model, number, info),) = verified(good).versions
+    assert (model, number, "feat_ids" in info.signatures["serving_default"].inputs) == (
+        "ranker",
+        1,
+        True,
+    )
+
+
+def test_the_listing_names_every_entry(good: Path) -> None:
+    with tarfile.open(good) as opened:
+        assert [one.name for one in listing(good)] == opened.getnames()
+
+
+def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
+    servable = Servable(name="ranker", folder=RANKER, at_root=True)
+    packed = pack(ArchiveInputs(servables=(servable,)), tmp_path / "a.tar.gz")
+    assert [(model, number) for model, number, _ in verified(packed.path).versions] == [("", 1)]
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (file("../up", b"x"), "../up: is a file with .. in its name; pack files and folders only"),
+        (
+            file("/etc/x", b"x"),
+            "/etc/x: is a file with an absolute name; pack files and folders only",
+        ),
+        (
+            file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+            "ranker/link: is a link to /etc/passwd; pack files and folders only",
+        ),
+        (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack files"),
+        (
+            file("ranker/1/saved_model.pb", b"x"),
+            "ranker/1/saved_model.pb: is a second file of that name; pack files",
+        ),
+    ],
+)
+def test_what_could_reach_outside_or_hide_something_is_a_problem(
+    good: Path, member: Change, said: str
+) -> None:
+    (problem,) = problems(changed(good, add=member))
+    assert problem.startswith(said)
+
+
+def test_a_graph_outside_a_version_folder_is_a_problem(good: Path) -> None:
+    (problem,) = problems(changed(good, add=file("export/saved_model.pb", b"x")))
+    assert problem == (
+        "export/saved_model.pb: is in no folder named with digits only; move it to 1/saved_model.pb"
+    )
+
+
+def test_an_archive_without_a_model_is_a_problem(good: Path) -> None:
+    (problem,) = problems(changed(good, without="ranker"))
+    assert "holds no <version>/saved_model.pb with a version of digits only" in problem
+
+
+def test_missing_variables_are_a_problem(good: Path) -> None:
+    (problem,) = problems(changed(good, without="ranker/1/variables/variables.index"))
+    assert problem.startswith("ranker/1/variables/variables.index: does not exist, but the graph")
+
+
+def test_a_truncated_shard_is_a_problem(good: Path) -> None:
+    shard = "ranker/1/variables/variables.data-00000-of-00001"
+    (problem,) = problems(changed(good, without=shard, add=file(shard, b"short")))
+    assert problem.startswith(f"{shard}: is truncated: 5 bytes where variables.index refers to")
+
+
+def test_code_that_the_image_cannot_import_is_a_problem(good: Path) -> None:
+    code = b"import tensorflow\ndef handler(data, context): ...\n"
+    archive = changed(good, without="code", add=file("code/inference.py", code))
+    (problem,) = problems(archive)
+    assert problem.startswith("code/inference.py:1: ")
+
+
+@pytest.mark.parametrize("switch", ["code/lib/one.py", "code/requirements.txt"])
+def test_what_switches_the_conversion_off_without_a_handler_is_a_problem(
+    good: Path, switch: str
+) -> None:
+    (problem,) = problems(changed(good, without="code", add=file(switch)))
+    assert "is there without code/inference.py" in problem
+
+
+def test_requirements_installed_at_start_are_a_warning(good: Path) -> None:
+    found = verified(changed(good, add=file("code/requirements.txt", b"plain\n")))
+    assert found.warnings[0].startswith("code/requirements.txt: is installed by pip whenever")
+
+
+@pytest.mark.parametrize("bytes_left", [0, 1, 10, 2_000])
+def test_an_archive_cut_short_is_refused(good: Path, bytes_left: int) -> None:
+    cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
+    cut.write_bytes(good.read_bytes()[:bytes_left])
+    with pytest.raises(Refusal, match="is not a whole .tar.gz"):
+        verified(cut)
+
+
+def test_an_archive_with_a_wrong_crc_is_refused(good: Path) -> None:
+    content = bytearray(good.read_bytes())
+    content[-6] ^= 1
+    good.write_bytes(content)
+    with pytest.raises(Refusal, match="is not a whole .tar.gz"):
+        verified(good)
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(Refusal, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
+        verified(tmp_path / "a.tar.gz")

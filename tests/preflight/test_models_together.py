@@ -1,0 +1,129 @@
+"""Several models in one archive or behind one endpoint; warm-up requests; one SavedModel."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from infra.preflight.check import check
+from tests.conftest import VALID, Environment
+
+FILE = "environments/prod.toml"
+GOLDEN = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "golden"
+ALSO = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nalso_serves = ["scorer"]')
+SCORER = '[models.scorer]\nsaved_model = "model"\n'
+MULTI = VALID.replace('saved_model = "model"', 'multi_model = ["one", "two"]')
+MEMBERS = '[models.one]\nsaved_model = "model"\n[models.two]\nsaved_model = "model"\n'
+
+
+def said(environment: Environment, text: str) -> list[str]:
+    return [str(finding) for finding in check(environment(text))]
+
+
+@pytest.mark.parametrize("text", [ALSO + SCORER, MULTI + MEMBERS])
+def test_models_that_are_packed_here_go_together(environment: Environment, text: str) -> None:
+    assert said(environment, text) == []
+
+
+def test_a_model_that_is_not_there_is_named_with_the_nearest(environment: Environment) -> None:
+    assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
+        f"{FILE}: models.ranker.also_serves: there is no model 'scorer'; allowed: models of this file "
+        "with saved_model, each once; did you mean scorers?"
+    ]
+
+
+@pytest.mark.parametrize("again", ["ranker", "scorer"])
+def test_a_model_that_is_in_the_archive_already_is_refused(
+    environment: Environment, again: str
+) -> None:
+    text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
+    assert f"'{again}' is in there already; " in said(environment, text)[0]
+
+
+def test_a_model_from_s3_cannot_go_into_an_archive(environment: Environment) -> None:
+    artifact = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}" }}'
+    text = ALSO + SCORER.replace('saved_model = "model"', artifact)
+    assert "'scorer' has no saved_model to pack; " in said(environment, text)[0]
+
+
+def test_one_archive_has_one_code(environment: Environment) -> None:
+    (problem,) = said(environment, ALSO + SCORER + 'code = "code"\n')
+    assert "'scorer' has a code of its own, and one archive has one code/" in problem
+
+
+def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
+    (problem,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
+    assert "'two' has compression none; here models are archives; " in problem
+
+
+@pytest.mark.parametrize("key", ['code = "code"', "version = 1", 'compression = "none"'])
+def test_what_says_how_to_pack_belongs_to_the_members(environment: Environment, key: str) -> None:
+    name = key.split(" ")[0]
+    (problem,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
+    assert problem.startswith(
+        f"{FILE}: models.ranker.{name}: {name} beside multi_model: each of its"
+    )
+
+
+def test_one_savedmodel_is_accepted_with_its_version(
+    environment: Environment, project: Path
+) -> None:
+    (project / "model" / "1").rename(project / "export")
+    text = VALID.replace('saved_model = "model"', 'saved_model = "export"\nversion = 3')
+    assert said(environment, text) == []
+
+
+@pytest.fixture
+def warmed(project: Path) -> str:
+    """An environment with a golden request, which lies in golden.json."""
+    shutil.copyfile(GOLDEN / "request-rows.json", project / "golden.json")
+    return VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nwarm_up = ["golden.json"]')
+
+
+def test_golden_requests_that_fit_are_accepted(environment: Environment, warmed: str) -> None:
+    assert said(environment, warmed) == []
+
+
+def test_a_golden_request_that_is_missing_is_named(
+    environment: Environment, warmed: str, project: Path
+) -> None:
+    (project / "golden.json").unlink()
+    assert said(environment, warmed) == [
+        f"{FILE}: models.ranker.warm_up: golden.json: cannot be read: No such file or directory; "
+        "name a golden request"
+    ]
+
+
+def test_a_golden_request_that_is_no_json_is_named(
+    environment: Environment, warmed: str, project: Path
+) -> None:
+    (project / "golden.json").write_text("{")
+    assert "golden.json: is not JSON: " in said(environment, warmed)[0]
+
+
+def test_a_golden_request_that_the_signature_does_not_take_is_named(
+    environment: Environment, warmed: str, project: Path
+) -> None:
+    (project / "golden.json").write_text(json.dumps({"inputs": {"other": [1]}}))
+    assert said(environment, warmed) == [
+        f"{FILE}: models.ranker.warm_up: golden.json: the request gives other; the signature takes "
+        "feat_ids, feat_vals; correct the request"
+    ]
+
+
+def test_warm_up_beside_a_file_that_is_there_is_refused(
+    environment: Environment, warmed: str, project: Path
+) -> None:
+    (project / "model" / "1" / "assets.extra").mkdir()
+    (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
+    assert "tf_serving_warmup_requests: is there already; " in said(environment, warmed)[0]
+
+
+def test_a_damaged_warm_up_file_is_found(environment: Environment, project: Path) -> None:
+    (project / "model" / "1" / "assets.extra").mkdir()
+    (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"x")
+    assert said(environment, VALID) == [
+        f"{FILE}: models.ranker.saved_model: model/1/assets.extra/tf_serving_warmup_requests: "
+        "is damaged: record 0: the file ends inside the length; write it again"
+    ]

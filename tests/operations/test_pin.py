@@ -70,7 +70,7 @@ def test_pin_keeps_comments(aws: EmbeddedAws, file: Path) -> None:
 
 def test_a_pinned_file_is_clean(aws: EmbeddedAws, file: Path) -> None:
     servable(aws, file, "pin", "prod")
-    assert servable(aws, file, "check", "prod").stdout == "prod  ok\n"
+    assert servable(aws, file, "check", "prod").stdout.startswith("prod  ok")
 
 
 def test_pinning_again_changes_nothing(aws: EmbeddedAws, file: Path) -> None:

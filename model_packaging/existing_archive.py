@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, BinaryIO
 
-from isal import igzip, igzip_lib
+from isal import igzip
 
+from model_packaging.isal_error import IsalError
 from model_packaging.refusal import Refusal
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# isal's own; its stubs take it for an instance.
-BadIsal: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
 _CHUNK_BYTES = 1 << 20
 # Protobuf's own limit; TensorFlow reads no larger graph. https://protobuf.dev/programming-guides/proto-limits/
 _MOST_GRAPH_BYTES = 1 << 31
@@ -109,7 +108,7 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         EOFError,
         zlib.error,
         gzip.BadGzipFile,
-        BadIsal,
+        IsalError,
         ValueError,
     ) as error:
         raise Refusal(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None

@@ -18,7 +18,8 @@ OPTIONS = [
     # A new channel is a new connection, without the old one's waiting time.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Also how long a connection may take to be made; a frozen server takes it and says nothing.
+    ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # To the same machine: no proxy, nothing to learn about the line's bandwidth.
     ("grpc.enable_http_proxy", 0),

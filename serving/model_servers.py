@@ -22,7 +22,7 @@ from serving.server_choice import ServerChoice
 CHECK_SECONDS = 0.5
 # How long the second attempt waits for somebody to listen.
 PATIENCE_SECONDS = 1.0
-_QUEUE_FULL = re.compile(r"batch scheduling queue .* is full")
+_QUEUE_FULL = re.compile(r"batch scheduling queue.* is full")
 _STATUSES = {
     "INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "DEADLINE_EXCEEDED": 504, "OUT_OF_RANGE": 400,
     "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "UNIMPLEMENTED": 501,

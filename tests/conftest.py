@@ -24,6 +24,13 @@ instance_type = "ml.c5.xlarge"
 """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """tests/conformance/conftest.py says what they are for."""
+    group = parser.getgroup("conformance")
+    group.addoption("--base-url", help="An endpoint without code, in the place of the double.")
+    group.addoption("--code-url", help="An endpoint with the suite's inference.py, likewise.")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """environments/ (empty), model/1 with a SavedModel, and code/inference.py."""

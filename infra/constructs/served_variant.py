@@ -49,7 +49,7 @@ class ServedVariant(Construct):
             region=region,
             container=variant.container,
             default_model=None if model.multi_model else variant.model,
-            served=served(environment, variant.model, root),
+            served=served(environment.models, variant.model, root),
             own_image=model.image,
             own_variables=variant.variables,
             inference_ami=variant.inference_ami,

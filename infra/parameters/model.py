@@ -24,7 +24,8 @@ class Artifact(Table):
     )
     size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
         default=None,
-        description="Of what is in it, unpacked, in GiB: whether it fits is then checked.",
+        description="Of what is in it, unpacked, in GiB: whether it fits is then checked. "
+        "`servable pin ENV` writes it.",
     )
 
 

@@ -1,19 +1,23 @@
 """What the file and the disk say of a model's size, for the policies that divide a machine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from infra.parameters.environment import Environment
+from infra.parameters.model import Model
 from infra.policy.served import Served
 
 BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(environment: Environment, name: str, root: Path) -> Served:
-    """`root`: the project that the models' paths are relative to. Never raises for a bad folder."""
-    model = environment.models[name]
+def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
+    """The model of that name with what is packed beside it; of multi_model no size, since a
+    container holds those that were asked for. Never raises for a bad folder.
+
+    `root`: the project that the models' paths are relative to.
+    """
+    model = models[name]
     measured_worker = model.worker_memory_mib
     found = Served(
         model_gib=None,
@@ -29,10 +33,9 @@ def served(environment: Environment, name: str, root: Path) -> Served:
             has_code=None,
         )
     several = model.multi_model is not None
-    names = model.multi_model if model.multi_model is not None else [name, *model.also_serves]
     return replace(
         found,
-        model_gib=_together_gib(environment, names, root),
+        model_gib=None if several else _together_gib(models, name, root),
         compressed=model.compression == "gzip",
         # In multi-model mode Gunicorn always runs: it loads and unloads the models.
         has_code=several or model.code is not None or model.handler is not None,
@@ -40,11 +43,11 @@ def served(environment: Environment, name: str, root: Path) -> Served:
     )
 
 
-def _together_gib(environment: Environment, names: Sequence[str], root: Path) -> float | None:
-    """Of all these models; None when the size of one is unknown."""
+def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
+    """Of all models in one archive; None when the size of one is unknown."""
     total = 0.0
-    for name in names:
-        model = environment.models.get(name)
+    for one in [name, *models[name].also_serves]:
+        model = models.get(one)
         size = _folder_gib(root / model.saved_model) if model and model.saved_model else None
         if size is None:
             return None

@@ -68,7 +68,7 @@ def _placements(loaded: Loaded, environment: Environment) -> Iterator[Placement]
         model = environment.models.get(variant.model)
         if instance is None or model is None:
             continue
-        known = served(environment, variant.model, loaded.root)
+        known = served(environment.models, variant.model, loaded.root)
         stated = model.tensorflow if model.tensorflow in images.versions() else None
         yield Placement(
             name=name,

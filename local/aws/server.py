@@ -18,6 +18,7 @@ from local.aws.cloudformation.backend import Backend
 from local.aws.cloudformation.change_set_api import CloudFormationApi
 from local.aws.cloudwatch.alarms_api import CloudWatchApi
 from local.aws.cloudwatch.cloudwatches import CloudWatches
+from local.aws.controls import Controls
 from local.aws.corrections import bucket_policies
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
@@ -61,10 +62,14 @@ class Server:
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
         bucket_policies.install()
+        controls = Controls(
+            self._clock,
+            lambda account, region, name: self.hostings.of(account, region).endpoint(name),
+        )
         self._server = make_server(
             _HOST,
             port,
-            Gateway(DomainDispatcherApplication(create_backend_app), self._clock),
+            Gateway(DomainDispatcherApplication(create_backend_app), controls),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
@@ -95,5 +100,7 @@ class Server:
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        if at.second == 0:
+            self.hostings.measure(at)
         self._cloudwatches.tick(at)
         self.hostings.tick(at)

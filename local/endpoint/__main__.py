@@ -16,13 +16,16 @@ from typing import NoReturn
 import psutil
 
 from infra.policy.container import DEFAULT_MODEL_NAME
-from local.endpoint import lifeline
+from local.endpoint import lifeline, memory_limit
 from local.endpoint.archive import ArchiveError, unpack
+from local.endpoint.blueprint import Blueprint
 from local.endpoint.events import Events
 from local.endpoint.failure import StartError
+from local.endpoint.inert_settings import without_effect
 from local.endpoint.layout import LayoutError, find_code, find_models
+from local.endpoint.port_settings import SettingsError
 from local.endpoint.ports import PortError
-from local.endpoint.settings import Settings, SettingsError, read_settings, without_effect
+from local.endpoint.settings import Settings, read_settings
 from local.endpoint.supervisor import Supervisor
 from local.endpoint.trouble import NAME as TROUBLE
 from local.endpoint.trouble import Trouble
@@ -63,23 +66,30 @@ def main() -> None:
     arguments.add_argument("--archive", type=Path)
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--memory-limit-mib", type=int)
     given = arguments.parse_args()
     events = Events()
     lifeline.adopt_orphans()
     end = Ending(given.folder)
     lifeline.hold(end, parent_pid=given.parent_pid)
-    asyncio.run(_serve(given.archive, given.folder, events, end))
+    asyncio.run(_serve(given, events, end))
 
 
-async def _serve(archive: Path | None, folder: Path, events: Events, end: Ending) -> None:
+async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(archive, folder)
-        events.tell(port=await supervisor.start())
+        end.supervisor = supervisor = _prepared(given.archive, given.folder)
+        port = await supervisor.start()
     except (StartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
         end()
-    _log(f"ready in {time.monotonic() - began:.2f} s")
+    imported = time.monotonic() - supervisor.imported
+    _log(
+        f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
+    )
+    events.tell(port=port, seconds_after_import=imported)
+    if given.memory_limit_mib:
+        await memory_limit.keep(given.memory_limit_mib)
     await asyncio.Event().wait()
 
 
@@ -101,14 +111,10 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
-    return Supervisor(
-        settings,
-        folder=folder,
-        models=models,
-        default_model=default_model,
-        code=code,
-        environment=os.environ,
+    blueprint = Blueprint(
+        settings, folder=folder, models=models, default_model=default_model, code=code
     )
+    return Supervisor(blueprint, environment=os.environ)
 
 
 def _default(settings: Settings, models: dict[str, dict[int, Path]]) -> str:

@@ -22,6 +22,7 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     # A handler posts to the model server on this machine: never through a proxy.
     for name in ("NO_PROXY", "no_proxy"):
         found[name] = ",".join(filter(None, [found.get(name), "127.0.0.1", "localhost"]))
-    # The container overwrites a user's PYTHONPATH too.
-    found["PYTHONPATH"] = str(PROJECT)
+    # The container overwrites a PYTHONPATH of the variables too.
+    paths = [str(PROJECT), os.environ.get("PYTHONPATH")]
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return found

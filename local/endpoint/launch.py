@@ -9,99 +9,84 @@ import os
 import selectors
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any
 
+from local.endpoint.endpoint_process import EndpointProcess
 from local.endpoint.environment import process_environment
-from local.endpoint.settings import SettingsError, read_settings
+from local.endpoint.port_settings import PORT, SettingsError
+from local.endpoint.settings import read_settings
 from local.endpoint.unpack_folder import UnpackFolder, sweep
 
-END_SECONDS = 5.0
+__all__ = ["EndpointProcess", "LaunchError", "launch"]
 
 
 class LaunchError(Exception):
     """The endpoint did not start. `str()` is a whole sentence: what failed, what to do."""
 
 
-class EndpointProcess:
-    """A running endpoint. `url` answers GET /ping and POST /invocations."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
-        self.url = ""
-        self._process = process
-        self._folder = folder
-        self._closing = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        """The endpoint's process: for its memory, and for tests that kill it."""
-        return self._process.pid
-
-    def close(self) -> None:
-        """Ends the process and removes its unpacked files. Again is nothing."""
-        with self._closing:
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe:
-                    pipe.close()
-            try:
-                self._process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._folder.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-
 def launch(
-    archive: Path,
+    archive: Path | None,
     variables: Mapping[str, str],
     *,
     ready_timeout_seconds: float = 60.0,
     log: Path | None = None,
+    port: int | None = None,
+    memory_limit_mib: int | None = None,
 ) -> EndpointProcess:
-    """Serves `archive` on a free port of 127.0.0.1 and returns once it answers.
+    """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
-    `variables` are the container's, as in the model's definition. `log` is
-    appended to; left out, the process's words only appear in the error.
-    Raises `LaunchError`. The process ends with this one, however this one ends.
+    `variables` are the container's, as in the model's definition. `archive` may be None in
+    multi-model mode, where it would hold the code that all models share. `log` is appended
+    to; left out, the process's words only appear in the error. With `memory_limit_mib` the
+    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    this process, however that ends.
     """
-    archive = archive.resolve()
-    if not archive.is_file():
-        raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if archive is not None:
+        archive = archive.resolve()
+        if not archive.is_file():
+            raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if port is not None:
+        variables = {**variables, PORT: str(port)}
     try:
-        read_settings(variables)
+        settings = read_settings(variables)
     except SettingsError as error:
         raise LaunchError(str(error)) from None
 
+    if archive is None and not settings.multi_model:
+        raise LaunchError("no archive: only multi-model mode starts without one")
     sweep()
     folder = UnpackFolder()
     words = log if log is not None else folder.path / "log"
     try:
-        process = EndpointProcess(_start(archive, variables, folder, words), folder)
+        process = EndpointProcess(
+            _start(_arguments(archive, memory_limit_mib), variables, folder, words), folder
+        )
     except OSError as error:
         folder.remove()
         raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
     try:
-        process.url = f"http://127.0.0.1:{_port(process, ready_timeout_seconds, words)}"
+        report = _report(process, ready_timeout_seconds, words)
+        process.url = f"http://127.0.0.1:{report['port']}"
+        process.seconds_after_import = report["seconds_after_import"]
     except BaseException:  # Ctrl-C while waiting leaves nothing either
         process.close()
         raise
     return process
 
 
+def _arguments(archive: Path | None, memory_limit_mib: int | None) -> list[str]:
+    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib}
+    return [word for name, value in given.items() if value for word in (name, str(value))]
+
+
 def _start(
-    archive: Path, variables: Mapping[str, str], folder: UnpackFolder, words: Path
+    arguments: list[str], variables: Mapping[str, str], folder: UnpackFolder, words: Path
 ) -> "subprocess.Popen[bytes]":
     # -P: the working folder is not searched for modules, whatever it holds.
-    command = [sys.executable, "-P", "-m", "local.endpoint", "--archive", str(archive)]
+    command = [sys.executable, "-P", "-m", "local.endpoint", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
     with words.open("ab") as stderr:
         return subprocess.Popen(
@@ -115,8 +100,8 @@ def _start(
         )
 
 
-def _port(process: EndpointProcess, timeout_seconds: float, words: Path) -> int:
-    out = process._process.stdout
+def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:
+    out = process.process.stdout
     assert out is not None  # asked for as a pipe
     deadline = time.monotonic() + timeout_seconds
     line = b""
@@ -131,16 +116,16 @@ def _port(process: EndpointProcess, timeout_seconds: float, words: Path) -> int:
                 )
             part = os.read(out.fileno(), 65536)
             if not part:
-                status = process._process.wait()
+                status = process.process.wait()
                 raise LaunchError(
                     f"the endpoint's process ended with status {status} before it was ready; "
                     f"see what it said.{_last(words)}"
                 )
             line += part
-    report = json.loads(line)
+    report: dict[str, Any] = json.loads(line)
     if "error" in report:
         raise LaunchError(report["error"])
-    return int(report["port"])
+    return report
 
 
 def _last(words: Path) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from local.endpoint.child import Child
@@ -16,8 +16,12 @@ _PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does
 class ModelServers:
     """Numbered model servers; `add` and `remove` while others serve."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], *, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` is called when processes have come or gone."""
         self._environment = environment
+        self._changed = changed
         self._plans: dict[int, ServerPlan] = {}
         self._starting: dict[int, asyncio.Future[None]] = {}
         self.pids: dict[int, int] = {}
@@ -91,6 +95,7 @@ class ModelServers:
             if number in self._plans:
                 _log(f"unexpected end of model server {number}, {event}; it is started again")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
+        self._changed()
 
     def _settle(self, number: int, failure: StartError | None) -> None:
         starting = self._starting.get(number)

@@ -5,16 +5,14 @@ import itertools
 import os
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from local.endpoint import ports
+from local.endpoint.blueprint import Blueprint
 from local.endpoint.failure import StartError
 from local.endpoint.loaded_models import LoadedModel, LoadedModels
-from local.endpoint.model_server.plan import ServerPlan
 from local.endpoint.model_servers import ModelServers
-from local.endpoint.settings import Settings
 
 # The numbers of model servers in multi-model mode; the others are numbered from 0.
 _FIRST_NUMBER = 1000
@@ -23,17 +21,11 @@ _FIRST_NUMBER = 1000
 class MultiModel:
     """Answers {"load": NAME, "url": FOLDER} and {"unload": NAME} with a status and a body."""
 
-    def __init__(
-        self,
-        servers: ModelServers,
-        folder: Path,
-        plan: Callable[..., ServerPlan],
-        settings: Settings,
-    ) -> None:
+    def __init__(self, servers: ModelServers, blueprint: Blueprint) -> None:
         self._servers = servers
-        self._plan = plan
-        self._settings = settings
-        self._registry = LoadedModels(folder)
+        self._blueprint = blueprint
+        self._settings = blueprint.settings
+        self._registry = LoadedModels(blueprint.folder)
         self._loaded: dict[str, LoadedModel] = {}
         self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
         self._count = itertools.count(_FIRST_NUMBER)
@@ -61,7 +53,7 @@ class MultiModel:
                 number = next(self._count)
                 low, kept = self._free_pair()
                 self._numbers[name][number] = kept
-                plan = self._plan({name: versions}, grpc_port=low, rest_port=low + 1)
+                plan = self._blueprint.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
                 self._servers.add(number, plan)
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
                 pairs.append((low, low + 1))

@@ -11,28 +11,16 @@ from infra.policy.container import (
     settings_of,
 )
 from infra.policy.container_settings import ContainerSettings
+from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds
 from local.endpoint.model_server.plan import Batching
+from local.endpoint.port_settings import SettingsError, port_of, range_of
 
 OPENMP_THREADS = "OMP_NUM_THREADS"
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
-PORT = "SAGEMAKER_BIND_TO_PORT"
-PORT_RANGE = "SAGEMAKER_SAFE_PORT_RANGE"
 WORKER_CLASS = "SAGEMAKER_GUNICORN_WORKER_CLASS"
 
-# No GPU here; NGINX's own log, and a variable that the image itself ignores.
-_WITHOUT_EFFECT = {
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN",
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL",
-    "SAGEMAKER_TFS_VERSION",
-}
-_OF_GUNICORN = "SAGEMAKER_GUNICORN_"
-_THREADS = "SAGEMAKER_GUNICORN_THREADS"
 # The packages that a worker class needs and that the image does not list either.
 _NOT_IN_THE_IMAGE = ("eventlet", "tornado")
-
-
-class SettingsError(Exception):
-    """Variables that the container, or this endpoint, does not take. A whole sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +46,8 @@ class Settings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """How long the image's start script in truth waits for a port that is closed.
-
-        It tries again after 0.2, 0.4, 0.8 s and so on, as often as fits into the wait time:
-        60 gives 51 s, 300 gives 204.6 s.
-        """
-        tries = 0
-        while 0.2 * float(2 ** (tries + 1) - 1) <= self.wait_seconds:
-            tries += 1
-        return 0.2 * float(2**tries - 1)
+        """How long the image's start script in truth waits for a port that is closed."""
+        return real_wait_seconds(self.wait_seconds)
 
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
@@ -89,15 +70,15 @@ def read_settings(variables: Mapping[str, str]) -> Settings:
         )
     timeout_seconds = given.gunicorn_timeout_seconds or 30
     return Settings(
-        port=_port(variables),
-        port_range=_range(variables, count),
+        port=port_of(variables),
+        port_range=range_of(variables, count),
         default_model=variables.get(DEFAULT_MODEL_NAME) or None,
         multi_model=switch.lower() == "true",
         model_servers=count,
         inter_op_threads=given.inter_op_threads or 0,
         intra_op_threads=given.intra_op_threads or 0,
         batching=_batching(given),
-        wait_seconds=given.wait_time_seconds or 60,
+        wait_seconds=given.wait_time_seconds or DEFAULT_SECONDS,
         workers=given.gunicorn_workers or 1,
         threads=given.gunicorn_threads or 1,
         worker_class=worker_class or "gevent",
@@ -119,48 +100,6 @@ def _batching(given: ContainerSettings) -> Batching | None:
     )
 
 
-def _port(variables: Mapping[str, str]) -> int:
-    text = variables.get(PORT, "0")
-    if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(f"{PORT}: {text!r} is not accepted; allowed: a port up to 65535")
-    return int(text)
-
-
-def _range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    text = variables.get(PORT_RANGE)
-    if text is None:
-        return None
-    parts = text.split("-")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) <= 65535 for part in parts):
-        raise SettingsError(f"{PORT_RANGE}: {text!r} is not accepted; allowed: LOW-HIGH")
-    low, high = map(int, parts)
-    # As the image counts: the range must be one longer than what is used of it.
-    if low + 2 * count > high:
-        raise SettingsError(
-            f"{PORT_RANGE}: {text!r} has too few ports for {count} model servers; "
-            f"allowed: {low}-{low + 2 * count} or longer"
-        )
-    return low, high
-
-
 def is_container_variable(name: str) -> bool:
     """Whether `name` configures the container rather than the code in it."""
     return name.startswith("SAGEMAKER_") or name in (OPENMP_THREADS, ONEDNN)
-
-
-def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
-    """The container's variables that are set here and change nothing, sorted."""
-    settings = read_settings(variables)
-    inert = set(_WITHOUT_EFFECT)
-    if settings.batching is None:
-        inert |= {
-            "SAGEMAKER_TFS_MAX_BATCH_SIZE",
-            "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS",
-            "SAGEMAKER_TFS_NUM_BATCH_THREADS",
-            "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
-        }
-    if not gunicorn:
-        inert |= {name for name in variables if name.startswith(_OF_GUNICORN)}
-    elif settings.worker_class == "gevent":
-        inert.add(_THREADS)
-    return sorted(inert & variables.keys())

@@ -1,6 +1,8 @@
 import pytest
 
-from local.endpoint.settings import SettingsError, read_settings, without_effect
+from local.endpoint.inert_settings import without_effect
+from local.endpoint.port_settings import SettingsError
+from local.endpoint.settings import read_settings
 
 
 def test_zero_threads_leave_them_to_tensorflow() -> None:

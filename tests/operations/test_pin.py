@@ -1,5 +1,6 @@
 """`servable pin ENV`, against the embedded AWS."""
 
+import gzip
 import hashlib
 import os
 import subprocess
@@ -14,7 +15,7 @@ from operations.pin import PinError, read, write
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 
-BODY = b"an archive" * 1000
+BODY = gzip.compress(b"an archive" * 1_000_000, mtime=0)
 URI = "s3://models/run-17/model.tar.gz"
 TEXT = VALID.replace(
     'saved_model = "model"',
@@ -58,6 +59,17 @@ def test_pin_writes_the_hash_of_what_lies_there(aws: EmbeddedAws, file: Path) ->
 def test_pin_writes_the_size(aws: EmbeddedAws, file: Path) -> None:
     servable(aws, file, "pin", "prod")
     assert f"size_bytes = {len(BODY)}" in file.read_text()
+
+
+def test_pin_writes_the_size_unpacked(aws: EmbeddedAws, file: Path) -> None:
+    servable(aws, file, "pin", "prod")
+    assert "size_gib = 0.01" in file.read_text()
+
+
+def test_what_is_no_gzip_has_no_size_unpacked(aws: EmbeddedAws) -> None:
+    s3 = aws.client("s3")
+    s3.put_object(Bucket="models", Key="other/model.tar.gz", Body=b"no gzip")
+    assert read(s3, "s3://models/other/model.tar.gz").size_gib is None
 
 
 def test_pin_keeps_comments(aws: EmbeddedAws, file: Path) -> None:

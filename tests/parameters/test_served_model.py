@@ -17,7 +17,7 @@ ARTIFACT = (
 def known(project: Path, lines: str = "") -> Served:
     environment = overlaid(project, lines).environment
     assert environment is not None
-    return served(environment, "ranker", project)
+    return served(environment.models, "ranker", project)
 
 
 def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
@@ -47,6 +47,17 @@ def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
     alone = known(project).model_gib
     assert alone is not None
     assert known(project, lines).model_gib == pytest.approx(2 * alone)
+
+
+def test_of_several_models_nobody_knows_which_are_loaded(project: Path) -> None:
+    lines = """
+models.many.multi_model = ["ranker"]
+variants.primary.model = "many"
+"""
+    environment = overlaid(project, lines).environment
+    assert environment is not None
+    found = served(environment.models, "many", project)
+    assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)
 
 
 def test_files_that_lie_unpacked_in_s3_need_no_room_for_an_archive(project: Path) -> None:

@@ -28,7 +28,7 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     assert environment is not None
     for variant in environment.variants.values():
         model, machine = environment.models[variant.model], instances()[variant.instance_type]
-        known = served(environment, variant.model, project)
+        known = served(environment.models, variant.model, project)
         found = hosting(
             instance_type=machine.name,
             tensorflow=model.tensorflow,

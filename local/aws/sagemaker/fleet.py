@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from local.aws.sagemaker.container import Container
 from local.aws.sagemaker.errors import StartError
 from local.aws.sagemaker.launching import Launch
 from local.aws.sagemaker.turns import Turns
+from local.aws.sagemaker.utilisation import Utilisation
 
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
@@ -30,6 +31,7 @@ class Variant:
     instance_count: int
     image: str
     container: Container
+    utilisation: Utilisation = field(default_factory=Utilisation)
 
 
 class Fleet:

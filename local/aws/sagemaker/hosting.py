@@ -16,6 +16,7 @@ from local.aws.sagemaker.described import told
 from local.aws.sagemaker.endpoint import Endpoint, Surroundings
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.launching import Launch
+from local.aws.sagemaker.published_metrics import publish_utilisation
 
 
 @dataclass
@@ -124,6 +125,16 @@ class Hostings:
     def endpoints(self) -> Iterator[Endpoint]:
         for hosting in list(self._all.values()):
             yield from list(hosting.endpoints.values())
+
+    def measure(self, at: datetime) -> None:
+        """What containers take of this machine, once a minute."""
+        for hosting in list(self._all.values()):
+            for endpoint in list(hosting.endpoints.values()):
+                fleet = endpoint.fleet
+                for variant in fleet.variants.values() if fleet else ():
+                    publish_utilisation(
+                        hosting.cloudwatch.metrics, at, endpoint=endpoint.name, variant=variant
+                    )
 
     def tick(self, at: datetime) -> None:
         for endpoint in self.endpoints():

@@ -7,13 +7,13 @@ from urllib.parse import unquote, urlparse
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
-from local.aws.sagemaker import invocation_metrics
+from local.aws.sagemaker import published_metrics
 from local.aws.sagemaker.container import Container
 from local.aws.sagemaker.endpoint import Endpoint, Route
 from local.aws.sagemaker.errors import RuntimeValidationError
 from local.aws.sagemaker.hosting import Hosting, Hostings
-from local.aws.sagemaker.invocation_metrics import Invocation
 from local.aws.sagemaker.model_error import model_error
+from local.aws.sagemaker.published_metrics import Invocation
 from local.aws.sagemaker.request_limits import problems, refusal
 
 _ANSWER_TIMEOUT_SECONDS = 60.0
@@ -46,7 +46,7 @@ class RuntimeApi(BaseResponse):
         sent = here.clock.measured()
         status, headers, answer = self._ask(route.variant.container, body)
         answered = here.clock.measured()
-        invocation_metrics.publish(
+        published_metrics.publish(
             here.cloudwatch.metrics,
             here.clock,
             Invocation(

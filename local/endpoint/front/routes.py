@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from local.endpoint import custom_attributes
 from local.endpoint.answer import Answer, Request, error
 from local.endpoint.front import conversion
-from local.endpoint.front.upstream import Gunicorn, ModelServers, NoAnswer
+from local.endpoint.front.answering import NoAnswer
+from local.endpoint.front.upstream import Gunicorn, ModelServers
 from local.endpoint.http_requests import HeaderFields
 
 Route = Callable[[Request], Awaitable[Answer]]

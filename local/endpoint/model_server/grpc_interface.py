@@ -4,55 +4,24 @@ Source: https://github.com/tensorflow/serving (tensorflow_serving/apis/*.proto)
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import grpc
 
 from local.endpoint.answer import Refusal
 from local.endpoint.model_server import examples, proto_tensors
-from local.endpoint.model_server.runtime import STATUSES
 from local.endpoint.model_server.servables import Servables
-from local.endpoint.ports import HOST
 from serving import wire
 
-# Calls computed at once. Of a slow model that many are under way together, as with the
-# image's server, whose threads are four for each vCPU of a large machine.
-THREADS = 64
 _AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
-_CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}
 
 
-def serve(servables: Servables, port: int) -> "grpc.Server":
-    """Answers from now on. Raises `OSError` when the port cannot be had."""
-    server = grpc.server(
-        ThreadPoolExecutor(THREADS, thread_name_prefix="gRPC"),
-        # As the image's server: requests of any size come in; the limit is the caller's.
-        options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)],
-    )
-    interface = _Interface(servables)
-    for service, methods in interface.methods().items():
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                _refusing(method), request.FromString, lambda answer: answer.SerializeToString()
-            )
-            for name, (method, request) in methods.items()
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    try:
-        server.add_insecure_port(f"{HOST}:{port}")
-    except RuntimeError as error:
-        raise OSError(str(error)) from None
-    server.start()
-    return server
+class GrpcInterface:
+    """One method for each call; each raises `Refusal`."""
 
-
-class _Interface:
     def __init__(self, servables: Servables) -> None:
         self._servables = servables
 
     def methods(self) -> dict[str, dict[str, tuple[Callable[[Any], Any], Any]]]:
+        """Service -> call -> (method, its request's message)."""
         return {
             "tensorflow.serving.PredictionService": {
                 "Predict": (self.predict, wire.PredictRequest),
@@ -156,14 +125,3 @@ def _check(what: str, given: set[str], known: set[str], *, exactly: bool) -> Non
             f"{what} names do not fit: extra {extra}, missing {missing}; "
             f"the signature has {sorted(known)}",
         )
-
-
-def _refusing(method: Callable[[Any], Any]) -> Callable[[Any, "grpc.ServicerContext"], Any]:
-    def call(request: Any, context: "grpc.ServicerContext") -> Any:
-        try:
-            return method(request)
-        except Refusal as refusal:
-            code = _CODES[_CODE_OF_STATUS.get(refusal.status, 13)]
-            context.abort(code, refusal.message)
-
-    return call

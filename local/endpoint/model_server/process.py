@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from local.endpoint import lifeline
 from local.endpoint.events import Events
-from local.endpoint.model_server import grpc_interface, http_server, warm_up
+from local.endpoint.model_server import grpc_server, http_server, warm_up
+from local.endpoint.model_server.grpc_interface import GrpcInterface
 from local.endpoint.model_server.plan import ServerPlan
 from local.endpoint.model_server.rest import RestInterface
 from local.endpoint.model_server.runtime import LoadError, Servable
@@ -24,9 +25,9 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load(plan)
+        servables = _load(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_interface.serve(servables, plan.grpc_port)
+        server = grpc_server.serve(GrpcInterface(servables), plan.grpc_port)
         http_server.serve(RestInterface(servables).answer, plan.rest_port)
         events.tell(ready=number, pid=os.getpid())
         server.wait_for_termination()
@@ -41,7 +42,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
         os._exit(1)
 
 
-def _load(plan: ServerPlan) -> Servables:
+def _load(plan: ServerPlan, number: int) -> Servables:
     loaded: dict[str, dict[int, Servable]] = {}
     for name, versions in plan.models.items():
         for version, folder in versions.items():
@@ -64,6 +65,6 @@ def _load(plan: ServerPlan) -> Servables:
     batching = plan.batching
     return Servables(
         loaded,
-        trouble=Trouble(plan.trouble),
+        trouble=Trouble(plan.trouble, number),
         max_batch_rows=batching.max_batch_size if batching else None,
     )

@@ -1,0 +1,53 @@
+"""Requests to an endpoint under test."""
+
+import json
+import os
+from typing import Any
+
+import requests
+
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+
+
+class Endpoint:
+    """By its base URL alone: the double, the image or what forwards to an endpoint on AWS."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def post(
+        self,
+        body: object,
+        content_type: str | None = "application/json",
+        *,
+        attributes: str = "",
+        path: str = "/invocations",
+        **headers: str,
+    ) -> requests.Response:
+        """`body` is bytes, or what becomes JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        if attributes:
+            headers[ATTRIBUTES] = attributes
+        return requests.post(self.url + path, data, headers=headers, timeout=60)
+
+    def predictions(self, body: object, content_type: str = "application/json") -> Any:
+        """Of an answer that must be 200."""
+        answer = self.post(body, content_type)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["predictions"]
+
+    def do(self, name: str, body: object = b"{}", attributes: str = "") -> requests.Response:
+        """With inference.py of this folder: what its function `name` answers."""
+        chosen = ",".join(filter(None, [f"do={name}", attributes]))
+        return self.post(body, attributes=chosen)
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(self.url + path, timeout=30)
+
+
+# A proxy of the shell is nobody's business on this machine.
+os.environ["NO_PROXY"] = ",".join(
+    filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"])
+)

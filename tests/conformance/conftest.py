@@ -1,0 +1,145 @@
+"""The endpoints that the cases ask: doubles of our own, or the URLs that were given.
+
+    pytest tests/conformance                              the double
+    pytest tests/conformance --base-url URL --code-url URL    another container, or an endpoint
+
+The archives for the second: `python -m tests.conformance.archives`. Cases that need an archive or
+variables of their own always start a double; with a URL they are skipped by name.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from local.endpoint.launch import EndpointProcess, launch
+from tests.conformance import archives
+from tests.conformance.asking import Endpoint
+
+Start = Callable[..., EndpointProcess]
+
+
+class Double(Endpoint):
+    """Of our own: its processes can be looked at."""
+
+    def __init__(self, process: EndpointProcess) -> None:
+        super().__init__(process.url)
+        self.process = process
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("conformance")
+
+
+@pytest.fixture(scope="session")
+def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[..., Double]]:
+    """start(files, folders, variables): a double that serves them until the session ends."""
+    for option in ("--base-url", "--code-url"):
+        if request.config.getoption(option):
+            pytest.skip(f"needs an archive or variables of its own: not with {option}")
+    with ExitStack() as doubles:
+
+        def started(name: str, archive: Path | None, variables: dict[str, str]) -> Double:
+            log = folder / f"{name}.log"
+            process = launch(archive, variables, log=log)
+            return Double(doubles.enter_context(process))
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def plain(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
+    """Without code: NGINX's own conversion."""
+    url = request.config.getoption("--base-url")
+    if url:
+        return Endpoint(url.rstrip("/"))
+    if request.config.getoption("--code-url"):
+        pytest.skip("needs --base-url too: an endpoint without code")
+    start: Callable[..., Double] = request.getfixturevalue("start")
+    return start("plain", archives.plain(folder / "plain.tar.gz"), archives.VARIABLES)
+
+
+@pytest.fixture(scope="session")
+def coded(request: pytest.FixtureRequest, folder: Path) -> Endpoint:
+    """With inference.py of this folder."""
+    url = request.config.getoption("--code-url")
+    if url:
+        return Endpoint(url.rstrip("/"))
+    if request.config.getoption("--base-url"):
+        pytest.skip("needs --code-url too: an endpoint with code")
+    start: Callable[..., Double] = request.getfixturevalue("start")
+    return start("coded", archives.coded(folder / "coded.tar.gz"), archives.VARIABLES)
+
+
+@pytest.fixture(scope="session")
+def coded_double(coded: Endpoint) -> Double:
+    """For cases that look at processes."""
+    if not isinstance(coded, Double):
+        pytest.skip("looks at processes: only with a double")
+    return coded
+
+
+@pytest.fixture(scope="session")
+def plain_double(plain: Endpoint) -> Double:
+    """For cases that look at processes."""
+    if not isinstance(plain, Double):
+        pytest.skip("looks at processes: only with a double")
+    return plain
+
+
+@pytest.fixture(scope="session")
+def batching(start: Callable[..., Double], folder: Path) -> Double:
+    """Two model servers, of which each collects requests of up to 4 rows for up to 0.3 s."""
+    variables = {
+        "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
+        "SAGEMAKER_TFS_MAX_BATCH_SIZE": "4",
+        "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "300000",
+        "SAGEMAKER_TFS_NUM_BATCH_THREADS": "1",
+        "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "1",
+        "SAGEMAKER_TFS_INSTANCE_COUNT": "2",
+        "SAGEMAKER_GUNICORN_WORKERS": "2",
+        "SAGEMAKER_GUNICORN_WORKER_CLASS": "gthread",
+        "SAGEMAKER_GUNICORN_THREADS": "8",
+        "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "50",
+    }
+    archive = archives.coded(folder / "batching.tar.gz")
+    return start("batching", archive, archives.VARIABLES | variables)
+
+
+PAIR = b"""
+import json
+
+def input_handler(data, context):
+    return json.dumps({"instances": json.loads(data.read())})
+
+def output_handler(response, context):
+    return json.dumps(response.json()["predictions"]), context.accept_header
+"""
+
+
+@pytest.fixture(scope="session")
+def pair(start: Callable[..., Double], folder: Path) -> Double:
+    """input_handler and output_handler, in one sync worker; no model is named the default."""
+    folders = {"export/numbers": archives.MODELS / "numbers"}
+    archive = archives.pack(folder / "pair.tar.gz", {"code/inference.py": PAIR}, folders)
+    variables = {
+        "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "2",
+    }
+    return start("pair", archive, variables)
+
+
+@pytest.fixture(scope="session")
+def lib_alone(start: Callable[..., Double], folder: Path) -> Double:
+    """code/lib/ without inference.py."""
+    folders = {"numbers": archives.MODELS / "numbers"}
+    archive = archives.pack(folder / "lib.tar.gz", archives.IN_LIB, folders)
+    return start("lib", archive, {})
+
+
+@pytest.fixture(scope="session")
+def several(start: Callable[..., Double]) -> Double:
+    """Multi-model mode, with nothing loaded."""
+    return start("several", None, {"SAGEMAKER_MULTI_MODEL": "true"})

@@ -1,0 +1,88 @@
+"""Multi-model mode: models come and go while the container runs."""
+
+import pytest
+import requests
+
+from tests.conformance.archives import MODELS
+from tests.conformance.conftest import Double
+
+ROW = {"instances": [[1.0, 2.0]]}
+
+
+@pytest.fixture(scope="module")
+def loaded(several: Double) -> Double:
+    """With the model `numbers` loaded."""
+    assert _load(several, "numbers").status_code == 200
+    return several
+
+
+def _load(several: Double, name: str, folder: str = "numbers") -> requests.Response:
+    return several.post({"model_name": name, "url": str(MODELS / folder)}, path="/models")
+
+
+def _unload(several: Double, name: str) -> requests.Response:
+    return requests.delete(f"{several.url}/models/{name}", timeout=30)
+
+
+def test_ping_is_200_before_anything_is_loaded(several: Double) -> None:
+    assert several.get("/ping").status_code == 200
+
+
+def test_a_loaded_model_answers_by_name(loaded: Double) -> None:
+    answer = loaded.post(ROW, path="/models/numbers/invoke")
+    assert answer.json() == {"predictions": [[3.0, 6.0]]}
+
+
+def test_a_version_is_chosen_by_the_header(loaded: Double) -> None:
+    answer = loaded.post(ROW, path="/models/numbers/invoke", attributes="tfs-model-version=1")
+    assert answer.json() == {"predictions": [[2.0, 4.0]]}
+
+
+def test_loading_says_on_which_ports(loaded: Double) -> None:
+    said = _load(loaded, "ports").json()["success"]
+    _unload(loaded, "ports")
+    assert said.startswith("Successfully loaded model ports, listening on rest port ")
+
+
+def test_a_model_that_is_loaded_already_is_409(loaded: Double) -> None:
+    answer = _load(loaded, "numbers")
+    expected = {"error": "Model numbers is already loaded."}
+    assert (answer.status_code, answer.json()) == (409, expected)
+
+
+def test_a_folder_without_versions_is_404(several: Double) -> None:
+    assert _load(several, "none", folder="numbers/1").status_code == 404
+
+
+def test_a_model_that_is_not_loaded_is_404(several: Double) -> None:
+    answer = several.post(ROW, path="/models/other/invoke")
+    expected = {"error": "Model other is not loaded yet."}
+    assert (answer.status_code, answer.json()) == (404, expected)
+
+
+def test_an_invocation_that_names_no_model_is_400(several: Double) -> None:
+    assert several.post(ROW).status_code == 400
+
+
+def test_the_list_shows_every_loaded_model(loaded: Double) -> None:
+    states = loaded.get("/models").json()["numbers"]["model_version_status"]
+    assert {one["state"] for one in states} == {"AVAILABLE"}
+
+
+def test_an_unloaded_model_is_404(several: Double) -> None:
+    _load(several, "words", folder="words")
+    unloaded = _unload(several, "words")
+    answer = several.post({"instances": ["a"]}, path="/models/words/invoke")
+    assert (unloaded.status_code, answer.status_code) == (200, 404)
+
+
+def test_unloading_what_is_not_loaded_is_404(several: Double) -> None:
+    assert _unload(several, "other").status_code == 404
+
+
+def test_a_model_can_come_back(several: Double) -> None:
+    for _ in range(2):
+        assert _load(several, "again", folder="words").status_code == 200
+        answer = several.post({"instances": ["a"]}, path="/models/again/invoke")
+        assert answer.json()["predictions"][0]["upper"] == "A"
+        assert _unload(several, "again").status_code == 200

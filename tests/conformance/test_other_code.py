@@ -1,0 +1,45 @@
+"""Code without a handler of the usual form: a pair of functions, or only a lib/."""
+
+import time
+
+import pytest
+
+from tests.conformance.asking import Endpoint
+from tests.conformance.conftest import Double
+
+ROW = {"instances": [[1.0, 2.0]]}
+
+
+def test_input_and_output_handlers_stand_around_the_model_server(pair: Endpoint) -> None:
+    assert pair.post([[1.0, 2.0]]).json() == [[3.0, 6.0]]
+
+
+def test_the_default_model_is_the_one_that_is_found(pair: Endpoint) -> None:
+    # export/numbers in the archive: named after the folder of its versions.
+    assert pair.post([[1.0, 2.0]]).status_code == 200
+
+
+def test_a_worker_that_is_busy_too_long_is_killed(pair: Double) -> None:
+    # The model server hangs, the sync worker waits for it, Gunicorn's patience is 2 s.
+    before = pair.process.parts.workers
+    pair.process.trouble.freeze("model server")
+    status = pair.post([[1.0, 2.0]]).status_code
+    pair.process.trouble.thaw("model server")
+    deadline = time.monotonic() + 20
+    while (after := pair.process.parts.workers) in ((), before) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (status, after == before) == (500, False)
+
+
+def test_without_inference_py_rows_are_passed_on(lib_alone: Endpoint) -> None:
+    assert lib_alone.predictions(ROW) == [[3.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b"1.0,2.0", "text/csv"), (b"[[1.0, 2.0]]", "application/json")]
+)
+def test_without_inference_py_lib_alone_drops_the_conversion(
+    body: bytes, kind: str, lib_alone: Endpoint
+) -> None:
+    # The image's trap: Gunicorn is on, so NGINX converts no more.
+    assert lib_alone.post(body, kind).status_code == 400

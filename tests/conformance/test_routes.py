@@ -1,0 +1,97 @@
+"""What NGINX answers on which path, and how it keeps connections."""
+
+import socket
+import time
+from urllib.parse import urlparse
+
+import pytest
+import requests
+
+from tests.conformance.asking import Endpoint
+
+ROW = b'{"instances": [[1.0, 2.0]]}'
+
+
+def _connection(endpoint: Endpoint) -> socket.socket:
+    url = urlparse(endpoint.url)
+    assert url.hostname is not None
+    return socket.create_connection((url.hostname, url.port or 80), timeout=30)
+
+
+def _request(*headers: str) -> bytes:
+    lines = ["POST /invocations HTTP/1.1", "Host: x", "Content-Type: application/json", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def test_ping_is_200_without_code(plain: Endpoint) -> None:
+    assert plain.get("/ping").status_code == 200
+
+
+def test_ping_is_200_with_code(coded: Endpoint) -> None:
+    assert coded.get("/ping").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models/numbers", "/models"])
+def test_another_path_is_404(path: str, plain: Endpoint) -> None:
+    answer = plain.get(path)
+    assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
+
+
+def test_another_path_is_404_with_code_too(coded: Endpoint) -> None:
+    assert coded.get("/metrics").json() == {"error": "Not Found"}
+
+
+def test_a_body_in_chunks_is_read(plain: Endpoint) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = requests.post(
+        plain.url + "/invocations", iter([ROW[:10], ROW[10:]]), headers=headers, timeout=30
+    )
+    assert answer.status_code == 200
+
+
+def test_a_body_in_chunks_has_a_length_for_the_code(coded: Endpoint) -> None:
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": "do=size"}
+    answer = requests.post(
+        coded.url + "/invocations", iter([b"abc", b"de"]), headers=headers, timeout=30
+    )
+    assert answer.json() == [5, 5]
+
+
+def test_who_expects_a_continue_gets_one(plain: Endpoint) -> None:
+    with _connection(plain) as connection:
+        connection.sendall(_request(f"Content-Length: {len(ROW)}", "Expect: 100-continue"))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+
+
+def test_a_connection_is_kept_for_the_next_request(plain: Endpoint) -> None:
+    with _connection(plain) as connection:
+        answers = []
+        for _ in range(2):
+            connection.sendall(_request(f"Content-Length: {len(ROW)}") + ROW)
+            answers.append(connection.recv(10_000)[:12])
+    assert answers == [b"HTTP/1.1 200"] * 2
+
+
+def test_who_asks_to_close_is_closed(plain: Endpoint) -> None:
+    with _connection(plain) as connection:
+        connection.sendall(_request(f"Content-Length: {len(ROW)}", "Connection: close") + ROW)
+        answer = b""
+        while part := connection.recv(10_000):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_an_idle_connection_is_closed_after_three_seconds(plain: Endpoint) -> None:
+    with _connection(plain) as connection:
+        connection.sendall(_request(f"Content-Length: {len(ROW)}") + ROW)
+        connection.recv(10_000)
+        began = time.monotonic()
+        assert connection.recv(10_000) == b""
+        # Both sides of the bound: not at once, and not after a minute.
+        assert 2.5 < time.monotonic() - began < 20.0
+
+
+def test_what_is_no_http_is_400(plain: Endpoint) -> None:
+    with _connection(plain) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert connection.recv(1000).split(b"\r\n")[0].split(b" ")[1] == b"400"

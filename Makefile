@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # pip and npm say nothing unless they fail; then the log is shown.
 QUIETLY = sh scripts/quietly.sh
 
-.PHONY: help install demo test test-long bench-check bench-packaging bench-local check format lock clean
+.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client check format lock clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ install: .venv/.everything  # .venv and node_modules, with all that is pinned
 
 demo: .venv/.local  # deploy examples/ranker to an embedded AWS with the real CDK CLI, and invoke it
 	@$(BIN)/python -m scripts.demo
+
+demo-trouble: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
+	@$(BIN)/python -m scripts.demo_trouble
 
 test: .venv/.everything  # every test that fits in ten minutes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
@@ -31,6 +34,12 @@ bench-packaging: .venv/.everything  # how fast packing is; writes docs/performan
 
 bench-local: .venv/.everything  # what the endpoint on this machine costs; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.local
+
+bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)
+	@$(BIN)/python -m benchmarks.serving
+
+bench-client: .venv/.everything  # what the client costs beside plain boto3; writes docs/performance.md (10 minutes)
+	@$(BIN)/python -m benchmarks.client
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

@@ -56,8 +56,11 @@ class Call:
         return spec
 
 
-def call_of(context: Any) -> Call:
-    """The call that the container's context describes. Raises `Refusal`."""
+def call_of(context: Any, most_seconds: float | None = None) -> Call:
+    """The call that the container's context describes. Raises `Refusal`.
+
+    Its deadline is the container's, or after `most_seconds` where that is sooner.
+    """
     version, method = context.model_version, (context.method or "predict").lower()
     # Signed 64 bits in the message that carries it.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
@@ -66,12 +69,14 @@ def call_of(context: Any) -> Call:
         raise Refusal(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
     found = _PATH.search(context.rest_uri)
     signature = _SIGNATURE.search(context.custom_attributes or "")
-    timeout = getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS
+    timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
+    if most_seconds is not None:
+        timeout = min(timeout, most_seconds)
     return Call(
         model=context.model_name or (found["model"] if found else "model"),
         version=int(version) if version else None,
         signature=signature[1].strip() if signature else None,
         method=method,
-        deadline=time.monotonic() + float(timeout),
+        deadline=time.monotonic() + timeout,
         model_named=bool(context.model_name),
     )

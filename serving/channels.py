@@ -18,7 +18,8 @@ OPTIONS = [
     # A new channel is a new connection, without the old one's waiting time.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Also how long a connection may take to be made; a frozen server takes it and says nothing.
+    ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # To the same machine: no proxy, nothing to learn about the line's bandwidth.
     ("grpc.enable_http_proxy", 0),
@@ -59,8 +60,16 @@ class Channels:
             if port not in self._channels:
                 _prepare_gevent()
                 self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}", options=OPTIONS)
-            stub = self._channels[port].unary_unary(SERVICE + method)
+            stub = _unary(self._channels[port], SERVICE + method)
             return self._stubs.setdefault((port, method), stub)
+
+
+def _unary(channel: Any, name: str) -> Any:
+    try:
+        # As generated stubs do it: a sixth less CPU time for each call.
+        return channel.unary_unary(name, _registered_method=True)
+    except TypeError:
+        return channel.unary_unary(name)  # before grpcio 1.64
 
 
 def _prepare_gevent() -> None:

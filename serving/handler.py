@@ -58,7 +58,7 @@ class Handler:
         return body, content_type
 
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
-        call = call_of(context)
+        call = call_of(context, self._settings.timeout_seconds)
         content_type = media_type(context.request_content_type)
         hooked = self._hooks.preprocess is not None
         own = JSON if hooked else own_form(content_type)

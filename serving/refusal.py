@@ -39,7 +39,7 @@ def falcon_answer(
 
     text: Any = body  # bytes pass through unchanged; the annotation knows only str
 
-    class Answer(falcon.HTTPError):  # type: ignore[misc]  # falcon 3.1 has no types
+    class Answer(falcon.HTTPError):  # type: ignore[misc]
         def __str__(self) -> str:
             return sentence
 

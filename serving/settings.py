@@ -6,6 +6,7 @@ from dataclasses import dataclass
 TRANSPORT = "SERVABLE_TRANSPORT"
 GRPC_FROM_BYTES = "SERVABLE_GRPC_FROM_BYTES"
 TIMING_HEADER = "SERVABLE_TIMING_HEADER"
+REQUEST_TIMEOUT = "SERVABLE_REQUEST_TIMEOUT_SECONDS"
 TRANSPORTS = ("auto", "rest", "grpc")
 
 
@@ -17,6 +18,8 @@ class Settings:
     grpc_from_bytes: int | None = None
     """With auto, JSON bodies from this size on are parsed here and go over gRPC; None: never."""
     timing_header: bool = False
+    timeout_seconds: int | None = None
+    """A request's deadline where it is to be sooner than the container's."""
 
     def relays_text(self, body_bytes: int) -> bool:
         """Whether a JSON or CSV body of this size goes to the REST port as it is."""
@@ -36,4 +39,12 @@ def read_settings(variables: Mapping[str, str]) -> Settings:
     timing = variables.get(TIMING_HEADER, "0")
     if timing not in ("0", "1"):
         raise ValueError(f"{TIMING_HEADER}={timing}: allowed are 0 and 1")
-    return Settings(transport, None if threshold is None else int(threshold), timing == "1")
+    timeout = variables.get(REQUEST_TIMEOUT)
+    if timeout is not None and not (timeout.isdecimal() and int(timeout)):
+        raise ValueError(f"{REQUEST_TIMEOUT}={timeout}: send a number of seconds from 1 up")
+    return Settings(
+        transport,
+        None if threshold is None else int(threshold),
+        timing == "1",
+        None if timeout is None else int(timeout),
+    )

@@ -168,6 +168,7 @@ _VARIABLES: dict[str, _Row] = {
     # Read by our own handler, serving/settings.py.
     "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
     "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
+    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", str, _whole(1)),
     "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
 }
 

@@ -127,6 +127,11 @@ class ContainerSettings(_Settings):
         "handler and go over gRPC. Left out, none are: it pays only where the code brings orjson "
         "along, and for bodies of megabytes (docs/performance.md).",
     )
+    request_timeout_seconds: Positive | None = Field(
+        default=None,
+        description="Seconds after which Servable's handler answers 504. Left out, wait_time_seconds "
+        "counts, which is the time to load a model as well; a later one has no effect.",
+    )
     timing_header: bool | None = Field(
         default=None,
         description="Servable's handler answers with a Server-Timing header: milliseconds of each "

@@ -77,7 +77,8 @@ class ManualClock:
         return self._now
 
     def measured(self) -> float:
-        return time.perf_counter() + self._spent_seconds
+        """Only what was paused: a busy machine makes no model slow."""
+        return self._spent_seconds
 
     def pause(self, seconds: float) -> None:
         """As if so much real time had passed: a slow answer without the waiting."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from local.aws import loopback
 from local.aws.clock import SECONDS_PER_MINUTE
-from local.aws.gateway import CLOCK_PATH
+from local.aws.control_paths import CLOCK_PATH, TROUBLE_PATH
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -72,14 +73,29 @@ class EmbeddedAws:
 
     def now(self) -> datetime:
         """The time on its clock, UTC without saying so."""
-        return self._clock(None)
+        return datetime.fromisoformat(self._control(CLOCK_PATH, None)["now"])
 
     def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> datetime:
         """Moves a clock that stands still; what was due meanwhile has happened on return."""
-        return self._clock({"seconds": minutes * SECONDS_PER_MINUTE + seconds})
+        asked = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
+        return datetime.fromisoformat(self._control(CLOCK_PATH, asked)["now"])
 
-    def _clock(self, change: Mapping[str, float] | None) -> datetime:
-        body = None if change is None else json.dumps(change).encode()
+    def trouble(
+        self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
+    ) -> None:
+        """Makes a deployed endpoint slow, failing, frozen or dead: local/aws/trouble.py says how.
+
+        `aws.trouble("ranker", latency_ms=300)`, `aws.trouble("ranker", end=True)`
+        """
+        whose = {"account": account, "region": region, "endpoint": endpoint}
+        self._control(TROUBLE_PATH, whose | kinds)
+
+    def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
+        body = None if asked is None else json.dumps(asked).encode()
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(urllib.request.Request(self.url + CLOCK_PATH, body)) as answer:
-            return datetime.fromisoformat(json.loads(answer.read())["now"])
+        try:
+            with opener.open(urllib.request.Request(self.url + path, body)) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except urllib.error.HTTPError as refused:
+            raise ValueError(json.loads(refused.read()).get("error", str(refused))) from None

@@ -1,7 +1,6 @@
 """What stands before every service: health, the caller's account, and failures in words."""
 
 import json
-import os
 import re
 import sys
 import traceback
@@ -9,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from local.aws.clock import Clock, ManualClock
+from local.aws.control_paths import PREFIX
+from local.aws.controls import Controls
 
-HEALTH_PATH = "/servable/health"
-CLOCK_PATH = "/servable/clock"
 _Environ = dict[str, Any]
 _Application = Callable[[_Environ, Callable[..., Any]], Iterable[bytes]]
 # An access key of twelve digits is an account number: the caller is that account.
@@ -22,15 +20,13 @@ _ACCOUNT = re.compile(r"Credential=(\d{12})(?:/|%2F)")
 class Gateway:
     """A WSGI application around another."""
 
-    def __init__(self, application: _Application, clock: Clock) -> None:
+    def __init__(self, application: _Application, controls: Controls) -> None:
         self._application = application
-        self._clock = clock
+        self._controls = controls
 
     def __call__(self, environ: _Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") == HEALTH_PATH:
-            return _answer(start_response, "200 OK", "application/json", {"pid": os.getpid()})
-        if environ.get("PATH_INFO") == CLOCK_PATH:
-            return self._tell_time(environ, start_response)
+        if environ.get("PATH_INFO", "").startswith(PREFIX):
+            return self._own(environ, start_response)
         signed = environ.get("HTTP_AUTHORIZATION") or environ.get("QUERY_STRING", "")
         if match := _ACCOUNT.search(signed):
             environ["HTTP_X_MOTO_ACCOUNT_ID"] = match.group(1)
@@ -41,17 +37,13 @@ class Gateway:
             traceback.print_exc()
             return _failure(environ, start_response, error)
 
-    def _tell_time(self, environ: _Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """GET says it; POST {"seconds": 60} moves a clock that is moved by hand."""
-        status, clock = "200 OK", self._clock
+    def _own(self, environ: _Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        asked = None
         if environ["REQUEST_METHOD"] == "POST":
-            if isinstance(clock, ManualClock):
-                asked = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-                clock.advance(seconds=float(asked["seconds"]))
-            else:
-                status = "409 Conflict"  # this one goes by itself
-        shown = {"now": clock.now().isoformat(), "seconds_per_minute": clock.seconds_per_minute}
-        return _answer(start_response, status, "application/json", shown)
+            asked = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+        found = self._controls.answer(environ["PATH_INFO"], asked)
+        status, body = found or ("404 Not Found", {"error": "no such control"})
+        return _answer(start_response, status, "application/json", body)
 
 
 def _failure(

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from local.aws.clock import SECONDS_PER_MINUTE
+from local.aws.control_paths import HEALTH_PATH
 from local.aws.embedded_aws import EmbeddedAws
-from local.aws.gateway import HEALTH_PATH
 from local.aws.process import STOP_SECONDS, end, remove, spawn
 from local.aws.state_file import State, StateFile, project_folder
 
@@ -116,8 +116,12 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     while time.monotonic() < deadline:
         code = process.poll()
         if code == _EXIT_PORT_TAKEN:
+            # Imported here: `servable local status` needs no psutil.
+            from local.aws.port_holder import port_holder
+
             raise StartError(
-                f"port {port}: something else listens there; leave --port out for a free one"
+                f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
+                "for a free port"
             )
         if code not in (None, _EXIT_HELD):
             raise StartError(

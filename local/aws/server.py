@@ -1,4 +1,4 @@
-"""The embedded AWS in one process: moto's services, and ours in the place of five of them."""
+"""The embedded AWS in one process: moto's services, and ours in the place of six of them."""
 
 import importlib
 import logging
@@ -18,10 +18,12 @@ from local.aws.cloudformation.backend import Backend
 from local.aws.cloudformation.change_set_api import CloudFormationApi
 from local.aws.cloudwatch.alarms_api import CloudWatchApi
 from local.aws.cloudwatch.cloudwatches import CloudWatches
-from local.aws.corrections import bucket_policies
+from local.aws.controls import Controls
+from local.aws.corrections import bucket_policies, event_topics
+from local.aws.corrections.logs_api import LogsApi
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
-from local.aws.sagemaker.hosting import Hostings
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
 from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi
@@ -36,6 +38,7 @@ _PATHS = {
     },
     "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
+    "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
 }
 
 
@@ -61,10 +64,15 @@ class Server:
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
         bucket_policies.install()
+        event_topics.install()
+        controls = Controls(
+            self._clock,
+            lambda account, region, name: self.hostings.of(account, region).endpoint(name),
+        )
         self._server = make_server(
             _HOST,
             port,
-            Gateway(DomainDispatcherApplication(create_backend_app), self._clock),
+            Gateway(DomainDispatcherApplication(create_backend_app), controls),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
@@ -95,5 +103,7 @@ class Server:
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        if at.second == 0:
+            self.hostings.measure(at)
         self._cloudwatches.tick(at)
         self.hostings.tick(at)

@@ -2,30 +2,48 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
+from tests.local_aws.watched_endpoint import Watched
 
 
 @pytest.fixture(scope="session")
-def launcher() -> Launcher:
-    return Launcher()
+def clock() -> ManualClock:
+    """It stands still until a test moves it."""
+    return ManualClock()
 
 
 @pytest.fixture(scope="session")
-def embedded(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
-    folder: Path = tmp_path_factory.mktemp("embedded")
-    server = Server(folder=folder, launch=launcher)
+def launcher(clock: ManualClock) -> Launcher:
+    return Launcher(clock)
+
+
+@pytest.fixture(scope="session")
+def server(
+    launcher: Launcher, clock: ManualClock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    server = Server(folder=tmp_path_factory.mktemp("embedded"), launch=launcher, clock=clock)
     server.start()
-    yield EmbeddedAws(server.url, os.getpid(), "now", folder)
+    yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedAws:
+    return EmbeddedAws(server.url, os.getpid(), "now", tmp_path_factory.mktemp("client"))
 
 
 @pytest.fixture
 def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
     return Account(embedded, launcher)
+
+
+@pytest.fixture
+def watched(account: Account, clock: ManualClock, server: Server) -> Watched:
+    return Watched(account, clock, server)

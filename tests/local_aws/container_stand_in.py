@@ -1,4 +1,8 @@
-"""A stand-in for a container: answers at once what it was started with, as JSON."""
+"""A stand-in for a container: answers at once what it was started with, as JSON.
+
+Its troubles are set from outside: `status`, and `seconds` that an answer takes on the
+manual clock, without anybody waiting.
+"""
 
 import json
 import threading
@@ -6,20 +10,29 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from local.aws.clock import ManualClock
+
 
 class StandIn:
     """One container. `status` is what it answers; an archive that starts with BROKEN never starts."""
 
-    def __init__(self, archive: bytes, variables: Mapping[str, str]) -> None:
+    def __init__(self, archive: bytes, variables: Mapping[str, str], clock: ManualClock) -> None:
         self.archive = archive
+        self.status = int(variables.get("STATUS", "200"))
+        self.seconds = 0.0
+        self.hangs_up = False
         self.closed = False
         container = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status = int(variables.get("STATUS", "200"))
+                if container.hangs_up:
+                    return
+                clock.pause(container.seconds)
+                status = container.status
                 said = {
+                    "path": self.path,
                     "archive": container.archive.decode(),
                     "variables": dict(variables),
                     "headers": dict(self.headers),
@@ -50,21 +63,22 @@ class StandIn:
 class Launcher:
     """Starts stand-ins and remembers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.started: list[StandIn] = []
+        self._clock = clock
 
     def __call__(
         self,
-        archive: Path,
+        archive: Path | None,
         variables: Mapping[str, str],
         *,
         ready_timeout_seconds: float = 60.0,
         log: Path | None = None,
     ) -> StandIn:
-        content = archive.read_bytes()
+        content = archive.read_bytes() if archive else b"many models"
         if content.startswith(b"BROKEN"):
             raise RuntimeError("The container did not answer its ping within 60 s.")
-        self.started.append(StandIn(content, variables))
+        self.started.append(StandIn(content, variables, self._clock))
         return self.started[-1]
 
     def serving(self, archive: bytes) -> list[StandIn]:

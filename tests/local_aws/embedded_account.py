@@ -33,13 +33,19 @@ class Account:
         s3.put_object(Bucket=bucket, Key=key, Body=content)
         return f"s3://{bucket}/{key}"
 
-    def deploy(self, template: Mapping[str, Any], name: str = "stack", **more: Any) -> str:
-        """Creates or updates; returns the status in which the stack comes to rest."""
+    def deploy(
+        self, template: Mapping[str, Any], name: str = "stack", *, wait: bool = True, **more: Any
+    ) -> str:
+        """Creates or updates; returns the status in which the stack comes to rest, or is now."""
         cfn = self.client("cloudformation")
         exists = name in [one["StackName"] for one in cfn.describe_stacks()["Stacks"]]
         call = cfn.update_stack if exists else cfn.create_stack
         call(StackName=name, TemplateBody=json.dumps(template), **more)
-        return self.settled(name)
+        return self.settled(name) if wait else self.status(name)
+
+    def status(self, name: str = "stack") -> str:
+        stacks = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+        return str(stacks[0]["StackStatus"])
 
     def settled(self, name: str = "stack") -> str:
         cfn = self.client("cloudformation")

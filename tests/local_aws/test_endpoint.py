@@ -186,3 +186,37 @@ def test_a_variant_of_weight_zero_gets_no_request(account: Account) -> None:
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(10)]
     assert {answer["InvokedProductionVariant"] for answer in answers} == {"second"}
+
+
+def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
+    _two_variants(account, (3, 1))
+    runtime = account.client("sagemaker-runtime")
+    answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(8)]
+    found = [answer["InvokedProductionVariant"] for answer in answers]
+    assert (found.count("primary"), found.count("second")) == (6, 2)
+
+
+def test_a_scaled_variant_cannot_leave(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    account.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/ranker/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+    )
+    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variants[0]["VariantName"] = "other"
+    account.deploy(template)
+    assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
+
+
+def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
+    answers = set()
+    while account.status().endswith("_IN_PROGRESS"):
+        answers.add(_ask(account)["archive"])
+    assert answers <= {"good"}
+    assert _ask(account)["archive"] == "good"

@@ -98,3 +98,32 @@ def test_a_body_of_6_291_456_bytes_is_taken(ranker: Account) -> None:
 
 def test_a_body_of_one_byte_more_is_refused(ranker: Account) -> None:
     assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"
+
+
+def test_the_container_gets_the_inference_id(ranker: Account) -> None:
+    answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
+    headers = {key.lower(): value for key, value in answer["headers"].items()}
+    assert headers["x-amzn-sagemaker-inference-id"] == "one"
+
+
+def test_custom_attributes_of_more_than_1024_characters_are_refused(ranker: Account) -> None:
+    said = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
+    assert said["Code"] == "ValidationError"
+    assert "Value at 'customAttributes' failed to satisfy constraint" in said["Message"]
+
+
+def test_every_constraint_that_is_not_met_is_said(ranker: Account) -> None:
+    said = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
+    assert said["Message"].startswith("2 validation errors detected: ")
+
+
+def test_a_variant_that_is_not_there_is_refused(ranker: Account) -> None:
+    said = _error(ranker, TargetVariant="absent")["Error"]
+    wanted = f"Variant absent not found for endpoint ranker of account {ranker.number}."
+    assert said == {"Code": "ValidationError", "Message": wanted}
+
+
+def test_a_target_model_is_refused_by_an_endpoint_of_one_model(ranker: Account) -> None:
+    assert (
+        "not a multi-model endpoint" in _error(ranker, TargetModel="a.tar.gz")["Error"]["Message"]
+    )

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from infra.policy.container import VariableError, settings_of, variables_of
 from infra.policy.container_settings import Batching, ContainerSettings
-from serving.settings import read_settings
+from serving.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(
@@ -37,6 +37,7 @@ SETTINGS = st.builds(
     onednn=st.sampled_from([None, True, False]),
     transport=st.sampled_from([None, "auto", "rest", "grpc"]),
     grpc_from_bytes=st.one_of(st.none(), st.integers(0, 1 << 40)),
+    request_timeout_seconds=COUNTS,
     timing_header=st.sampled_from([None, True, False]),
     batching=st.one_of(
         st.none(),
@@ -91,10 +92,11 @@ def test_zero_op_threads_are_left_to_tensorflow() -> None:
 @given(SETTINGS)
 def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None:
     read = read_settings(variables_of(settings, default_model="m"))
-    assert (read.transport, read.grpc_from_bytes, read.timing_header) == (
+    assert read == Settings(
         settings.transport or "auto",
         settings.grpc_from_bytes,
         bool(settings.timing_header),
+        settings.request_timeout_seconds,
     )
 
 

@@ -290,6 +290,11 @@ def test_a_model_that_takes_too_long_is_504(server: FakeModelServer, ask: Ask) -
     assert ask(ROWS, timeout=0.2)[0] == 504
 
 
+def test_a_deadline_of_its_own_is_kept(server: FakeModelServer, ask: Ask) -> None:
+    server.delay_seconds = 2
+    assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
+
+
 def test_a_model_that_takes_too_long_over_grpc_is_504(server: FakeModelServer, ask: Ask) -> None:
     server.delay_seconds = 1
     assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504

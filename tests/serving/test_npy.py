@@ -1,7 +1,6 @@
 """serving/npy.py: NumPy's own files both ways, and every damage a 400 or 413."""
 
 import io
-import time
 import zipfile
 from typing import Any
 
@@ -104,14 +103,14 @@ def bomb(size: int, count: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "count"), [((64 << 20) + 1, 1), (22 << 20, 3)])
-def test_a_bomb_is_413_before_it_is_unpacked(size: int, count: int) -> None:
+def test_a_bomb_is_413_before_it_is_unpacked(
+    size: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = bomb(size, count)
-    start = time.process_time()
-    with pytest.raises(
-        Refusal, match="unpacks to .* bytes; at most 67108864 are allowed"
-    ) as raised:
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(Refusal, match="unpacks to .* at most 67108864 are allowed") as raised:
         from_npz(body)
-    assert (raised.value.status, time.process_time() - start < 0.05) == (413, True)
+    assert raised.value.status == 413
 
 
 def test_an_archive_that_lies_about_its_size_is_400() -> None:

@@ -4,16 +4,17 @@ from serving.settings import Settings, read_settings
 
 
 def test_nothing_set_is_auto_without_a_threshold() -> None:
-    assert read_settings({}) == Settings("auto", None, False)
+    assert read_settings({}) == Settings("auto", None, False, None)
 
 
-def test_all_three_are_read() -> None:
+def test_all_four_are_read() -> None:
     variables = {
         "SERVABLE_TRANSPORT": "grpc",
         "SERVABLE_GRPC_FROM_BYTES": "1000",
         "SERVABLE_TIMING_HEADER": "1",
+        "SERVABLE_REQUEST_TIMEOUT_SECONDS": "2",
     }
-    assert read_settings(variables) == Settings("grpc", 1000, True)
+    assert read_settings(variables) == Settings("grpc", 1000, True, 2)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,7 @@ def test_all_three_are_read() -> None:
         ("SERVABLE_TRANSPORT", "http", "allowed are auto, rest, grpc"),
         ("SERVABLE_GRPC_FROM_BYTES", "-1", "send a number of bytes"),
         ("SERVABLE_TIMING_HEADER", "yes", "allowed are 0 and 1"),
+        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "send a number of seconds from 1 up"),
     ],
 )
 def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:

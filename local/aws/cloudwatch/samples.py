@@ -20,13 +20,15 @@ class Samples:
     most: float = -math.inf
     # {value: how often}. Empty where only a statistic set was sent: no percentiles then.
     values: Counter[float] = field(default_factory=Counter)
+    coarse: bool = False
 
     def add(self, value: float, times: float = 1.0) -> None:
         self.count += times
         self.total += value * times
         self.least = min(self.least, value)
         self.most = max(self.most, value)
-        self.values[value] += times  # type: ignore[assignment]  # a count may be a fraction
+        # The count may be a fraction: Counter's type knows whole ones only.
+        self.values[_rounded(value) if self.coarse else value] += times  # type: ignore[assignment]
         self._coarsen()
 
     def add_set(self, *, count: float, total: float, least: float, most: float) -> None:
@@ -39,7 +41,7 @@ class Samples:
     def merge(self, other: "Samples") -> None:
         self.add_set(count=other.count, total=other.total, least=other.least, most=other.most)
         self.values.update(other.values)
-        self._coarsen()
+        self._coarsen(at_once=other.coarse)
 
     def percentile(self, percent: float) -> float | None:
         """The smallest value that at least `percent` of all samples do not exceed."""
@@ -53,12 +55,12 @@ class Samples:
                 return value
         return self.most
 
-    def _coarsen(self) -> None:
-        if len(self.values) > _MOST_VALUES:
-            coarse: Counter[float] = Counter()
-            for value, times in self.values.items():
-                coarse[_rounded(value)] += times
-            self.values = coarse
+    def _coarsen(self, *, at_once: bool = False) -> None:
+        if self.coarse or not (at_once or len(self.values) > _MOST_VALUES):
+            return
+        exact, self.values, self.coarse = self.values, Counter(), True
+        for value, times in exact.items():
+            self.values[_rounded(value)] += times
 
 
 def _rounded(value: float) -> float:

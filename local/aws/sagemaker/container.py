@@ -4,6 +4,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from local.aws.sagemaker.launching import Process
 
@@ -26,6 +28,19 @@ class Container:
     def pid(self) -> int | None:
         """None for one that is no process of ours: a stand-in of the tests."""
         return getattr(self._process, "pid", None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Of its unpacked files."""
+        return getattr(self._process, "folder", None)
+
+    @property
+    def trouble(self) -> Any:
+        """The double's troublemaker. Raises ValueError for a container that has none."""
+        found = getattr(self._process, "trouble", None)
+        if found is None:
+            raise ValueError("this container takes no trouble on request")
+        return found
 
     def heal(self) -> None:
         """Starts it again, in the background, if it has ended."""

@@ -49,16 +49,13 @@ def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[
     wait = int(routing.get("WaitIntervalInSeconds", 0))
     first: list[int] = []
     if routing["Type"] == "CANARY":
+        # Of a single instance the canary is all of it, and bakes all the same.
         first = [_instances(routing["CanarySize"], instances)]
     elif routing["Type"] == "LINEAR":
         step = _instances(routing["LinearStepSize"], instances)
         first = list(range(step, instances, step))
     return [
-        *(
-            Stage(active, instances, wait, "WaitIntervalInSeconds")
-            for active in first
-            if active < instances
-        ),
+        *(Stage(active, instances, wait, "WaitIntervalInSeconds") for active in first),
         Stage(instances, instances, int(policy.get("TerminationWaitInSeconds", 0))),
     ]
 

@@ -28,7 +28,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load(plan)
+        servables = _load(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
         server = grpc_server.serve(GrpcInterface(servables), plan.grpc_port)
         http_server.serve(RestInterface(servables).answer, plan.rest_port)
@@ -47,7 +47,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
         os._exit(1)
 
 
-def _load(plan: ServerPlan) -> Servables:
+def _load(plan: ServerPlan, number: int) -> Servables:
     loaded: dict[str, dict[int, Servable]] = {}
     for name, versions in plan.models.items():
         for version, folder in versions.items():
@@ -70,6 +70,6 @@ def _load(plan: ServerPlan) -> Servables:
     batching = plan.batching
     return Servables(
         loaded,
-        trouble=Trouble(plan.trouble),
+        trouble=Trouble(plan.trouble, number),
         max_batch_rows=batching.max_batch_size if batching else None,
     )

@@ -1,12 +1,15 @@
-"""What SageMaker publishes about every request, in its own names, dimensions and units.
+"""What SageMaker publishes, in its own names, dimensions and units.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from local.aws.clock import Clock
 from local.aws.cloudwatch.metric_store import Metric, MetricStore
+from local.aws.sagemaker import utilisation
+from local.aws.sagemaker.fleet import Variant
 
 NAMESPACE = "AWS/SageMaker"
 _MICROSECONDS_PER_SECOND = 1_000_000
@@ -56,3 +59,14 @@ def publish(
         for name, seconds in timed.items():
             microseconds = round(seconds * _MICROSECONDS_PER_SECOND)
             store.add(Metric.of(NAMESPACE, name, them), microseconds, unit=_TIME, at=at)
+
+
+def publish_utilisation(
+    store: MetricStore, at: datetime, *, endpoint: str, variant: Variant
+) -> None:
+    """Of the minute that ends at `at`."""
+    dimensions = {"EndpointName": endpoint, "VariantName": variant.name}
+    within = at - timedelta(seconds=1)
+    for name, percent in variant.utilisation.look(variant.container).items():
+        metric = Metric.of(utilisation.NAMESPACE, name, dimensions)
+        store.add(metric, percent, unit="Percent", at=within)

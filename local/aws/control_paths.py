@@ -1,0 +1,6 @@
+"""Where the embedded AWS answers about itself. Here alone, so that asking imports no server."""
+
+PREFIX = "/servable/"
+HEALTH_PATH = PREFIX + "health"
+CLOCK_PATH = PREFIX + "clock"
+TROUBLE_PATH = PREFIX + "trouble"

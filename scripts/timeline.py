@@ -1,0 +1,80 @@
+"""Minute by minute: what callers saw, what was done to the model, what alarms said."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from scripts.steady_load import OK, Request
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class Minute:
+    """One minute of the embedded AWS's clock. Latencies as the callers measured them, in ms."""
+
+    number: int
+    requests: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    events: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Event:
+    at: datetime
+    said: str
+
+
+def minutes(start: datetime, requests: Sequence[Request], events: Iterable[Event]) -> list[Minute]:
+    """From `start`, which is the beginning of minute 0, without gaps."""
+    by_minute: dict[int, list[Request]] = {}
+    for request in requests:
+        by_minute.setdefault(_number(start, request.sent), []).append(request)
+    said: dict[int, list[str]] = {}
+    for event in sorted(events, key=lambda one: one.at):
+        said.setdefault(_number(start, event.at), []).append(event.said)
+    last = max([0, *by_minute, *said])
+    return [_minute(n, by_minute.get(n, []), said.get(n, [])) for n in range(last + 1)]
+
+
+def _minute(number: int, requests: Sequence[Request], said: list[str]) -> Minute:
+    latencies = sorted(one.latency_ms for one in requests)
+    errors = Counter(one.seen for one in requests if one.seen != OK)
+    return Minute(
+        number,
+        len(requests),
+        dict(errors),
+        percentile(latencies, 50),
+        percentile(latencies, 99),
+        said,
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float | None:
+    """The nearest rank."""
+    return ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1] if ordered else None
+
+
+def lines(found: Sequence[Minute]) -> Iterable[str]:
+    """Header and a line a minute, aligned; events stand beside the minute they happened in."""
+    yield f"{'minute':>6}  {'requests':>8}  {'p50 ms':>7}  {'p99 ms':>7}  {'failed':>6}  "
+    for one in found:
+        failed = sum(one.errors.values())
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in sorted(one.errors.items()))
+        said = "; ".join([*one.events, *([kinds] if kinds else [])])
+        yield (
+            f"{one.number:>6}  {one.requests:>8}  {_ms(one.p50_ms):>7}  {_ms(one.p99_ms):>7}  "
+            f"{failed or '':>6}  {said}"
+        ).rstrip()
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _number(start: datetime, at: datetime) -> int:
+    return max(0, (at - start) // MINUTE)

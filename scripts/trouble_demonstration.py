@@ -1,0 +1,127 @@
+"""One trouble after the other, each until its alarm goes off, and then until it recovers."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from local.aws import EmbeddedAws
+from scripts import timeline
+from scripts.troubles import ENDPOINT, KILL_EVERY_SECONDS, Trouble
+
+QUIET_MINUTES = 3
+LONGEST_MINUTES = 15
+_POLL_SECONDS = 0.1
+_MINUTE_SECONDS = 60
+
+
+class TroubleFailed(Exception):
+    """The demonstration did not show what it should. `str()` says what."""
+
+
+@dataclass
+class Finding:
+    """What one trouble came to. Minutes are the clock's."""
+
+    trouble: str
+    alarm: str
+    alarm_after_minutes: float
+    recovered_after_minutes: float
+
+
+class Demonstration:
+    """Over one deployed endpoint, under load."""
+
+    def __init__(self, aws: EmbeddedAws, began: datetime) -> None:
+        assert aws.seconds_per_minute is not None  # a clock that goes by itself
+        self._seconds_per_minute = aws.seconds_per_minute
+        self._aws = aws
+        self._cloudwatch = aws.client("cloudwatch")
+        alarms = self._cloudwatch.describe_alarms()["MetricAlarms"]
+        # One that is computed from several metrics goes by its own name.
+        self._metrics = {
+            one["AlarmName"]: one.get("MetricName", one["AlarmName"]) for one in alarms
+        }
+        self._alarms = {metric: name for name, metric in self._metrics.items()}
+        self._began = began
+        self.events: list[timeline.Event] = []
+        self.findings: list[Finding] = []
+
+    def quiet(self) -> None:
+        """All well for some minutes."""
+        self._until("all alarms are OK", lambda: set(self._states().values()) == {"OK"})
+        time.sleep(QUIET_MINUTES * self._seconds_per_minute)
+
+    def make(self, trouble: Trouble) -> None:
+        alarm = self._alarms[trouble.metric]
+        self._until("the alarm is OK", lambda: self._states()[alarm] == "OK")
+        began = self._note(f"{trouble.name}: {trouble.said}")
+        trouble.make(self._aws)
+        last = time.monotonic()
+
+        def alarmed() -> bool:
+            nonlocal last
+            if trouble.again and time.monotonic() - last >= KILL_EVERY_SECONDS:
+                trouble.make(self._aws)
+                last = time.monotonic()
+            return self._states()[alarm] == "ALARM"
+
+        self._until(f"the alarm on {trouble.metric} goes off", alarmed)
+        fired = self._changed(alarm, "ALARM", began)
+        self._aws.trouble(ENDPOINT, end=True)
+        ended = self._note("the trouble ends")
+        self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
+        recovered = self._changed(alarm, "OK", ended)
+        self.findings.append(
+            Finding(
+                trouble.name, trouble.metric, _minutes(began, fired), _minutes(ended, recovered)
+            )
+        )
+
+    def alarm_changes(self) -> list[timeline.Event]:
+        """Every change of every alarm since the load began, in the clock's time."""
+        return [
+            timeline.Event(
+                one["Timestamp"].replace(tzinfo=None),
+                f"{self._metrics[one['AlarmName']]}: {one['HistorySummary'].rsplit(' ', 1)[1]}",
+            )
+            for name in self._metrics
+            for one in self._history(name)
+            if one["Timestamp"].replace(tzinfo=None) >= self._began
+        ]
+
+    def _note(self, said: str) -> datetime:
+        at = self._aws.now()
+        self.events.append(timeline.Event(at, said))
+        return at
+
+    def _states(self) -> dict[str, str]:
+        found = self._cloudwatch.describe_alarms()["MetricAlarms"]
+        return {one["AlarmName"]: one["StateValue"] for one in found}
+
+    def _history(self, alarm: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._cloudwatch.describe_alarm_history(
+            AlarmName=alarm, HistoryItemType="StateUpdate", ScanBy="TimestampAscending"
+        )["AlarmHistoryItems"]
+        return found
+
+    def _changed(self, alarm: str, state: str, after: datetime) -> datetime:
+        moments: list[datetime] = [
+            one["Timestamp"].replace(tzinfo=None)
+            for one in self._history(alarm)
+            if one["HistorySummary"].endswith(f" to {state}")
+        ]
+        # A late tick has the time that it was due: on a busy machine that may be before.
+        return max(moments[-1], after)
+
+    def _until(self, what: str, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + LONGEST_MINUTES * self._seconds_per_minute
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TroubleFailed(f"{LONGEST_MINUTES} minutes passed before {what}")
+            time.sleep(_POLL_SECONDS)
+
+
+def _minutes(start: datetime, end: datetime) -> float:
+    return round((end - start).total_seconds() / _MINUTE_SECONDS, 1)

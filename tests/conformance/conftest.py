@@ -17,7 +17,6 @@ from local.endpoint.launch import EndpointProcess, launch
 from tests.conformance import archives
 from tests.conformance.asking import Endpoint
 
-Start = Callable[..., EndpointProcess]
 READY_SECONDS = 110.0  # 4 s on an idle machine; the tests' own limit is 120 s
 
 

@@ -28,6 +28,7 @@ class Supervisor:
         self._environment = dict(environment) | blueprint.variables()
         self._children: dict[str, Child] = {}
         self._ready: dict[str, asyncio.Future[None]] = {}
+        self._patience = asyncio.timeout(None)
         self._model_servers = ModelServers(self._environment, changed=self._note)
         self._multi_model = MultiModel(self._model_servers, blueprint)
         self.imported = 0.0
@@ -48,7 +49,7 @@ class Supervisor:
             for number in range(settings.model_servers):
                 await self._model_server(number)
         if self._blueprint.has_gunicorn:
-            await self._child(GATEWAY, wait_seconds=float(settings.gunicorn_timeout_seconds))
+            await self._child(GATEWAY)
         await self._child(FRONT)
         self._note()
         return self._blueprint.port
@@ -63,15 +64,17 @@ class Supervisor:
                 f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={self._blueprint.settings.wait_seconds}; give it more"
             ) from None
 
-    async def _child(self, module: str, *, wait_seconds: float | None = None) -> None:
+    async def _child(self, module: str) -> None:
         self._ready[module] = asyncio.get_running_loop().create_future()
         self._spawn(module)
         try:
-            async with asyncio.timeout(wait_seconds):
+            # Without an end until the code begins to load: our own imports are not its fault.
+            async with asyncio.timeout(None) as self._patience:
                 await self._ready[module]
         except TimeoutError:
+            seconds = self._blueprint.settings.gunicorn_timeout_seconds
             raise StartError(
-                f"Gunicorn did not start within {wait_seconds:g} s, which is its own timeout "
+                f"Gunicorn did not start within {seconds} s, which is its own timeout "
                 "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS) and the image's patience; "
                 "import less in inference.py, or give it more"
             ) from None
@@ -81,7 +84,12 @@ class Supervisor:
 
         def heard(event: dict[str, Any]) -> None:
             ready = self._ready[module]
-            if ready.done():
+            if "loading" in event and not ready.done():
+                seconds = self._blueprint.settings.gunicorn_timeout_seconds
+                self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
+            elif "loading" in event:
+                pass  # a restart: nobody waits
+            elif ready.done():
                 if "error" in event:
                     _log(event["error"])
             elif "error" in event:

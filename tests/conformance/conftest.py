@@ -17,7 +17,7 @@ from local.endpoint.launch import EndpointProcess, launch
 from tests.conformance import archives
 from tests.conformance.asking import Endpoint
 
-Start = Callable[..., EndpointProcess]
+READY_SECONDS = 110.0  # 4 s on an idle machine; the tests' own limit is 120 s
 
 
 class Double(Endpoint):
@@ -43,7 +43,7 @@ def start(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[...
 
         def started(name: str, archive: Path | None, variables: dict[str, str]) -> Double:
             log = folder / f"{name}.log"
-            process = launch(archive, variables, log=log)
+            process = launch(archive, variables, log=log, ready_timeout_seconds=READY_SECONDS)
             return Double(doubles.enter_context(process))
 
         yield started
@@ -126,17 +126,21 @@ def pair(start: Callable[..., Double], folder: Path) -> Double:
     archive = archives.pack(folder / "pair.tar.gz", {"code/inference.py": PAIR}, folders)
     variables = {
         "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync",
-        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "2",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
     }
     return start("pair", archive, variables)
 
 
 @pytest.fixture(scope="session")
 def lib_alone(start: Callable[..., Double], folder: Path) -> Double:
-    """code/lib/ without inference.py."""
+    """code/lib/ without inference.py; NGINX is patient for 4 s."""
     folders = {"numbers": archives.MODELS / "numbers"}
     archive = archives.pack(folder / "lib.tar.gz", archives.IN_LIB, folders)
-    return start("lib", archive, {})
+    variables = {
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",
+        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "4",
+    }
+    return start("lib", archive, variables)
 
 
 @pytest.fixture(scope="session")

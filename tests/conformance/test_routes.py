@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from tests.conformance.asking import Endpoint
+from tests.conformance.conftest import Double
 
 ROW = b'{"instances": [[1.0, 2.0]]}'
 
@@ -39,6 +40,32 @@ def test_another_path_is_404(path: str, plain: Endpoint) -> None:
 
 def test_another_path_is_404_with_code_too(coded: Endpoint) -> None:
     assert coded.get("/metrics").json() == {"error": "Not Found"}
+
+
+def test_the_model_servers_own_interface_is_below_tfs(plain_double: Double) -> None:
+    # Only from inside: SageMaker forwards /ping and /invocations.
+    states = plain_double.get("/tfs/v1/models/numbers").json()["model_version_status"]
+    assert [(one["version"], one["state"]) for one in states] == [
+        ("2", "AVAILABLE"),
+        ("1", "AVAILABLE"),
+    ]
+
+
+def test_one_version_alone_has_a_state(plain_double: Double) -> None:
+    states = plain_double.get("/tfs/v1/models/numbers/versions/1").json()["model_version_status"]
+    assert [one["version"] for one in states] == ["1"]
+
+
+def test_the_metadata_has_every_signature(plain_double: Double) -> None:
+    found = plain_double.get("/tfs/v1/models/numbers/metadata").json()
+    signatures = found["metadata"]["signature_def"]["signature_def"]
+    assert set(signatures) >= {"serving_default", "batch", "large", "two"}
+    assert signatures["serving_default"]["inputs"]["x"]["dtype"] == "DT_FLOAT"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_another_method_than_post_is_no_prediction(method: str, coded: Endpoint) -> None:
+    assert requests.request(method, f"{coded.url}/invocations", timeout=30).status_code == 405
 
 
 def test_a_body_in_chunks_is_read(plain: Endpoint) -> None:

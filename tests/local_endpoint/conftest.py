@@ -32,7 +32,8 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
 @pytest.fixture(scope="session")
 def without_code(pack: Pack) -> Iterator[EndpointProcess]:
     variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true", "SAGEMAKER_TFS_MAX_BATCH_SIZE": "500"}
-    with launch(pack(folders={"ranker/1": RANKER / "model/1"}), variables) as process:
+    archive = pack(folders={"ranker/1": RANKER / "model/1"})
+    with launch(archive, variables, ready_timeout_seconds=110.0) as process:
         yield process
 
 
@@ -47,5 +48,6 @@ def with_code(pack: Pack, endpoint_log: Path) -> Iterator[EndpointProcess]:
     # A proxy that nobody answers at: handlers reach the model server without it.
     variables = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
     variables["SAGEMAKER_GUNICORN_THREADS"] = "4"
-    with launch(pack(folders=folders), variables, log=endpoint_log) as process:
+    archive = pack(folders=folders)
+    with launch(archive, variables, log=endpoint_log, ready_timeout_seconds=110.0) as process:
         yield process

@@ -46,6 +46,12 @@ def _is_running(pid: int) -> bool:
         ),
         ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow does not load the model"),
         (BROKEN, {"1": RANKER / "model/1"}, {}, "ModuleNotFoundError: No module named"),
+        (
+            {"code/inference.py": b"import time\ntime.sleep(30)\n"},
+            {"1": RANKER / "model/1"},
+            {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "1"},
+            "Gunicorn did not start within 1 s",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(

@@ -28,6 +28,7 @@ def run() -> None:
     events = Events()
     plan = given.plan
     folder = Path.cwd()
+    events.tell(loading=True)
     try:
         handler: Handler = pass_on
         if plan["code"]:

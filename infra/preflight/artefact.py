@@ -68,7 +68,7 @@ class WarmUpRequestsFit(Rule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
     id = "warm-up"
-    example = 'models.ranker.warm_up = ["nowhere.json"]'
+    example = "# a request in models.ranker.warm_up that the signature does not take"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

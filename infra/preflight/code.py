@@ -83,7 +83,9 @@ class HandlerRunsInTheImage(Rule):
     """
 
     id = "handler-modules"
-    example = 'models.ranker.handler = "servable"\nmodels.ranker.tensorflow = "2.19"'
+    example = """\
+models.ranker.handler = "servable"
+models.ranker.tensorflow = "2.19\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

@@ -36,12 +36,12 @@ class Controls:
 
     def _tell_time(self, asked: Mapping[str, Any] | None) -> Answer:
         """POST {"seconds": 60} moves a clock that is moved by hand."""
-        status, clock = "200 OK", self._clock
+        clock = self._clock
         if asked is not None and isinstance(clock, ManualClock):
             clock.advance(seconds=float(asked["seconds"]))
         elif asked is not None:
-            status = "409 Conflict"  # this one goes by itself
-        return status, {
+            return "409 Conflict", {"error": "this clock goes by itself and cannot be moved"}
+        return "200 OK", {
             "now": clock.now().isoformat(),
             "seconds_per_minute": clock.seconds_per_minute,
         }

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
@@ -11,6 +12,11 @@ from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
 from tests.local_aws.watched_endpoint import Watched
+
+
+# A busy machine takes its time: how long an example took says nothing about it.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -63,3 +63,14 @@ def test_down_says_that_it_ended_one() -> None:
 
 def test_down_again_exits_0() -> None:
     assert _run("down").exit_code == 0
+
+
+def test_up_says_how_long_a_minute_lasts() -> None:
+    assert (
+        "one minute of its alarms and deployments lasts 2 s" in _run("up", "--minute", "2").stdout
+    )
+
+
+def test_up_with_another_minute_than_the_running_ones_exits_1() -> None:
+    _run("up", "--minute", "2")
+    assert _run("up", "--minute", "3").exit_code == 1

@@ -64,4 +64,4 @@ def test_what_is_no_page_is_400_with_the_hooks_words(endpoint: EndpointProcess) 
 def test_a_failing_hook_is_500_and_quotes_nothing(endpoint: EndpointProcess) -> None:
     answer = post(endpoint.url, b"<html>" + b"secret " * 13, "text/html")
     assert (answer.status_code, "secret" in answer.text) == (500, False)
-    assert "the hook preprocess failed (RuntimeError in transforms.py, line 14)" in answer.text
+    assert "the hook preprocess failed (RuntimeError in transforms.py, line 15)" in answer.text

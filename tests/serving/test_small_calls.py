@@ -10,9 +10,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from serving.hpack import Unexpected, fields
 from serving.model_servers import ModelServers
 from serving.rest import TooLate, Unreachable
-from serving.small_calls import MOST_BYTES, Failed, SmallCalls, Unexpected, _fields
+from serving.small_calls import MOST_BYTES, Failed, SmallCalls
 from tests.serving.fake_model_server import FakeModelServer
 from tests.serving.test_model_servers import call
 
@@ -197,6 +198,6 @@ def test_a_larger_message_goes_over_grpcio(
 @given(st.binary(max_size=60))
 def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
     try:
-        list(_fields(block))
+        list(fields(block))
     except Unexpected:
         return

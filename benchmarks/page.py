@@ -12,7 +12,9 @@ SECTIONS = (packaging, local, serving)
 
 
 def markdown() -> str:
-    return "\n".join(["# How fast it is", "", *(report.section() for report in SECTIONS)])
+    # A section for what has been measured.
+    measured = [report.section() for report in SECTIONS if report.RESULT.exists()]
+    return "\n".join(["# How fast it is", "", *measured])
 
 
 def write() -> None:

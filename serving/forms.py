@@ -12,7 +12,7 @@ from serving.npy import from_npy, from_npz, to_npy, to_npz
 from serving.protobuf_walk import check_predict_request
 from serving.refusal import Refusal
 from serving.signature import Signature
-from serving.tensors import Array, Arrays, BadTensor, to_array, to_proto
+from serving.tensors import Array, Arrays, BadTensor, fill, to_array
 from serving.text_bodies import from_csv, from_json
 
 # What the container takes without code, by whichever name: one value, lists, or lines.
@@ -59,7 +59,7 @@ def encoded(form: str, arrays: Arrays, *, rows: bool, call: Call) -> bytes:
     if form == PROTOBUF:
         response = wire.PredictResponse(model_spec=call.model_spec())
         for name, array in arrays.items():
-            response.outputs[name].CopyFrom(to_proto(array))
+            fill(response.outputs[name], array)
         return bytes(response.SerializeToString())
     if len(arrays) != 1:
         names = ", ".join(arrays)

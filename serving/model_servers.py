@@ -14,10 +14,11 @@ import grpc
 
 from serving.call import Call
 from serving.channels import Channels
+from serving.hpack import Unexpected
 from serving.refusal import Refusal
 from serving.rest import RestConnections, TooLate, Unreachable
 from serving.server_choice import ServerChoice
-from serving.small_calls import MOST_BYTES, Failed, SmallCalls, Unexpected
+from serving.small_calls import MOST_BYTES, Failed, SmallCalls
 
 # A server that was set aside is asked for its status this often, and given as long.
 CHECK_SECONDS = 0.5

@@ -66,9 +66,8 @@ def from_npz(body: bytes) -> dict[str, Array]:
 
 def to_npy(array: Array) -> bytes:
     """The array as a .npy file. Raises `Refusal` for strings that it would cut."""
-    file = io.BytesIO()
-    np.lib.format.write_array(file, _writable(array), allow_pickle=False)
-    return file.getvalue()
+    plain = _writable(array)
+    return _written_header(plain.dtype, plain.shape) + plain.tobytes()
 
 
 def to_npz(arrays: Arrays) -> bytes:
@@ -116,6 +115,15 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
     if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape) or len(shape) > 32:
         raise ValueError(f"the shape {shape!r:.80} is none")
     return dtype, bool(fortran), shape
+
+
+@functools.lru_cache(maxsize=256)
+def _written_header(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
+    # Many answers have one shape; NumPy's writer takes longer than all else about a small one.
+    said = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, said)
+    return file.getvalue()
 
 
 def _plain(flat: Array) -> Array:

@@ -11,7 +11,7 @@ from serving.json_tensors import BadValue, parse_answer, to_array
 from serving.model_servers import ModelServers
 from serving.refusal import Refusal
 from serving.signature import Signature, signatures
-from serving.tensors import Array, Arrays, BadTensor, to_proto
+from serving.tensors import Array, Arrays, BadTensor, fill
 from serving.tensors import to_array as from_proto
 from serving.text_bodies import with_signature
 
@@ -46,7 +46,7 @@ class Model:
         request.model_spec.signature_name = signature.name
         for name, array in arrays.items():
             try:
-                request.inputs[name].CopyFrom(to_proto(array, signature.inputs[name].dtype))
+                fill(request.inputs[name], array, signature.inputs[name].dtype)
             except BadTensor as bad:
                 raise Refusal(400, f"{name}: {bad}") from None
         return self.servers.grpc("Predict", request.SerializeToString(), call)

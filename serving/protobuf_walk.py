@@ -6,7 +6,6 @@ wire format itself and without building messages.
 Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framework/tensor.proto
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,19 +13,13 @@ import numpy as np
 from serving import wire
 from serving.refusal import Refusal
 from serving.tensors import STRING, element_bytes, value_field
+from serving.wire_fields import BYTES, VARINT, BadWire, fields
 
 MOST_TENSOR_BYTES = 64 << 20
 MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIELDS = {field.number: field.name for field in wire.TensorProto.DESCRIPTOR.fields}
 _WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
-Field = tuple[int, int, int, int]
-"""Number, wire type, and from where to where its bytes are; of a varint, its value and 0."""
-
-
-class BadWire(ValueError):
-    """The bytes are no protobuf message; `str()` says why."""
 
 
 @dataclass
@@ -45,9 +38,9 @@ def check_predict_request(body: bytes) -> bool:
     named = False
     try:
         for number, kind, start, end in fields(body, 0, len(body)):
-            if number == 1 and kind == _BYTES:
+            if number == 1 and kind == BYTES:
                 named = any(one[0] == 1 and one[3] > one[2] for one in fields(body, start, end))
-            elif number == 2 and kind == _BYTES:
+            elif number == 2 and kind == BYTES:
                 _check_input(body, start, end)
     except BadWire as bad:
         raise Refusal(400, f"the body is no PredictRequest: {bad}") from None
@@ -57,9 +50,9 @@ def check_predict_request(body: bytes) -> bool:
 def _check_input(body: bytes, start: int, end: int) -> None:
     name, place = "", None
     for number, kind, first, last in fields(body, start, end):
-        if number == 1 and kind == _BYTES:
+        if number == 1 and kind == BYTES:
             name = body[first:last].decode(errors="replace")
-        elif number == 2 and kind == _BYTES:
+        elif number == 2 and kind == BYTES:
             if place is not None:
                 # A parser would merge the two: each harmless, a bomb together.
                 raise Refusal(400, f"{name!r:.60}: the body holds the tensor in two pieces")
@@ -108,11 +101,11 @@ def _tensor(body: bytes, start: int, end: int) -> _Tensor:
         name = _FIELDS.get(number)
         if name is None:
             continue
-        if name == "dtype" and kind == _VARINT:
+        if name == "dtype" and kind == VARINT:
             found.dtype = first
-        elif name == "tensor_shape" and kind == _BYTES:
+        elif name == "tensor_shape" and kind == BYTES:
             _add_shape(body, first, last, found)
-        elif name == "tensor_content" and kind == _BYTES:
+        elif name == "tensor_content" and kind == BYTES:
             found.content_bytes = last - first
         elif name.endswith("_val"):
             found.values[name] = found.values.get(name, 0) + _count(body, name, kind, first, last)
@@ -121,56 +114,21 @@ def _tensor(body: bytes, start: int, end: int) -> _Tensor:
 
 def _add_shape(body: bytes, start: int, end: int, tensor: _Tensor) -> None:
     for number, kind, first, last in fields(body, start, end):
-        if number == 2 and kind == _BYTES:
+        if number == 2 and kind == BYTES:
             size = 0
             for inner, inner_kind, value, _ in fields(body, first, last):
-                if inner == 1 and inner_kind == _VARINT:
+                if inner == 1 and inner_kind == VARINT:
                     size = value - (1 << 64) if value >= 1 << 63 else value
             tensor.sizes.append(size)
-        elif number == 3 and kind == _VARINT and first:
+        elif number == 3 and kind == VARINT and first:
             tensor.unknown_rank = True
 
 
 def _count(body: bytes, name: str, kind: int, start: int, end: int) -> int:
     """How many values one occurrence of a repeated field holds."""
-    if kind != _BYTES or name == "string_val":
+    if kind != BYTES or name == "string_val":
         return 1
     if name in _WIDTHS:
         return (end - start) // _WIDTHS[name]
     # Packed varints: each ends with a byte below 128.
     return int(np.count_nonzero(np.frombuffer(body, np.uint8, end - start, start) < 0x80))
-
-
-def fields(body: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields between two places, without looking into them. Raises `BadWire`."""
-    while at < end:
-        tag, at = _varint(body, at, end)
-        number, kind = tag >> 3, tag & 7
-        if number == 0:
-            raise BadWire("a field has the number 0")
-        if kind == _VARINT:
-            value, at = _varint(body, at, end)
-            yield number, kind, value, 0
-            continue
-        if kind == _BYTES:
-            length, at = _varint(body, at, end)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise BadWire(f"field {number} has the wire type {kind}")
-        if length > end - at:
-            raise BadWire(f"field {number} is {length} bytes long; {end - at} are left")
-        yield number, kind, at, at + length
-        at += length
-
-
-def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at
-        shift += 7
-    raise BadWire("a number does not end")

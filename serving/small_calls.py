@@ -10,9 +10,9 @@ https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 import struct
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
 from urllib.parse import unquote
 
+from serving.hpack import Unexpected, fields, request_headers
 from serving.rest import HOST, MOST_KEPT, TooLate, Unreachable, connected, left
 
 # With its headers within HTTP/2's first window and one frame, before any is agreed upon.
@@ -26,10 +26,6 @@ _PIECE_BYTES = 1 << 18
 _LAST_STREAM = 1 << 30
 Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
-
-
-class Unexpected(Exception):
-    """Something that this does not understand; grpcio will."""
 
 
 class Failed(Exception):
@@ -114,7 +110,7 @@ class _Connection:
         if len(data) > self._window or self._stream > _LAST_STREAM:
             raise Unreachable("no window left")  # on a new connection there is
         self._window -= len(data)
-        headers = _request_headers(self._authority, method, left(deadline))
+        headers = request_headers(self._authority, SERVICE + method, left(deadline))
         self._socket.settimeout(left(deadline))
         self._socket.sendall(
             self._opening
@@ -143,7 +139,7 @@ class _Connection:
                 if kind == _DATA:
                     body.append(payload)
                 else:
-                    found |= dict(_fields(payload))
+                    found |= dict(fields(payload))
                 if flags & _END_STREAM:
                     return b"".join(body), found
             elif stream == self._stream and kind == _RESET:
@@ -196,58 +192,3 @@ def _smaller_window(settings: bytes) -> bool:
     """Whether the server takes less of one call than we may send. 4: INITIAL_WINDOW_SIZE."""
     pairs = struct.iter_unpack(">HI", settings[: len(settings) // 6 * 6])
     return any(key == 4 and value < MOST_BYTES + 5 for key, value in pairs)
-
-
-def _request_headers(authority: bytes, method: str, seconds: float) -> bytes:
-    # Literals without indexing; the numbers are names in HPACK's static table.
-    path, timeout = (SERVICE + method).encode(), b"%dm" % max(1, min(seconds, 99_999) * 1000)
-    return (
-        b"\x83\x86\x04" + bytes((len(path),)) + path  # :method POST, :scheme http, :path
-        + b"\x01" + bytes((len(authority),)) + authority
-        + b"\x0f\x10\x10application/grpc"  # content-type
-        + b"\x00\x02te\x08trailers"
-        + b"\x00\x0cgrpc-timeout" + bytes((len(timeout),)) + timeout
-    )  # fmt: skip
-
-
-def _fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The fields that are written out. Raises `Unexpected` for a status that is not 200."""
-    at = 0
-    try:
-        while at < len(block):
-            first = block[at]
-            if first & 0x80:
-                index, at = _number(block, at, 7)
-                # 8 is ":status 200"; 9 to 14 are other statuses; a table of ours there is none.
-                if index > 61 or 8 < index < 15:
-                    raise Unexpected("another status, or a header of no table")
-            elif first & 0xE0 == 0x20:
-                _, at = _number(block, at, 5)
-            else:
-                index, at = _number(block, at, 6 if first & 0x40 else 4)
-                name = b""
-                if index == 0:
-                    name, at = _text(block, at)
-                value, at = _text(block, at)
-                if name:
-                    yield name, value
-    except IndexError:
-        raise Unexpected("headers that end too soon") from None
-
-
-def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
-    most = (1 << bits) - 1
-    value, at, shift = block[at] & most, at + 1, 0
-    while value >= most:
-        byte = block[at]
-        value, at, shift = value + ((byte & 0x7F) << shift), at + 1, shift + 7
-        if byte < 0x80:
-            break
-    return value, at
-
-
-def _text(block: bytes, at: int) -> tuple[bytes, int]:
-    """b"" for one in Huffman's code, which gRPC does not use for its own headers."""
-    coded = block[at] & 0x80
-    length, at = _number(block, at, 7)
-    return b"" if coded else block[at : at + length], at + length

@@ -67,7 +67,7 @@ def data_type(array: Array) -> int:
     """The number of the data type that holds this array. Raises `BadTensor`."""
     if array.dtype.kind in "OSU":
         return STRING
-    number = _NUMBERS.get(array.dtype.newbyteorder("<"))
+    number = _NUMBERS.get(array.dtype) or _NUMBERS.get(array.dtype.newbyteorder("<"))
     if number is None:
         raise BadTensor(f"{array.dtype} is no type of TensorFlow's")
     return number
@@ -90,8 +90,15 @@ def to_proto(array: Array, number: int | None = None) -> Any:
 
     Raises `BadTensor` for what the type does not hold; values are not checked for range.
     """
+    message = wire.TensorProto()
+    fill(message, array, number)
+    return message
+
+
+def fill(message: Any, array: Array, number: int | None = None) -> None:
+    """As `to_proto`, into a message that is there and empty: one copy of the values less."""
     number = data_type(array) if number is None else number
-    message = wire.TensorProto(dtype=number)
+    message.dtype = number
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if number == STRING:
@@ -102,7 +109,6 @@ def to_proto(array: Array, number: int | None = None) -> Any:
         raise BadTensor(f"strings are no {wire.dtype_name(number)}")
     else:
         message.tensor_content = array.astype(array_dtype(number), copy=False).tobytes()
-    return message
 
 
 def to_array(message: Any) -> Array:

@@ -5,8 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from infra.parameters.loading import Loaded, load
+
+# No test is timed: the machine that runs it has other work.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 RANKER = Path(__file__).resolve().parents[1] / "examples" / "ranker" / "model"
 VALID = """\

@@ -28,9 +28,9 @@ def cpu(process: EndpointProcess) -> Cpu:
     return Cpu(_milliseconds(gateway), _milliseconds(parts.model_servers))
 
 
-def pss_mib(pids: Iterable[int]) -> float:
+def pss_mb(pids: Iterable[int]) -> float:
     """Memory, what is shared counted by shares."""
-    return sum(_pss_kib(pid) for pid in pids) / 1024
+    return sum(_pss_kib(pid) for pid in pids) * 1024 / 1e6
 
 
 def _milliseconds(pids: Iterable[int | None]) -> float:

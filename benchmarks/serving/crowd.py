@@ -12,7 +12,7 @@ import psutil
 
 from benchmarks.serving import workload
 from benchmarks.serving.callers import Caller, asked
-from benchmarks.serving.cost import pss_mib
+from benchmarks.serving.cost import pss_mb
 from local.endpoint.launch import EndpointProcess, launch
 
 SECONDS = 6.0
@@ -69,11 +69,11 @@ def workers(archive: Path, told: Callable[[str], None]) -> dict[str, float]:
         asked(process.url, BODY, callers=8, seconds=3, content_type=FORM)
         parts = process.parts
         assert parts.gateway is not None
-        memory = pss_mib([parts.gateway, *parts.workers])
+        memory = pss_mb([parts.gateway, *parts.workers])
         process.trouble.kill("gateway")
         ready = _ready_seconds(process, parts.gateway)
     told(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
-    return {"pss_mib": memory, "ready_seconds": ready}
+    return {"pss_mb": memory, "ready_seconds": ready}
 
 
 def _ready_seconds(process: EndpointProcess, old: int) -> float:

@@ -128,7 +128,7 @@ def _chosen(rows: list[Row]) -> list[str]:
 
 
 def _workers(result: dict[str, Any]) -> list[str]:
-    memory, ready = result["workers"]["pss_mib"], result["workers"]["ready_seconds"]
+    memory, ready = result["workers"]["pss_mb"], result["workers"]["ready_seconds"]
     return [
         _row(
             "4 workers and Gunicorn: PSS", f"{memory:.0f} MB", "", "at most 140 MB", memory <= 140

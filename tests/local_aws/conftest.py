@@ -13,7 +13,6 @@ from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
 from tests.local_aws.watched_endpoint import Watched
 
-
 # A busy machine takes its time: how long an example took says nothing about it.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

@@ -3,16 +3,19 @@
 import io
 import json
 import logging
+import os
 from typing import Any
 
+import falcon
 import numpy as np
 import pytest
 
 from serving import wire
+from serving.handler import Handler
 from serving.hooks import Hooks, InputError
 from serving.settings import Settings
 from serving.tensors import to_array, to_proto
-from tests.serving.conftest import Ask, npy, npz
+from tests.serving.conftest import Ask, answer_of, npy, npz
 from tests.serving.fake_model_server import FakeModelServer
 
 X = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
@@ -409,3 +412,54 @@ def test_a_log_line_never_holds_the_body(ask: Ask, caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.DEBUG, "servable")
     ask(b'{"inputs": "a secret"}', settings=GRPC)
     assert "secret" not in caplog.text
+
+
+def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
+    server: FakeModelServer,
+) -> None:
+    handler = Handler(Settings(timing_header=True), Hooks(), server.variables)
+    context = server.context(content_length=len(ROWS))
+    with pytest.raises(falcon.HTTPError) as raised:
+        handler(io.BytesIO(ROWS), context)
+    with pytest.raises(falcon.HTTPStatus) as answered:
+        _ = raised.value.headers
+    timing = dict(answered.value.headers)["Server-Timing"]
+    stages = [one.partition(";dur=")[0] for one in timing.split(", ")]
+    assert (answered.value.status[:3], stages) == ("200", ["read", "decode", "model"])
+
+
+def test_after_a_fork_connections_are_made_anew(
+    server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    before = handler._model(server.context())
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert handler._model(server.context()) is not before
+
+
+def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
+    # As in multi-model mode, where no list of ports is told beforehand.
+    handler = Handler(Settings(), Hooks(), {})
+    body = protobuf(x=X)
+    context = server.context(
+        request_content_type="application/x-protobuf",
+        content_length=len(body),
+        grpc_port=server.grpc_port,
+        model_name="m",
+    )
+    assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "status"),
+    [(10**9, b"", 413), (100, b"short", 400), (None, ROWS, 200), (0, b"", 400)],
+)
+def test_a_body_is_as_long_as_it_says(
+    length: int | None, sent: bytes, status: int, server: FakeModelServer
+) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    context = server.context(
+        request_content_type="application/json" if sent else "application/x-npz"
+    )
+    context.content_length = length
+    assert answer_of(handler, sent, context)[0] == status

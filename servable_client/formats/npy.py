@@ -6,6 +6,7 @@ Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 import functools
 import io
 import math
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,17 @@ def _read_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
         if version[0] == 1
         else np.lib.format.read_array_header_2_0
     )
-    shape, fortran, dtype = read(file)
+    try:
+        shape, fortran, dtype = read(file)
+    except (
+        SyntaxError,
+        TypeError,
+        TokenError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise ValueError(f"its header is not understood ({type(error).__name__})") from None
     if dtype.hasobject or dtype.fields:
         raise ValueError(f"it holds {dtype}, which is no tensor; nothing is unpickled")
     return dtype, fortran, shape

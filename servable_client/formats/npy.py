@@ -6,6 +6,7 @@ Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 import functools
 import io
 import math
+import sys
 from tokenize import TokenError
 from typing import Any
 
@@ -56,6 +57,8 @@ def array_of(body: bytes) -> Array:
     if len(body) - end != count * dtype.itemsize:
         raise ValueError(f"{len(body) - end} bytes for {dtype} {list(shape)}")
     flat: Array = np.frombuffer(body, dtype, count, end) if count else np.empty(0, dtype)
+    if dtype.kind == "U" and (flat.view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
+        raise ValueError("it holds text that is no Unicode")  # NumPy would build it all the same
     if dtype.kind in "SU":
         texts = np.empty(count, object)
         texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]

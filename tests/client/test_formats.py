@@ -178,6 +178,13 @@ def test_rows_of_json_become_columns() -> None:
     }
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_text_that_is_no_unicode_is_a_bad_answer(order: str) -> None:
+    body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
+    with pytest.raises(BadAnswer, match="no Unicode"):
+        decode("application/x-npy", body.replace(b"u4", b"U1"))
+
+
 def test_an_answer_of_another_type_says_what_is_read() -> None:
     with pytest.raises(BadAnswer, match="the answer is text/html"):
         decode("text/html", b"<html>")

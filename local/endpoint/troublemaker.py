@@ -23,8 +23,9 @@ class Troublemaker:
         self._folder = folder
         self._trouble = Trouble(folder / NAME)
 
-    def slow(self, latency_ms: float) -> None:
-        """Every prediction takes so much longer; 0 ends it."""
+    def slow(self, latency_ms: float, *, server: int | None = None) -> None:
+        """Every prediction takes so much longer, or those of one server from 0 on; 0 ends it."""
+        self._trouble.slow_server = server
         self._trouble.latency_seconds = latency_ms / 1000
 
     def fail(self, status: int) -> None:

@@ -17,6 +17,9 @@ from local.endpoint.model_server.runtime import LoadError, Servable
 from local.endpoint.model_server.servables import Servables
 from local.endpoint.trouble import Trouble
 
+# An event is one line of less than a page, so that those of several processes do not mix.
+_LONGEST = 2000
+
 
 def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
@@ -25,14 +28,16 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        servables = _load(plan)
+        servables = _load(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
         server = grpc_server.serve(GrpcInterface(servables), plan.grpc_port)
         http_server.serve(RestInterface(servables).answer, plan.rest_port)
         events.tell(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except LoadError as error:
-        events.tell(number=number, error=f"TensorFlow does not load the model: {error}")
+        events.tell(
+            number=number, error=f"TensorFlow does not load the model: {str(error)[:_LONGEST]}"
+        )
     except OSError as error:
         events.tell(number=number, error=f"the model server cannot listen: {error}")
     except BaseException:
@@ -42,7 +47,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
         os._exit(1)
 
 
-def _load(plan: ServerPlan) -> Servables:
+def _load(plan: ServerPlan, number: int) -> Servables:
     loaded: dict[str, dict[int, Servable]] = {}
     for name, versions in plan.models.items():
         for version, folder in versions.items():
@@ -65,6 +70,6 @@ def _load(plan: ServerPlan) -> Servables:
     batching = plan.batching
     return Servables(
         loaded,
-        trouble=Trouble(plan.trouble),
+        trouble=Trouble(plan.trouble, number),
         max_batch_rows=batching.max_batch_size if batching else None,
     )

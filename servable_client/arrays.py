@@ -56,6 +56,12 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     return {name: _array(name, value) for name, value in given.items()}
 
 
+def typed(inputs: Any, named: Mapping[str, Any]) -> bool:
+    """Whether every value has a type of NumPy's, and none is a list that NumPy has to guess for."""
+    values = [*(inputs.values() if isinstance(inputs, Mapping) else (inputs,)), *named.values()]
+    return all(hasattr(value, "dtype") for value in values if value is not None)
+
+
 def _array(name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)

@@ -19,10 +19,16 @@ class Calls:
         self._json_only = False
 
     def predict(
-        self, arrays: Arrays, options: Options, deadline: Deadline, inference_id: str | None
+        self,
+        arrays: Arrays,
+        options: Options,
+        deadline: Deadline,
+        *,
+        typed: bool,
+        inference_id: str | None,
     ) -> Outputs:
         """Raises `PredictionError`."""
-        form = options.format or ("json" if self._json_only else chosen(arrays))
+        form = options.format or ("json" if self._json_only else chosen(arrays, typed=typed))
         try:
             answer = self.send(request(arrays, form, options, inference_id), options, deadline)
         except Refused as refusal:
@@ -49,11 +55,8 @@ class Calls:
         )
 
 
-def request(
-    arrays: Arrays, form: Form | None, options: Options, inference_id: str | None
-) -> Request:
+def request(arrays: Arrays, form: Form, options: Options, inference_id: str | None) -> Request:
     """Raises `BadInput`."""
-    form = form or chosen(arrays)
     # Who asks for JSON wants the model server's own, which the handler relays as it is.
     wanted = CONTENT_TYPES["json"] if options.format == "json" else ANY_ANSWER
     return Request(

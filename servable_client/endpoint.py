@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
 
-from servable_client.arrays import Arrays, Outputs, as_arrays
+from servable_client.arrays import Arrays, Outputs, as_arrays, typed
 from servable_client.batch import predict_parts
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInput
 from servable_client.exchange import Answer, Deadline, Request, Transport
+from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
 from servable_client.part_sizes import PartSizes
@@ -110,12 +111,24 @@ class Endpoint:
         options = self._options
         if any(value is not None for value in told.values()):
             options = options.with_(**told)
-        arrays = as_arrays(inputs, named)
+        arrays, known = as_arrays(inputs, named), typed(inputs, named)
         if split is None:
             deadline = Deadline(options.timeout_seconds)
-            return self._calls.predict(arrays, options, deadline, inference_id)
+            return self._calls.predict(
+                arrays, options, deadline, typed=known, inference_id=inference_id
+            )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
-        return self._predict_split(arrays, as_split(split), options, whole, inference_id, progress)
+
+        def predict(part: Part) -> Outputs:
+            return self._calls.predict(
+                part.arrays,
+                options,
+                whole or Deadline(options.timeout_seconds),
+                typed=known,
+                inference_id=inference_id,
+            )
+
+        return self._predict_split(arrays, as_split(split), predict, progress)
 
     def invoke(
         self,
@@ -127,15 +140,15 @@ class Endpoint:
         **options: Any,
     ) -> Answer:
         """Bytes in, bytes out: for a body that is ready. Raises `PredictionError`."""
-        chosen = self._options.with_(**options)
+        said = self._options.with_(**options)
         ready = Request(
             body=body,
             content_type=content_type,
             accept=accept,
-            selection=chosen.selection,
+            selection=said.selection,
             inference_id=inference_id,
         )
-        return self._calls.send(ready, chosen, Deadline(chosen.timeout_seconds))
+        return self._calls.send(ready, said, Deadline(said.timeout_seconds))
 
     def submit(
         self,
@@ -148,7 +161,9 @@ class Endpoint:
     ) -> Job:
         """An asynchronous inference: the request into S3, a `Job` back. Raises `PredictionError`."""
         options, place = self._options, upload_to or self._upload_to
-        ready = request(as_arrays(inputs, named), options.format, options, inference_id)
+        arrays = as_arrays(inputs, named)
+        form = options.format or chosen(arrays, typed=typed(inputs, named))
+        ready = request(arrays, form, options, inference_id)
         return self._retries.run(
             lambda seconds: self._transport.submit(ready, seconds=seconds, upload_to=place),
             Deadline(options.timeout_seconds),
@@ -173,19 +188,12 @@ class Endpoint:
         self,
         arrays: Arrays,
         split: Split,
-        options: Options,
-        whole: Deadline | None,
-        inference_id: str | None,
+        predict: Callable[[Part], Outputs],
         told: Told | None,
     ) -> Outputs:
         rows = rows_of(arrays, split.whole)
         measured_rows = self._part_sizes.rows(rows) if split.measured else 0
         pieces = parts(arrays, split, measured_rows=measured_rows)
-
-        def predict(part: Part) -> Outputs:
-            deadline = whole or Deadline(options.timeout_seconds)
-            return self._calls.predict(part.arrays, options, deadline, inference_id)
-
         began = time.monotonic()
         found = predict_parts(pieces, predict, self._threads(), told)
         if split.measured:

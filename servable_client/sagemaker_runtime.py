@@ -68,6 +68,7 @@ class SageMakerRuntime:
         )
         self._lock = threading.Lock()
         self._client: Any = None
+        self._store: s3.Store | None = None
         self._attempt = threading.local()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
@@ -95,8 +96,7 @@ class SageMakerRuntime:
         if request.selection.variant or request.selection.target_model:
             raise BadInput("an asynchronous endpoint has one variant and one model; leave them out")
         with self._errors(seconds):
-            client = self._connected()
-            store = s3.Store(self._session or boto3, client.meta.region_name)
+            client, store = self._connected(), self._stored()
             location = f"{upload_to.rstrip('/')}/{request.inference_id or uuid.uuid4()}"
             store.put(location, request.body, request.content_type)
             said = client.invoke_endpoint_async(InputLocation=location, **self._told(request))
@@ -137,6 +137,13 @@ class SageMakerRuntime:
                     client.meta.events.register(event, self._set_timeout)
                     self._client = client
         return self._client
+
+    def _stored(self) -> s3.Store:
+        with self._lock:
+            if self._store is None:
+                maker = self._session or boto3.session.Session()
+                self._store = s3.Store(maker, self._client.meta.region_name)
+            return self._store
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
         context["read_timeout"] = self._attempt.seconds

@@ -34,12 +34,18 @@ ANY_ANSWER = "application/x-protobuf, application/x-npz;q=0.9, application/json;
 MOST_JSON_BYTES = 2048
 
 
-def chosen(arrays: Arrays) -> Form:
-    """protobuf for arrays, npy for one without a name, JSON for a few values of mixed types."""
-    if UNNAMED in arrays:
-        return "json" if arrays[UNNAMED].dtype == object else "npy"
+def chosen(arrays: Arrays, *, typed: bool = True) -> Form:
+    """protobuf for arrays, npy for one without a name, JSON for a few values of mixed types.
+
+    And JSON for a few numbers that come in lists: [1.5] is float64 to NumPy, and in JSON
+    whatever the signature wants.
+    """
     kinds = {array.dtype.kind for array in arrays.values()}
-    mixed = len(kinds) > 1 or "O" in kinds
+    mixed = len(kinds) > 1 or "O" in kinds or not typed
+    if UNNAMED in arrays and "O" not in kinds and (typed or not _few(arrays)):
+        return "npy"
+    if UNNAMED in arrays:
+        return "json"
     if mixed and "c" not in kinds and "V" not in kinds and _few(arrays):
         return "json"
     return "protobuf"

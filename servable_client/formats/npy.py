@@ -6,6 +6,8 @@ Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 import functools
 import io
 import math
+import sys
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,8 @@ def array_of(body: bytes) -> Array:
     if len(body) - end != count * dtype.itemsize:
         raise ValueError(f"{len(body) - end} bytes for {dtype} {list(shape)}")
     flat: Array = np.frombuffer(body, dtype, count, end) if count else np.empty(0, dtype)
+    if dtype.kind == "U" and (flat.view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
+        raise ValueError("it holds text that is no Unicode")  # NumPy would build it all the same
     if dtype.kind in "SU":
         texts = np.empty(count, object)
         texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]
@@ -85,7 +89,17 @@ def _read_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
         if version[0] == 1
         else np.lib.format.read_array_header_2_0
     )
-    shape, fortran, dtype = read(file)
+    try:
+        shape, fortran, dtype = read(file)
+    except (
+        SyntaxError,
+        TypeError,
+        TokenError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise ValueError(f"its header is not understood ({type(error).__name__})") from None
     if dtype.hasobject or dtype.fields:
         raise ValueError(f"it holds {dtype}, which is no tensor; nothing is unpickled")
     return dtype, fortran, shape

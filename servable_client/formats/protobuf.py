@@ -45,7 +45,8 @@ def decode(body: bytes) -> dict[str, Array]:
         if len(body) >= _WALKED_BYTES:
             return protobuf_fields.outputs(body)
         response = wire.PredictResponse.FromString(body)
-        return {name: tensors.to_array(one) for name, one in sorted(response.outputs.items())}
+        outputs = sorted(response.outputs.items())
+        return {name: protobuf_fields.array_of(one) for name, one in outputs}
     except (DecodeError, BadWire) as error:
         raise ValueError(f"it is no PredictResponse ({error})") from None
 

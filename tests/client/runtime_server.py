@@ -35,6 +35,8 @@ class Reply:
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     before_seconds: float = 0.0
+    hang_up: bool = False
+    """Close the connection after the answer, without having said so."""
     announced_bytes: int | None = None
     """Content-Length, where it is a lie."""
 
@@ -115,7 +117,7 @@ class RuntimeServer:
                 lines += [f"{name}: {value}" for name, value in (reply.headers | headers).items()]
                 head = "\r\n".join([*lines, "", ""]).encode()
                 self.connection.sendall(head + reply.body)
-                if length is not None:
+                if length is not None or reply.hang_up:
                     self.close_connection = True
 
             def handle(self) -> None:

@@ -13,7 +13,7 @@ from servable_client.selection import Selection
 from serving import tensors, wire
 from serving.npy import from_npy, from_npz
 from serving.protobuf_walk import check_predict_request
-from tests.client.array_strategies import NAMES, numbers, strings
+from tests.client.array_strategies import NAMES, numbers, quick, strings
 from tests.client.predict_bodies import inputs_of
 
 HERE = Selection()
@@ -26,6 +26,7 @@ def same(a: Any, b: Any) -> None:
     assert (a.shape, a.dtype.newbyteorder("=")) == (b.shape, b.dtype.newbyteorder("="))
 
 
+@quick
 @given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
 def test_named_arrays_come_back_from_protobuf_as_they_were(arrays: Any) -> None:
     found = identity.predict(arrays, format="protobuf")
@@ -34,6 +35,7 @@ def test_named_arrays_come_back_from_protobuf_as_they_were(arrays: Any) -> None:
         same(found[name], array)
 
 
+@quick
 @given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
 def test_named_arrays_come_back_from_npz_as_they_were(arrays: Any) -> None:
     found = identity.predict(arrays, format="npz")
@@ -41,11 +43,13 @@ def test_named_arrays_come_back_from_npz_as_they_were(arrays: Any) -> None:
         same(found[name], array)
 
 
+@quick
 @given(numbers() | strings(ending=b"."))
 def test_an_array_comes_back_from_npy_as_it_was(array: Any) -> None:
     same(identity_of_one.predict(array, format="npy")["x"], array)
 
 
+@quick
 @given(st.dictionaries(NAMES, numbers(["?", "i8", "f8"]) | strings(), min_size=1, max_size=3))
 def test_what_json_has_types_for_comes_back_as_it_was(arrays: Any) -> None:
     arrays = {name: array for name, array in arrays.items() if array.size}
@@ -55,6 +59,7 @@ def test_what_json_has_types_for_comes_back_as_it_was(arrays: Any) -> None:
             same(found[name], array)
 
 
+@quick
 @given(numbers(["f2", "f4", "i1", "u2", "i4"]))
 def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
     if array.size:
@@ -62,11 +67,13 @@ def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
         same(found.astype(array.dtype), array)
 
 
+@quick
 @given(numbers() | strings(ending=b"."))
 def test_the_handler_reads_our_npy(array: Any) -> None:
     same(from_npy(encode("npy", {"x": array}, HERE)), array)
 
 
+@quick
 @given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
 def test_the_handler_reads_our_npz(arrays: Any) -> None:
     found = from_npz(encode("npz", arrays, HERE))
@@ -74,6 +81,7 @@ def test_the_handler_reads_our_npz(arrays: Any) -> None:
         same(found[name], array)
 
 
+@quick
 @given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
 def test_the_handlers_walk_lets_our_protobuf_pass(arrays: Any) -> None:
     body = encode("protobuf", arrays, HERE)
@@ -122,7 +130,7 @@ def test_a_large_answer_of_bfloat16_is_read_as_float32() -> None:
     same(decode("application/x-protobuf", response_of(written))["y"], array)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
     arrays = {"y": np.arange(20_000, dtype="f4"), "z": np.arange(3)}
@@ -170,6 +178,13 @@ def test_rows_of_json_become_columns() -> None:
     }
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_text_that_is_no_unicode_is_a_bad_answer(order: str) -> None:
+    body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
+    with pytest.raises(BadAnswer, match="no Unicode"):
+        decode("application/x-npy", body.replace(b"u4", b"U1"))
+
+
 def test_an_answer_of_another_type_says_what_is_read() -> None:
     with pytest.raises(BadAnswer, match="the answer is text/html"):
         decode("text/html", b"<html>")
@@ -214,3 +229,38 @@ def test_model_version_and_signature_are_in_the_message() -> None:
     body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
     spec = wire.PredictRequest.FromString(body).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
+
+
+@pytest.mark.parametrize(
+    ("value", "form"), [([1.5, 2], "json"), ([1.5] * 1000, "protobuf"), (np.float32(1), "protobuf")]
+)
+def test_a_few_numbers_in_lists_take_the_types_of_the_signature(value: Any, form: str) -> None:
+    sent: list[str] = []
+
+    class Listening(FakeEndpoint):
+        def __init__(self) -> None:
+            super().__init__(lambda x: {"y": x})
+            carry = self._transport.send
+
+            def send(request: Any, *, seconds: float) -> Any:
+                sent.append(request.content_type)
+                return carry(request, seconds=seconds)
+
+            self._transport.send = send  # type: ignore[method-assign]
+
+    Listening().predict(x=value)
+    assert [form in one for one in sent] == [True]
+
+
+@pytest.mark.parametrize("form", ["protobuf", "npy", "npz"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 2)])
+def test_bfloat16_is_sent_as_it_is(form: Any, shape: tuple[int, ...]) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.ones(shape, ml_dtypes.bfloat16) * 1.5
+    body = encode(form, {"x": array.astype(ml_dtypes.bfloat16)}, HERE)
+    if form == "protobuf":
+        check_predict_request(body)
+        same(inputs_of(body)["x"], np.full(shape, 1.5, "f4"))
+    else:
+        read = from_npy(body) if form == "npy" else from_npz(body)["x"]
+        assert (read.dtype.str, read.shape) == ("|V2", shape)

@@ -93,6 +93,23 @@ def test_connections_are_kept(server: RuntimeServer, connect: Connect) -> None:
     assert server.connections == 1
 
 
+def hanging_up(received: Received) -> Reply:
+    reply = doubled(received)
+    reply.hang_up = True
+    return reply
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_not_used(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = hanging_up
+    endpoint = connect()
+    for _ in range(5):
+        endpoint.predict(x=X)
+        time.sleep(0.02)  # until the end of the connection has come through
+    assert server.connections == 5
+
+
 FAILURES = [
     (model_error(400), Refused),
     (model_error(404), EndpointNotFound),

@@ -20,6 +20,7 @@ from servable_client import (
 )
 from servable_client.errors import PredictionError
 from servable_client.split import as_split, parts
+from tests.client.array_strategies import quick
 
 SPLITS = st.one_of(
     st.integers(1, 40),
@@ -52,6 +53,7 @@ def batch(rows: int) -> dict[str, Any]:
     }
 
 
+@quick
 @given(st.integers(0, 60), SPLITS)
 def test_split_and_whole_give_the_same(rows: int, split: Any) -> None:
     whole, found = fake.predict(batch(rows)), fake.predict(batch(rows), split=split)
@@ -61,12 +63,14 @@ def test_split_and_whole_give_the_same(rows: int, split: Any) -> None:
         assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
 
 
+@quick
 @given(st.integers(0, 200), st.integers(1, 50))
 def test_parts_hold_every_row_once_in_order(rows: int, size: int) -> None:
     made = parts({"x": np.arange(rows)}, Split(rows=size))
     assert [int(one) for part in made for one in part.arrays["x"]] == list(range(rows))
 
 
+@quick
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=50), st.integers(1, 100))
 def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], most: int) -> None:
     array = np.empty(len(rows), object)
@@ -75,6 +79,7 @@ def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], mo
     assert all(sum(map(len, p.arrays["x"])) <= most or len(p.rows) == 1 for p in made)
 
 
+@quick
 @given(st.integers(1, 200), st.integers(1, 300))
 def test_parts_by_bytes_are_as_few_as_can_be(rows: int, most: int) -> None:
     made = parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most))

@@ -57,8 +57,11 @@ def account(
     for one in templates["endpoint"]["Resources"].values():
         if one["Type"] == "AWS::SageMaker::Model":
             one["Properties"]["PrimaryContainer"]["ModelDataUrl"] = made.put_archive(b"secure")
-    assert made.deploy(templates["data"], name="data") == "CREATE_COMPLETE"
-    assert made.deploy(templates["endpoint"]) == "CREATE_COMPLETE"
+    for name in ("data", "endpoint"):
+        status = made.deploy(templates[name], name=name)
+        events = made.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+        reasons = [one["ResourceStatusReason"] for one in events if "ResourceStatusReason" in one]
+        assert status == "CREATE_COMPLETE", reasons
     return made
 
 

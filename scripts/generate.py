@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.packaging import report  # noqa: E402  (the path comes first)
+from benchmarks import page  # noqa: E402  (the path comes first)
 from infra.parameters import reference  # noqa: E402
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
@@ -19,7 +19,7 @@ GENERATED = {
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
-    "docs/performance.md": report.markdown,
+    "docs/performance.md": page.markdown,
 }
 
 

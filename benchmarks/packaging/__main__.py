@@ -7,8 +7,6 @@ a kill -9, by the next run.
 import dataclasses
 import importlib.metadata
 import json
-import os
-import platform
 import shutil
 import signal
 import sys
@@ -17,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import page
+from benchmarks.machine import machine
 from benchmarks.packaging import workload
-from benchmarks.packaging.report import RESULT, markdown
+from benchmarks.packaging.report import RESULT
 from benchmarks.packaging.run import ROUNDS, once, recognised, rounds
 from model_packaging.beside import beside
 from model_packaging.content_cache import GRANULARITY_SECONDS
@@ -42,7 +42,7 @@ def measured(told: Callable[[str], None]) -> dict[str, Any]:
     again = [recognised(SCRATCH / "sparse", SCRATCH / "cache") for _ in range(ROUNDS)]
     told(f"recognised: {max(again):.2f} s at most")
     return {
-        "machine": machine(),
+        "machine": {**machine(), "isal": importlib.metadata.version("isal")},
         "input_bytes": workload.WEIGHTS_BYTES,
         "runs": {way: [dataclasses.asdict(run) for run in of] for way, of in runs.items()},
         "large": {"input_bytes": large_bytes(), **dataclasses.asdict(of_large)},
@@ -57,19 +57,6 @@ def measured(told: Callable[[str], None]) -> dict[str, Any]:
 
 def large_bytes() -> int:
     return workload.LARGE_COPIES * workload.WEIGHTS_BYTES
-
-
-def machine() -> dict[str, Any]:
-    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.split(":")[1].strip() for line in cpu if line.startswith("model name")]
-    return {
-        "cores": os.cpu_count(),
-        "processor": models[0] if models else platform.machine(),
-        "python": platform.python_version(),
-        "isal": importlib.metadata.version("isal"),
-        "load_before": round(os.getloadavg()[0], 2),
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def main() -> int:
@@ -88,9 +75,8 @@ def main() -> int:
         shutil.rmtree(SCRATCH, ignore_errors=True)
     with beside(RESULT) as file:
         file.write((json.dumps(result, indent=2) + "\n").encode())
-    with beside(ROOT / "docs" / "performance.md") as file:
-        file.write(markdown().encode())
-    print(markdown())
+    page.write()
+    print(page.markdown())
     return 0
 
 

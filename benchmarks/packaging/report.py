@@ -1,4 +1,4 @@
-"""docs/performance.md, from what `make bench-packaging` measured last."""
+"""Packing's part of docs/performance.md, from what `make bench-packaging` measured last."""
 
 import json
 from pathlib import Path
@@ -15,11 +15,11 @@ LABELS = {
 }
 
 
-def markdown() -> str:
+def section() -> str:
     result = json.loads(RESULT.read_text(encoding="utf-8"))
     return "\n".join(
         [
-            "# How fast packing is",
+            "## Packing",
             "",
             "Generated from `benchmarks/packaging/result.json`; measured by `make bench-packaging`.",
             "",

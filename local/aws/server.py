@@ -28,7 +28,7 @@ from local.aws.corrections import (
 from local.aws.corrections.logs_api import LogsApi
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
-from local.aws.sagemaker.hosting import Hostings
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
 from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi

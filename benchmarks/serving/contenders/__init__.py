@@ -1,0 +1,1 @@
+"""inference.py files, each a contender: packed as they are, never imported here."""

@@ -1,0 +1,83 @@
+"""CPU time of one request by contender, size and part: five repeats, in turn."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.serving import workload
+from benchmarks.serving.callers import Caller
+from benchmarks.serving.cost import cpu
+from local.endpoint.launch import EndpointProcess, launch
+
+REPEATS = 5
+# Enough for half a second of CPU time each: it is told in steps of 10 ms.
+REQUESTS = {1: 1000, 111: 250, 2_230: 30}
+CONTENDERS = Path(__file__).parent / "contenders"
+# contender -> (its inference.py, what it is sent)
+WAYS = {
+    "handlers over REST": ("over_rest.py", workload.JSON),
+    "gRPC from JSON": ("grpc_from_json.py", workload.JSON),
+    "empty handler": ("empty.py", workload.JSON),
+    "ours, JSON": ("ours.py", workload.JSON),
+    "ours, npy": ("ours.py", workload.NPY),
+    "ours, protobuf": ("ours.py", workload.PROTOBUF),
+}
+
+
+def archives(folder: Path, model: Path) -> dict[str, Path]:
+    """One for each inference.py."""
+    return {
+        name: workload.pack(
+            folder / f"{name}.tar.gz",
+            model,
+            {"inference.py": (CONTENDERS / name).read_bytes()},
+            ours=name in ("ours.py", "grpc_from_json.py"),
+        )
+        for name in sorted({name for name, _ in WAYS.values()})
+    }
+
+
+def measured(packed: dict[str, Path], told: Callable[[str], None]) -> list[dict[str, Any]]:
+    """One row for each repeat, size and contender."""
+    found: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        running = {
+            name: stack.enter_context(launch(archive, {})) for name, archive in packed.items()
+        }
+        for process in running.values():
+            _ask(process, workload.JSON, 1, 20)
+        for repeat in range(REPEATS):
+            for count in workload.ROWS:
+                turn = repeat % len(WAYS)
+                for way in [*WAYS][turn:] + [*WAYS][:turn]:
+                    name, form = WAYS[way]
+                    row = _measure(running[name], form, count)
+                    found.append({"repeat": repeat, "way": way, "rows": count, **row})
+            told(f"repeat {repeat + 1} of {REPEATS}: {_shown(found, repeat)}")
+    return found
+
+
+def _measure(process: EndpointProcess, form: str, count: int) -> dict[str, float]:
+    requests = REQUESTS[count]
+    _ask(process, form, count, 3)
+    before = cpu(process)
+    _ask(process, form, count, requests)
+    after = cpu(process)
+    return {
+        "gateway_ms": (after.gateway_ms - before.gateway_ms) / requests,
+        "model_server_ms": (after.model_server_ms - before.model_server_ms) / requests,
+    }
+
+
+def _ask(process: EndpointProcess, form: str, count: int, requests: int) -> None:
+    body, caller = workload.body(form, count), Caller(process.url)
+    for _ in range(requests):
+        status, answer = caller.ask(body, form)
+        if status != 200:
+            raise RuntimeError(f"{form}, {count} rows: {status} {answer[:300]!r}")
+
+
+def _shown(found: list[dict[str, Any]], repeat: int) -> str:
+    smallest = [row for row in found if row["repeat"] == repeat and row["rows"] == 1]
+    return ", ".join(f"{row['way']} {row['gateway_ms']:.2f}" for row in smallest)

@@ -10,12 +10,11 @@ QUESTIONS = {
     "answers by status and minute": f"""\
 {_ACCESS}
 | filter path like "/invocations" or path like "/invoke"
-| stats count(*) as answers by status, bin(1m)
-| sort bin(1m) desc""",
+| stats count(*) as answers by bin(1m), status""",
     "refused requests by instance": f"""\
 {_ACCESS}
 | filter status in ["429", "503"]
-| stats count(*) as refused by @logStream, bin(1m)
+| stats count(*) as refused by @logStream
 | sort refused desc""",
     "errors and their first lines": """\
 fields @timestamp, @logStream, @message
@@ -33,7 +32,6 @@ fields @timestamp, @logStream, @message
 | sort @timestamp desc
 | limit 200""",
     "last words of an instance": """\
-fields @timestamp, @message
-| stats latest(@message) as last, latest(@timestamp) as at by @logStream
+stats latest(@message) as last, max(@timestamp) as at by @logStream
 | sort at asc""",
 }

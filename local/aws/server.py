@@ -19,7 +19,12 @@ from local.aws.cloudformation.change_set_api import CloudFormationApi
 from local.aws.cloudwatch.alarms_api import CloudWatchApi
 from local.aws.cloudwatch.cloudwatches import CloudWatches
 from local.aws.controls import Controls
-from local.aws.corrections import bucket_policies, event_topics
+from local.aws.corrections import (
+    access_logging,
+    bucket_policies,
+    event_topics,
+    web_subscriptions,
+)
 from local.aws.corrections.logs_api import LogsApi
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
@@ -63,8 +68,10 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
+        access_logging.install()
         bucket_policies.install()
         event_topics.install()
+        web_subscriptions.install()
         controls = Controls(
             self._clock,
             lambda account, region, name: self.hostings.of(account, region).endpoint(name),

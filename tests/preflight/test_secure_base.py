@@ -1,0 +1,58 @@
+"""environments/secure-base.toml asks for every id it needs, in one error, and for no other."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from tests.checkouts import ROOT
+
+BARE = 'extends = "secure-base"\naccount = "111111111111"\n[endpoint]\nname = "ranker"\n'
+
+
+def loaded(folder: Path, text: str) -> Loaded:
+    for name in ("base.toml", "secure-base.toml"):
+        shutil.copy(ROOT / "environments" / name, folder)
+    (folder / "prod.toml").write_text(text)
+    (found,) = load(ROOT, folder)
+    return found
+
+
+def said(folder: Path, text: str) -> list[str]:
+    return [one.problem for one in errors(check(loaded(folder, text)))]
+
+
+def test_every_missing_id_is_asked_for_in_one_error(tmp_path: Path) -> None:
+    assert said(tmp_path, BARE) == [
+        "ids are required and not given: network.subnets, network.security_groups, "
+        "endpoint.volume_kms_key, endpoint.log_kms_key, alarms.topic_kms_key, capture.kms_key"
+    ]
+
+
+def test_a_disk_that_takes_no_key_is_asked_for_none(tmp_path: Path) -> None:
+    text = BARE + '[variants.primary]\ninstance_type = "ml.g4dn.xlarge"\n'
+    (problem,) = said(tmp_path, text)
+    assert "volume_kms_key" not in problem
+
+
+def test_without_capture_no_key_of_samples_is_asked_for(tmp_path: Path) -> None:
+    problem = said(tmp_path, BARE.replace("secure-base", "base"))
+    assert problem == []
+
+
+@pytest.mark.parametrize("form", ["cpu", "g4dn"])
+def test_with_its_ids_it_may_be_deployed(tmp_path: Path, form: str) -> None:
+    text = (ROOT / "scripts" / "secure" / f"{form}.toml").read_text()
+    assert said(tmp_path, text) == []
+
+
+def test_it_isolates_captures_and_keeps_logs_for_a_year(tmp_path: Path) -> None:
+    found = loaded(tmp_path, (ROOT / "scripts" / "secure" / "cpu.toml").read_text()).environment
+    assert found is not None
+    assert (
+        found.security.network_isolation,
+        found.capture is not None,
+        found.endpoint.log_retention_days,
+    ) == (True, True, 365)

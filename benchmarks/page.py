@@ -1,20 +1,27 @@
 """docs/performance.md: one section for each benchmark, from what it measured last."""
 
 from pathlib import Path
+from types import ModuleType
 
+from benchmarks.client import report as client
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
 from benchmarks.serving import report as serving
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving)
+SECTIONS = (packaging, local, serving, client)
 
 
 def markdown() -> str:
-    # A section for what has been measured.
-    measured = [report.section() for report in SECTIONS if report.RESULT.exists()]
-    return "\n".join(["# How fast it is", "", *measured])
+    return "\n".join(["# How fast it is", "", *(_section(report) for report in SECTIONS)])
+
+
+def _section(report: ModuleType) -> str:
+    if report.RESULT.exists():
+        return str(report.section())
+    name = report.RESULT.parent.name
+    return f"`make bench-{name}` has not been run here yet.\n"
 
 
 def write() -> None:

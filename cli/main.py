@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 found problems, 2 wrong use, 130 interrupted.
 """
 
 import importlib
+import io
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ COMMANDS = {
     "check": ("cli.check", "Every finding of the environments, before anything is deployed."),
     "package": ("cli.package", "Pack the models of an environment, and say what went in."),
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
+    "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),
     "serve": ("cli.serve", "The endpoint of an environment, on this machine."),
     "local": ("cli.local", "The embedded AWS on this machine."),
 }
@@ -44,6 +46,10 @@ def servable() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """The console script. Never a stack trace for a user's mistake."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that this terminal cannot show is shown escaped.
+            stream.reconfigure(errors="backslashreplace")
     try:
         sys.exit(servable.main(args=arguments, prog_name="servable", standalone_mode=False) or 0)
     except click.UsageError as wrong:
@@ -52,6 +58,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except click.ClickException as wrong:
         wrong.show()
         sys.exit(wrong.exit_code)
+    except OSError as wrong:
+        # A full disk, a folder that may not be written: the machine's state, and no mistake of ours.
+        click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
+        sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from cli import package_json, package_table
 from cli.project import project, unknown
+from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
@@ -60,8 +61,7 @@ def package(
             raise click.UsageError("give an environment, or an archive with --list or --verify")
         return _package(loaded, Path(find_links) if find_links else None, as_json)
     except Refusal as refusal:
-        click.echo(str(refusal), err=True)
-        return 1
+        return _refused([str(refusal)], as_json)
 
 
 def _environment(name: str, folder: str) -> Loaded:
@@ -73,18 +73,30 @@ def _environment(name: str, folder: str) -> Loaded:
 
 
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
-    wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
+    findings = check(loaded)
+    wrong = [one for one in errors(findings) if one.rule != MENDED_HERE]
     if wrong or loaded.environment is None:
-        for finding in wrong:
-            click.echo(str(finding), err=True)
-        return 1
+        return _refused([str(one) for one in wrong], as_json)
+    for one in findings:
+        if one.severity is Severity.WARNING:
+            click.echo(f"warning: {one}", err=True)
     made = _with_progress(loaded, find_links)
     if as_json:
         click.echo(json.dumps([package_json.package(one) for one in made], indent=2))
     else:
-        for one in made:
-            package_table.show(one, loaded.root)
+        for each in made:
+            package_table.show(each, loaded.root)
+        if not made:
+            click.echo(f"{loaded.name}: every model lies in S3 already; nothing to pack")
     return 0
+
+
+def _refused(problems: list[str], as_json: bool) -> int:
+    for problem in problems:
+        click.echo(problem, err=True)
+    if as_json:
+        click.echo(json.dumps({"problems": problems}, indent=2))
+    return 1
 
 
 def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
@@ -121,7 +133,7 @@ def _list(archive: Path, as_json: bool) -> int:
         return 0
     for one in members:
         kind = "" if one.kind in ("file", "folder") else f"  ({one.kind})"
-        name = f"{one.name}/" if one.kind == "folder" else one.name
+        name = f"{one.shown}/" if one.kind == "folder" else one.shown
         click.echo(f"{one.bytes:>15,}  {name}{kind}")
     return 0
 

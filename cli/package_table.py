@@ -40,7 +40,7 @@ def show(one: Package, root: Path) -> None:
         shown = path.relative_to(root) if path.is_relative_to(root) else path
         out.print(f"  left out: {escape(str(shown))}")
     for name in one.wheels:
-        out.print(f"  vendored: {name}")
+        out.print(f"  vendored: {escape(name)}")
     _signatures(out, one.versions)
 
 
@@ -67,7 +67,7 @@ def _signatures(out: Console, versions: Iterable[tuple[str, int, SavedModelInfo]
         warm = ", warm-up records" if info.has_warm_up else ""
         out.print(
             f"  {escape(f'{model}/{number}' if model else str(number))}: "
-            f"TensorFlow {info.tensorflow_version or 'unknown'}, "
+            f"TensorFlow {escape(info.tensorflow_version) or 'unknown'}, "
             f"{info.variable_bytes:,} bytes of variables{warm}"
         )
         out.print(table)

@@ -5,6 +5,7 @@ import sys
 
 import boto3
 import click
+from botocore.exceptions import BotoCoreError
 
 from cli.project import project, unknown
 from operations.pin import PinError, read, write
@@ -34,6 +35,9 @@ def pin(environment: str, folder: str, as_json: bool) -> int:
             changed = write(file, model, pinned)
         except PinError as wrong:
             click.echo(str(wrong), err=True)
+            sys.exit(1)
+        except BotoCoreError as wrong:  # a client that cannot be made: a profile that is not there
+            click.echo(f"{environment}: {wrong}; check your AWS configuration", err=True)
             sys.exit(1)
         shown = file.relative_to(root).as_posix()
         said.append({"file": shown, "model": model, "changed": changed, **pinned.__dict__})

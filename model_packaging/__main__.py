@@ -22,3 +22,5 @@ if __name__ == "__main__":
         print(publish(json.loads(sys.argv[1])))
     except Refusal as refusal:
         sys.exit(str(refusal))
+    except KeyboardInterrupt:
+        sys.exit(130)

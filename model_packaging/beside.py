@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 # Ours alone, so that a leftover can be told from what is somebody's.
-_PARTS = ".servable-*.part"
+PARTS = ".servable-*.part"
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def beside(target: Path) -> Iterator[BinaryIO]:
 
 def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
-        part = folder / _PARTS.replace("*", secrets.token_hex(8))
+        part = folder / PARTS.replace("*", secrets.token_hex(8))
         # Mode 0666, less the umask: what is made is as readable as what anyone makes here.
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         file = os.fdopen(descriptor, "wb")
@@ -48,7 +48,7 @@ def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
 
 
 def _sweep(folder: Path) -> None:
-    for part in folder.glob(_PARTS):
+    for part in folder.glob(PARTS):
         try:
             with part.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
 """What the code folder of a model itself provides to import."""
 
-import re
 from functools import cached_property
 from pathlib import Path
 
+from model_packaging import requirements_file
 from model_packaging.python_names import Import
 
 # Where a package is named differently from what it is imported as; the common ones.
@@ -40,11 +40,24 @@ class CodeFolder:
         found = self._module(base, parts)
         if one.level and not parts and (base / "__init__.py").is_file():
             found.append(base / "__init__.py")
-        if one.level == 0 and not found:
+        if one.level == 0 and not found and not base.joinpath(*parts).is_dir():
             return []
         for name in one.names:
             found += [file for file in self._module(base, [*parts, name]) if file not in found]
         return found
+
+    def leaves(self, one: Import, *, importer: Path) -> bool:
+        """Whether a relative import goes above the outermost package of its file."""
+        return one.level >= len(importer.relative_to(self._folder).parts)
+
+    def lacks(self, one: Import) -> bool:
+        """Whether it names a submodule that a package of this folder does not have."""
+        top, *rest = one.module.split(".")
+        if one.level or not rest or not (self._folder / top / "__init__.py").is_file():
+            return False
+        place = self._folder.joinpath(top, *rest)
+        extensions = place.parent.glob(f"{place.name}.*") if place.parent.is_dir() else ()
+        return not place.is_dir() and not any(extensions)
 
     def vendors(self, module: str) -> bool:
         """Whether code/lib/ or a folder without Python files of its own has the module."""
@@ -57,7 +70,7 @@ class CodeFolder:
     @property
     def has_requirements(self) -> bool:
         """Whether packages are installed when the container starts: lib/ switches that off."""
-        requirements = self._folder / "requirements.txt"
+        requirements = self._folder / requirements_file.WANTED
         return requirements.is_file() and not (self._folder / "lib").is_dir()
 
     def requires(self, module: str) -> bool:
@@ -66,13 +79,8 @@ class CodeFolder:
 
     @cached_property
     def _required(self) -> set[str]:
-        text = (self._folder / "requirements.txt").read_text(encoding="utf-8", errors="replace")
-        names = set()
-        for line in text.splitlines():
-            if match := re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line):
-                package = re.sub(r"[-_.]+", "-", match[1]).lower()
-                names.add(_IMPORTED_AS.get(package, package.replace("-", "_")))
-        return names
+        named = requirements_file.names(self._folder)
+        return {_IMPORTED_AS.get(name, name.replace("-", "_")) for name in named}
 
     def _module(self, base: Path, parts: list[str]) -> list[Path]:
         """The __init__.py of every package on the way, and the module's file."""

@@ -9,38 +9,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
+from model_packaging import requirements_file
+from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
 from model_packaging.refusal import Refusal
+from model_packaging.requirements_file import WANTED
 from model_packaging.wheels import sha256, unpack
 
-WANTED = "requirements.txt"
-LOCK = "requirements.lock"
-REMEDY = "run: servable package ENV"
-
-# glibc 2.28 and older: the oldest image with Python 3.12 has a newer one.
-# https://peps.python.org/pep-0600/
-PLATFORM = "x86_64-manylinux_2_28"
-_FOR = "# What becomes code/lib/: wheels for Python "
 _TAGS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
 _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """One line of the lock."""
-
-    name: str
-    sha256: str
-
-    @property
-    def requirement(self) -> str:
-        """The line that makes pip take this file and no other."""
-        package, version, _, _ = parse_wheel_filename(self.name)
-        return f"{package}=={version} --hash=sha256:{self.sha256}"
 
 
 def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
@@ -48,7 +28,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
 
     `find_links`: a folder of wheels to use in the place of any index. Raises `Refusal`.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with disk(code), tempfile.TemporaryDirectory() as folder:
         resolved = Path(folder) / LOCK
         # Not pip: it evaluates `python_version` of the machine it runs on.
         _run(
@@ -63,15 +43,8 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
         )
         requirements = resolved.read_text(encoding="utf-8").splitlines()
         chosen = _download(code, requirements, wheels, python, find_links)
-    lines = [
-        f"{_FOR}{python} on {PLATFORM}.",
-        "# Written by servable package; commit it.",
-        _mark(code),
-        *(f"{wheel.name} sha256:{wheel.sha256}" for wheel in chosen),
-    ]
-    beside = code / f"{LOCK}.part"
-    beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    beside.replace(code / LOCK)
+        _refuse_other_hashes(code, chosen)
+        write(code, chosen, python=python)
     return chosen
 
 
@@ -82,24 +55,9 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
     """
     wanted = locked(code, python=python)
     missing = [one for one in wanted if not _is_there(wheels, one)]
-    _download(code, [one.requirement for one in missing], wheels, python, find_links)
+    with disk(wheels):
+        _download(code, [one.requirement for one in missing], wheels, python, find_links)
     return wanted
-
-
-def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
-    """The lock, read. Raises `Refusal` when it is missing, of another requirements.txt, or of
-    another Python than the image's, where that is given."""
-    if not (code / LOCK).is_file():
-        raise Refusal(code / WANTED, f"has no {LOCK} beside it", REMEDY)
-    lines = (code / LOCK).read_text(encoding="utf-8").splitlines()
-    if _mark(code) not in lines:
-        raise Refusal(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
-    found = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
-    if python is not None and found.split(" ")[0] != python:
-        problem = f"is for Python {found.split(' ')[0]}; the image has {python}"
-        raise Refusal(code / LOCK, problem, REMEDY)
-    parted = [line.partition(" sha256:") for line in lines if line and not line.startswith("#")]
-    return [Wheel(name, digest) for name, _, digest in parted]
 
 
 def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
@@ -126,8 +84,9 @@ def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
     wanted = require(code, wheels=wheels)
     said = "".join(one.sha256 for one in wanted)
     target = unpacked / hashlib.sha256(said.encode()).hexdigest()
-    if not target.is_dir():
-        unpack([wheels / one.name for one in wanted], target)
+    with disk(unpacked):
+        if not target.is_dir():
+            unpack([wheels / one.name for one in wanted], target)
     return target
 
 
@@ -142,7 +101,8 @@ def _download(
     wheels.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wheels) as folder:
         pins = Path(folder) / "pins.txt"
-        pins.write_text("\n".join(requirements) + "\n", encoding="utf-8")
+        said = [] if find_links else requirements_file.sources(code)
+        pins.write_text("\n".join([*said, *requirements]) + "\n", encoding="utf-8")
         _run(
             code,
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
@@ -168,11 +128,18 @@ def _run(code: Path, command: list[str]) -> None:
         raise Refusal(code / WANTED, problem, "change that requirement, or put it into code/lib/")
 
 
+def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
+    """uv writes the hashes of what it finds, whatever the file asks for."""
+    allowed = requirements_file.hashes(code)
+    for one in chosen:
+        package = parse_wheel_filename(one.name)[0]
+        if one.sha256 not in allowed.get(package, {one.sha256}):
+            problem = f"wants {package} with another hash than {one.name} has, {one.sha256}"
+            raise Refusal(code / WANTED, problem, "find out which is right, and correct it")
+
+
 def _is_there(wheels: Path, wheel: Wheel) -> bool:
-    file = wheels / wheel.name
-    return file.is_file() and sha256(file) == wheel.sha256
-
-
-def _mark(code: Path) -> str:
-    digest = hashlib.sha256((code / WANTED).read_bytes()).hexdigest()
-    return f"# of {WANTED} sha256:{digest}"
+    try:
+        return sha256(wheels / wheel.name) == wheel.sha256
+    except OSError:
+        return False

@@ -4,6 +4,7 @@ Read once, as a stream. Of the files only those that are looked into are unpacke
 become holes of their size, so that 40 GB of weights take no room.
 """
 
+import errno
 import gzip
 import hashlib
 import io
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, BinaryIO
+from tarfile import ReadError, TarFile
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from isal import igzip
 
@@ -23,9 +25,16 @@ from model_packaging.refusal import Refusal
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+# tarfile's own, which its stubs leave out.
+BadHeader: tuple[type[Exception], ...] = (
+    tarfile.InvalidHeaderError,  # type: ignore[attr-defined]
+    tarfile.TruncatedHeaderError,  # type: ignore[attr-defined]
+)
 _CHUNK_BYTES = 1 << 20
 # Protobuf's own limit; TensorFlow reads no larger graph. https://protobuf.dev/programming-guides/proto-limits/
 _MOST_GRAPH_BYTES = 1 << 31
+# What counts lies near the top; deeper than this is listed, and not unpacked.
+_MOST_FOLDERS = 100
 _AGAIN = "pack it again"
 _READ = frozenset({"saved_model.pb", "variables.index", "tf_serving_warmup_requests"})
 
@@ -38,6 +47,22 @@ class Member:
     bytes: int
     kind: str
     """"file", "folder", "link", or what else must not be there."""
+
+    @property
+    def shown(self) -> str:
+        """The name on one line, whatever a terminal would make of what is in it."""
+        return self.name if self.name.isprintable() else ascii(self.name)[1:-1]
+
+
+class _Header(tarfile.TarInfo):
+    """tarfile takes a damaged header, unless it is the first, for the end of the archive."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except BadHeader as error:
+            raise ReadError(f"damaged header: {error}") from None
 
 
 class Hashing(io.RawIOBase):
@@ -84,8 +109,9 @@ def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
             seen.add(name)
             members.append(Member(one.name, one.size, kind))
             content = tar.extractfile(one) if kind == "file" else None
-            if content is not None:
-                _write(folder / name, one.size, content)
+            if content is not None and name.count("/") < _MOST_FOLDERS:
+                with _unpacking(archive, members[-1], folder):
+                    _write(folder / name, one.size, content)
     return members, hashing.sha256()
 
 
@@ -96,7 +122,7 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         with archive.open("rb") as file:
             hashing = Hashing(file)
             with igzip.open(hashing, "rb") as unzipped:
-                with tarfile.open(fileobj=unzipped, mode="r|") as tar:
+                with tarfile.open(fileobj=unzipped, mode="r|", tarinfo=_Header) as tar:
                     yield tar, hashing
                 while unzipped.read(_CHUNK_BYTES):
                     pass
@@ -116,6 +142,18 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         raise Refusal(
             archive, f"cannot be read: {error.strerror or error}", "check its path"
         ) from None
+
+
+@contextmanager
+def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room there, or set TMPDIR to another folder"
+            raise Refusal(folder, f"cannot be written: {error.strerror}", remedy) from None
+        problem = f"{member.shown:.200} cannot be unpacked: {error.strerror or error}"
+        raise Refusal(archive, problem, _AGAIN) from None
 
 
 def _kind(one: tarfile.TarInfo) -> str:

@@ -47,8 +47,13 @@ class ArchiveInputs:
         folder = self.code
         if folder is None:
             return request_path(None) if self.handler else Tree((), ())
-        ours = self.handler or wants_ours(folder)
-        if not ours and not (folder / "inference.py").is_file():
+        try:
+            ours = self.handler or wants_ours(folder)
+            found = ours or (folder / "inference.py").is_file()
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+            raise Refusal(folder, problem, "let this user read it") from None
+        if not found:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
             raise Refusal(folder, wrong, remedy)

@@ -16,7 +16,7 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str) -> Any:
     if not isinstance(request, dict) or ("instances" in request) == ("inputs" in request):
         raise BadValue('must be an object with either "inputs" (columns) or "instances" (rows)')
     name = request.get("signature_name", DEFAULT_SIGNATURE)
-    if name not in info.signatures:
+    if not isinstance(name, str) or name not in info.signatures:
         raise BadValue(f"asks for the signature {name!r}; there are {_listed(info.signatures)}")
     specs = info.signatures[name].inputs
     columns = _by_column(request, specs)

@@ -1,7 +1,6 @@
 """JSON values of a predict request become TensorProtos of the signature's types, without NumPy."""
 
 import base64
-import binascii
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -37,9 +36,7 @@ def tensor(value: Any, spec: TensorSpec) -> Any:
     Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
     """
     shape = _shape(value)
-    if not _fits(shape, spec.shape):
-        wanted = ["any" if size is None else size for size in spec.shape or ()]
-        raise BadValue(f"has shape {shape}; the signature takes {_written(wanted)}")
+    check_shape(shape, spec)
     flat: list[Any] = []
     _flatten(value, shape, flat)
     message = wire.TensorProto(dtype=_number(spec.dtype))
@@ -50,6 +47,13 @@ def tensor(value: Any, spec: TensorSpec) -> Any:
     else:
         message.tensor_content = _content(flat, spec.dtype)
     return message
+
+
+def check_shape(shape: list[int], spec: TensorSpec) -> None:
+    """Raises `BadValue` where the signature does not take the shape."""
+    if not _fits(shape, spec.shape):
+        wanted = ["any" if size is None else size for size in spec.shape or ()]
+        raise BadValue(f"has shape {shape}; the signature takes {_written(wanted)}")
 
 
 def _shape(value: Any) -> list[int]:
@@ -124,10 +128,13 @@ def _bfloat16(number: float) -> bytes:
 
 def _bytes(one: Any) -> bytes:
     if isinstance(one, str):
-        return one.encode()
+        try:
+            return one.encode()
+        except UnicodeEncodeError:
+            raise BadValue(f"holds {one!a:.40}, half of a character; strings are UTF-8") from None
     if isinstance(one, dict) and set(one) == {"b64"} and isinstance(one["b64"], str):
         try:
             return base64.b64decode(one["b64"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error, and what is not ASCII
             raise BadValue(f'holds a "b64" that is no base64 ({error})') from None
     raise BadValue(f"holds {one!r:.40}; the signature takes string")

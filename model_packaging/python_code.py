@@ -18,9 +18,12 @@ _WITHOUT_TENSORFLOW = {
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
+_CALLED = frozenset({"handler", "input_handler", "output_handler", "preprocess", "postprocess"})
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
+
+_ADD_IT = "add it, or take the import out"
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,29 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
         file = waiting.pop()
         try:
             tree = parse(file.read_bytes(), python=python)
+            names, wanted = top_level_names(tree), list(imports(tree))
         except BadSyntax as bad:
             problem = f"is not Python {python}: {bad}"
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
             continue
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+            findings.append(CodeFinding(file, 0, problem, "let this user read it"))
+            continue
+        except RecursionError:
+            problem = "is nested too deeply to be read"
+            findings.append(CodeFinding(file, 1, problem, "part it into functions"))
+            continue
         if file == entry:
-            findings += _hooks(file, tree) if hooks else _handlers(file, tree)
-        for one in imports(tree):
-            if one.level and file.parent == folder:
+            findings += _hooks(file, names) if hooks else _handlers(file, names)
+            findings += _never_awaited(file, tree)
+        for one in wanted:
+            if one.level and code.leaves(one, importer=file):
                 findings.append(CodeFinding(file, one.line, *_RELATIVE))
+                continue
+            if code.lacks(one) and not one.optional:
+                problem = f"imports {one.module}, which is not in the code folder"
+                findings.append(CodeFinding(file, one.line, problem, _ADD_IT))
                 continue
             files = code.files_of(one, importer=file)
             waiting += [new for new in files if new not in seen]
@@ -75,8 +92,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
     return sorted(findings, key=lambda found: (str(found.file), found.line))
 
 
-def _handlers(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
-    names = top_level_names(tree)
+def _handlers(file: Path, names: set[str]) -> Iterator[CodeFinding]:
     if "*" in names or "handler" in names or {"input_handler", "output_handler"} <= names:
         return
     half = names & {"input_handler", "output_handler"}
@@ -85,8 +101,15 @@ def _handlers(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
     yield CodeFinding(file, 1, problem, remedy)
 
 
-def _hooks(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
-    if not top_level_names(tree) & {"*", "preprocess", "postprocess"}:
+def _never_awaited(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
+    for node in tree.body:
+        if isinstance(node, ast.AsyncFunctionDef) and node.name in _CALLED:
+            problem = f"{node.name} is async: whoever calls it there does not await it"
+            yield CodeFinding(file, node.lineno, problem, "define it without async")
+
+
+def _hooks(file: Path, names: set[str]) -> Iterator[CodeFinding]:
+    if not names & {"*", "preprocess", "postprocess"}:
         remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
         yield CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
 
@@ -96,7 +119,7 @@ def _missing(
 ) -> Iterator[CodeFinding]:
     if one.level:
         problem = f"imports {'.' * one.level}{one.module}, which is not in the code folder"
-        yield CodeFinding(file, one.line, problem, "add it, or take the import out")
+        yield CodeFinding(file, one.line, problem, _ADD_IT)
         return
     top = one.module.split(".")[0]
     if top in there or code.vendors(top):

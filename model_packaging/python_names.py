@@ -20,7 +20,7 @@ class Import:
     level: int
     """Leading dots: 0 is absolute."""
     optional: bool
-    """Inside a try that catches its failing, or only for type checkers."""
+    """Where its failing is caught, or where it may not run in the container at all."""
 
 
 def imports(tree: ast.Module) -> Iterator[Import]:
@@ -46,9 +46,13 @@ def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
             yield from _imports(node.body, optional=optional or caught)
             rest = [*(one for h in node.handlers for one in h.body), *node.orelse, *node.finalbody]
             yield from _imports(rest, optional=optional)
-        elif isinstance(node, ast.If) and _only_for_type_checkers(node.test):
+        elif isinstance(node, ast.If) and _never_in_the_container(node.test):
             yield from _imports(node.body, optional=True)
             yield from _imports(node.orelse, optional=optional)
+        elif isinstance(node, ast.If) and _asks_where_it_runs(node.test):
+            yield from _imports([*node.body, *node.orelse], optional=True)
+        elif isinstance(node, ast.With) and any(map(_suppresses_import_errors, node.items)):
+            yield from _imports(node.body, optional=True)
         else:
             yield from _imports(_statements(node), optional=optional)
 
@@ -91,9 +95,33 @@ def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(isinstance(one, ast.Name) and one.id in _CAUGHT for one in types)
+    return any(_last_name(one) in _CAUGHT for one in types)
 
 
-def _only_for_type_checkers(test: ast.expr) -> bool:
-    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
-    return name == "TYPE_CHECKING"
+def _suppresses_import_errors(item: ast.withitem) -> bool:
+    """`with contextlib.suppress(ImportError)`."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call) or _last_name(call.func) != "suppress":
+        return False
+    return any(_last_name(one) in _CAUGHT for one in call.args)
+
+
+def _never_in_the_container(test: ast.expr) -> bool:
+    """`if TYPE_CHECKING` and `if __name__ == "__main__"`: inference.py is imported there."""
+    if isinstance(test, ast.Compare):
+        return _last_name(test.left) == "__name__" and isinstance(test.ops[0], ast.Eq)
+    return _last_name(test) == "TYPE_CHECKING"
+
+
+def _asks_where_it_runs(test: ast.expr) -> bool:
+    """Compares sys.version_info, sys.platform or os.name: one branch may never run there."""
+    return isinstance(test, ast.Compare) and any(
+        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name")
+        for part in (test.left, *test.comparators)
+    )
+
+
+def _last_name(expression: ast.expr) -> str | None:
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else None

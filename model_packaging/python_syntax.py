@@ -1,7 +1,11 @@
 """Parses code under the grammar of the image's Python, which may be newer than ours."""
 
 import ast
+import re
 import sys
+
+# Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
+_NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
 
 
 class BadSyntax(ValueError):
@@ -22,13 +26,15 @@ def parse(source: bytes, *, python: str) -> ast.Module:
     try:
         return ast.parse(source, feature_version=version)
     except (SyntaxError, ValueError) as error:
+        ours = _bad(error)
         if version <= sys.version_info[:2]:
-            line = getattr(error, "lineno", None) or 1
-            raise BadSyntax(getattr(error, "msg", str(error)), line) from None
-    return _parse_newer(source)
+            raise ours from None
+    except (RecursionError, MemoryError):
+        raise BadSyntax("is nested too deeply to be parsed", 1) from None
+    return _parse_newer(source, ours)
 
 
-def _parse_newer(source: bytes) -> ast.Module:
+def _parse_newer(source: bytes, ours: BadSyntax) -> ast.Module:
     # Imported late: 0.2 s, and most code never comes here.
     import libcst
 
@@ -37,15 +43,29 @@ def _parse_newer(source: bytes) -> ast.Module:
     try:
         module = libcst.parse_module(source)
     except libcst.ParserSyntaxError as error:
-        raise BadSyntax(error.message, error.raw_line) from None
+        raise _both_refuse(error.message, ours, source) from None
     except (SyntaxError, UnicodeError, LookupError) as error:
         # Its bytes are no text in the encoding that it declares.
         raise BadSyntax(str(error), 1) from None
     try:
         return ast.parse(without_newer_syntax(module))
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None) or 1
-        raise BadSyntax(getattr(error, "msg", str(error)), line) from None
+        raise _bad(error) from None
+    except (RecursionError, MemoryError):
+        raise BadSyntax("is nested too deeply to be parsed", 1) from None
+
+
+def _bad(error: Exception) -> BadSyntax:
+    return BadSyntax(getattr(error, "msg", str(error)), getattr(error, "lineno", None) or 1)
+
+
+def _both_refuse(message: str, ours: BadSyntax, source: bytes) -> BadSyntax:
+    """What our parser says, which says more; unless it stopped at what is right in a newer Python."""
+    line = source.split(b"\n")[ours.line - 1 : ours.line]
+    if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
+        return ours
+    found = re.search(r"error at (\d+):", message)
+    return BadSyntax("invalid syntax", int(found[1])) if found else BadSyntax(message, ours.line)
 
 
 def _minor_version(python: str) -> tuple[int, int]:

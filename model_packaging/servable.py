@@ -8,6 +8,9 @@ from model_packaging.saved_model.reading import WARM_UP
 from model_packaging.saved_model.version_folders import versions
 from model_packaging.tree import Entry, Tree, joined, tree
 
+# An int64. https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto
+_HIGHEST = 2**63 - 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Servable:
@@ -40,6 +43,9 @@ class Servable:
                 raise Refusal(folder, problem, "take one of them out")
             if folder.is_symlink():
                 raise Refusal(folder, "is a link to a folder", "put a copy in its place")
+            if number > _HIGHEST:
+                problem = f"is above {_HIGHEST}, the highest version that the model server counts"
+                raise Refusal(folder, problem, "give it a lower number")
             found[number] = folder
         return found
 
@@ -48,9 +54,16 @@ class Servable:
         top = "" if self.at_root else f"{self._checked_name()}/"
         versions = self.versions().items()
         trees = [self._version(f"{top}{number}", folder) for number, folder in versions]
-        if top:
-            trees.append(Tree((Entry(self.name, self.folder, self.folder.stat()),), ()))
+        own = Entry(self.name, self.folder, self.folder.stat())
+        trees.append(Tree((own,) if top else (), self._beside_versions()))
         return trees
+
+    def _beside_versions(self) -> tuple[Path, ...]:
+        """What the container ignores: all but versions, in a folder of versions."""
+        if self.version is not None:
+            return ()
+        kept = set(self.versions().values())
+        return tuple(sorted(path for path in self.folder.iterdir() if path not in kept))
 
     def _version(self, name: str, folder: Path) -> Tree:
         saved_model = tree(folder, name=name)

@@ -1,11 +1,13 @@
 """A folder as an archive sees it: names and contents, nothing of this machine."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from model_packaging.beside import PARTS
 from model_packaging.refusal import Refusal
 
 # Made by tools, not by people: they differ between machines and serve nothing.
@@ -19,6 +21,7 @@ LEFT_OUT = frozenset(
         ".mypy_cache",
         ".pytest_cache",
         ".ruff_cache",
+        ".servable",
         ".svn",
         "__pycache__",
     }
@@ -77,24 +80,31 @@ def joined(trees: Iterable[Tree]) -> Tree:
 
 
 def _walk(folder: Path, name: str, root: str, entries: list[Entry], left_out: list[Path]) -> None:
+    waiting = [(folder, name)]  # and no recursion: folders may lie deeper than Python's stack
+    while waiting:
+        folder, name = waiting.pop()
+        for path in _inside(folder):
+            if path.name in LEFT_OUT or path.match(PARTS):
+                left_out.append(path)
+                continue
+            entry = Entry(f"{name}/{_utf8(path)}", path, _followed(path, root))
+            entries.append(entry)
+            if entry.is_folder:
+                waiting.append((path, entry.name))
+
+
+def _inside(folder: Path) -> list[Path]:
     try:
-        inside = list(folder.iterdir())
+        return list(folder.iterdir())
     except OSError as error:
-        raise Refusal(
-            folder, f"cannot be read: {error.strerror}", "let this user read it"
-        ) from None
-    for path in inside:
-        if path.name in LEFT_OUT:
-            left_out.append(path)
-            continue
-        entry = Entry(f"{name}/{_utf8(path)}", path, _followed(path, root))
-        entries.append(entry)
-        if entry.is_folder:
-            _walk(path, entry.name, root, entries, left_out)
+        raise _unreadable(folder, error) from None
 
 
 def _followed(path: Path, root: str) -> os.stat_result:
-    is_link = path.is_symlink()
+    try:
+        is_link = path.is_symlink()
+    except OSError as error:
+        raise _unreadable(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
         raise Refusal(path, "is a link that leaves its folder", "put a copy in its place")
     status = _status(path)
@@ -111,7 +121,13 @@ def _status(path: Path) -> os.stat_result:
     except OSError as error:
         if path.is_symlink():
             raise Refusal(path, "is a link to nothing", "put a copy in its place") from None
-        raise Refusal(path, f"cannot be read: {error.strerror}", "let this user read it") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> Refusal:
+    long = error.errno == errno.ENAMETOOLONG
+    remedy = "shorten its names" if long else "let this user read it"
+    return Refusal(path, f"cannot be read: {error.strerror}", remedy)
 
 
 def _utf8(path: Path) -> str:

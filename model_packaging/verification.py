@@ -37,7 +37,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
         folder = Path(name)
         members, sha256 = unpack_what_counts(archive, folder)
         problems = [
-            f"{one.name}: is a {one.kind}; pack files and folders only, inside the archive"
+            f"{one.shown}: is a {one.kind}; pack files and folders only, inside the archive"
             for one in members
             if one.kind not in ("file", "folder")
         ]
@@ -49,7 +49,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
                 info = read(version)
                 versions.append((model, number, info))
                 if info.has_warm_up:
-                    check_warm_up(version / WARM_UP, info, model=model or "model")
+                    check_warm_up(version / WARM_UP, info)
             except Refusal as refusal:
                 problems.append(_inside(folder, refusal))
         if not folders:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
 from model_packaging.json_requests import predict_request
-from model_packaging.json_tensors import BadValue
+from model_packaging.json_tensors import BadValue, check_shape
 from model_packaging.refusal import Refusal
 from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo
 from model_packaging.saved_model.reading import WARM_UP, read
@@ -76,9 +76,11 @@ def golden(file: Path) -> Any:
         raise Refusal(file, f"cannot be read: {error.strerror}", "name a golden request") from None
     except ValueError as error:
         raise Refusal(file, f"is not JSON: {error}", "write one request body") from None
+    except RecursionError:
+        raise Refusal(file, "is nested too deeply to be read", "write one request body") from None
 
 
-def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
+def check_warm_up(file: Path, info: SavedModelInfo) -> int:
     """How many records a file has that is already there. Raises `Refusal`, OSError."""
     count = 0
     try:
@@ -87,7 +89,7 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
                 if count > MOST_RECORDS:
                     problem = f"holds more than {MOST_RECORDS} records"
                     raise Refusal(file, problem, "leave some out: the model would not load")
-                _check(wire.PredictionLog.FromString(record), info, model)
+                _check(wire.PredictionLog.FromString(record), info)
     except tfrecord.BadRecord as bad:
         raise Refusal(file, f"is damaged: {bad}", "write it again") from None
     except DecodeError:
@@ -98,15 +100,14 @@ def check_warm_up(file: Path, info: SavedModelInfo, *, model: str) -> int:
     return count
 
 
-def _check(log: Any, info: SavedModelInfo, model: str) -> None:
+def _check(log: Any, info: SavedModelInfo) -> None:
     kind = log.WhichOneof("choice")
     if kind is None:
         raise BadValue("holds no request")
     if kind != "predict_log":
         return  # classify, regress and others: their messages are not read here
+    # The name in it is not compared: the model server sends every record to the model it loads.
     spec = log.predict_log.request.model_spec
-    if spec.name and spec.name != model:
-        raise BadValue(f"asks for the model {spec.name!r}; this one is {model!r}")
     name = spec.signature_name or DEFAULT_SIGNATURE
     if name not in info.signatures:
         known = ", ".join(info.signatures)
@@ -116,6 +117,10 @@ def _check(log: Any, info: SavedModelInfo, model: str) -> None:
         raise BadValue(
             f"gives {', '.join(sorted(inputs)) or 'no input'}; the signature takes {', '.join(wanted)}"
         )
-    for key, value in inputs.items():
+    for key, value in sorted(inputs.items()):
         if (given := wire.dtype_name(value.dtype)) != wanted[key].dtype:
             raise BadValue(f"gives {key} as {given}; the signature takes {wanted[key].dtype}")
+        try:
+            check_shape([dim.size for dim in value.tensor_shape.dim], wanted[key])
+        except BadValue as bad:
+            raise BadValue(f"gives {key} that {bad}") from None

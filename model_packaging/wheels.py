@@ -28,15 +28,26 @@ def unpack(wheels: Sequence[Path], target: Path) -> None:
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
     try:
         for wheel in wheels:
-            with zipfile.ZipFile(wheel) as opened:
-                for name in opened.namelist():
-                    _extract(opened, name, beside, wheel)
+            _unpack(wheel, beside)
         beside.rename(target)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         if target.is_dir():
             return  # another process was first: the same wheels, the same files
         raise
+
+
+def _unpack(wheel: Path, target: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as opened:
+            for name in opened.namelist():
+                _extract(opened, name, target, wheel)
+    # What a damaged, an encrypted and an oddly compressed archive raise.
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise Refusal(wheel, f"cannot be unpacked: {error}", "do not use this wheel") from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
+        raise Refusal(wheel, problem, "use one of the two packages") from None
 
 
 def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra.catalog.prices import price
+from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.policy.container_settings import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.sizing import (
     instances_during_update,
+    instances_for,
     memory,
     start_seconds,
     usd_per_month,
@@ -45,7 +47,7 @@ def explained(loaded: Loaded) -> list[Line]:
             shown = _shown(choice.value)
             found.append(Line(one.name, choice.name, shown, choice.origin, choice.reason))
         found += _machine(one)
-        found += _sizes(one, loaded.draft.region, rolling)
+        found += _sizes(one, loaded.draft.region, rolling, _peak(loaded.draft, one))
     return found
 
 
@@ -65,6 +67,12 @@ def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Line]:
 def _rolls(loaded: Loaded) -> bool:
     rollout = loaded.draft.rollout if loaded.draft else None
     return rollout is not None and rollout.strategy == "rolling"
+
+
+def _peak(environment: Environment, one: Placement) -> float | None:
+    peak, weights = environment.traffic.peak_rps, environment.variants.values()
+    total = sum(variant.weight for variant in weights)
+    return None if peak is None or not total else peak * one.variant.weight / total
 
 
 def _machine(one: Placement) -> Iterator[Line]:
@@ -95,7 +103,10 @@ def _machine(one: Placement) -> Iterator[Line]:
             yield Line(one.name, name, _shown(value), "derived" if value else "image", reason)
 
 
-def _sizes(one: Placement, region: str, rolling_percent: int | None) -> Iterator[Line]:
+def _sizes(
+    one: Placement, region: str, rolling_percent: int | None, rps: float | None
+) -> Iterator[Line]:
+    """`rps`: its share of the traffic at the peak."""
     used = memory(one.instance, one.served, processes=one.processes, workers=one.workers)
     if used is not None:
         yield Line(
@@ -114,6 +125,15 @@ def _sizes(one: Placement, region: str, rolling_percent: int | None) -> Iterator
     during = instances_during_update(most, rolling_percent=rolling_percent)
     why = "what the account's quota must allow"
     yield Line(one.name, "instances during an update", f"up to {during}", "sizing", why)
+    if one.variant.scaling is not None and rps is not None:
+        scaling = one.variant.scaling
+        needed = instances_for(
+            rps,
+            max_rps_per_instance=scaling.max_rps_per_instance,
+            safety_factor=scaling.safety_factor,
+        )
+        why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
+        yield Line(one.name, "instances at the peak", str(needed), "sizing", why)
     row = price(one.instance.name, region)
     cost = "unknown" if row is None else f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month"
     said = (

@@ -12,13 +12,14 @@ from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.policy.image import newest_version
-from model_packaging import dependencies
+from model_packaging import dependencies, lock_file
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.image_modules import ImageModules, image_modules
 from model_packaging.manifest import key_and_tree
 from model_packaging.places import ARCHIVES, MADE, WHEELS
 from model_packaging.progress import Progress
 from model_packaging.refusal import Refusal
+from model_packaging.requirements_file import WANTED
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.tree import Tree
 
@@ -62,7 +63,7 @@ def package(
     assert environment is not None  # the caller has looked at its findings
     for name, at_root in _archives(environment):
         model = environment.models[name]
-        wheels: list[dependencies.Wheel] = []
+        wheels: list[lock_file.Wheel] = []
         if model.code is not None and model.install == "vendored":
             wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
         inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
@@ -100,9 +101,9 @@ def _archives(environment: Environment) -> list[tuple[str, bool]]:
 
 def _wheels(
     loaded: Loaded, name: str, code: Path, find_links: Path | None
-) -> list[dependencies.Wheel]:
+) -> list[lock_file.Wheel]:
     """Of the lock where it holds, newly resolved where it does not."""
-    if not (code / dependencies.WANTED).is_file():
+    if not (code / WANTED).is_file():
         return []
     python = _python(loaded, name)
     if python is None:
@@ -110,7 +111,7 @@ def _wheels(
         raise Refusal(code, problem, 'name another tensorflow, or set install = "at start"')
     wheels = loaded.root / WHEELS
     try:
-        dependencies.locked(code, python=python)
+        lock_file.locked(code, python=python)
     except Refusal:
         return dependencies.lock(code, python=python, wheels=wheels, find_links=find_links)
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)

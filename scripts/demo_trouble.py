@@ -21,7 +21,7 @@ from scripts.cdk_command import ROOT, CdkFailed, cdk
 from scripts.demo_screen import console, errors, show_line, step
 from scripts.steady_load import SteadyLoad
 from scripts.trouble_demonstration import Demonstration, Finding, TroubleFailed
-from scripts.troubles import ENDPOINT, TROUBLES
+from scripts.troubles import ENDPOINT, P99_LATENCY_MS, TROUBLES
 
 BODY = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
 SECONDS_PER_MINUTE = 2.0
@@ -107,8 +107,9 @@ def main() -> None:
 
         where = f"aws://{ACCOUNT}/{REGION}"
         step("Bootstrap its account", lambda: run("bootstrap", where), screen)
-        deploy = ("deploy", "local/*", "--require-approval", "never")
-        step("Deploy environments/local.toml", lambda: run(*deploy), screen)
+        alarm = f"local.alarms.p99_latency_ms={P99_LATENCY_MS}"
+        deploy = ("deploy", "local/*", "--require-approval", "never", "-c", alarm)
+        step(f"Deploy environments/local.toml, with -c {alarm}", lambda: run(*deploy), screen)
         show(aws, as_json=as_json)
     screen.print(
         f"\nDone in {time.monotonic() - start:.0f} s. Nothing is left running.", style="bold"

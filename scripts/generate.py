@@ -11,11 +11,13 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import page  # noqa: E402  (the path comes first)
 from infra.parameters import reference  # noqa: E402
+from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 
 GENERATED = {
     "environments/schema.json": reference.json_schema,
     "docs/parameters.md": reference.markdown,
+    "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
     "docs/performance.md": page.markdown,
 }

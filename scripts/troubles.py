@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from local.aws import EmbeddedAws
 
 ENDPOINT = "ranker-local"
-SLOW_MS = 300  # three times what its alarm allows
+P99_LATENCY_MS = 250  # what the alarm allows: a busy machine alone must not set it off
+SLOW_MS = 600
 KILL_EVERY_SECONDS = 0.2
 
 

@@ -7,12 +7,17 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.alarm_topic import AlarmTopic
+from infra.constructs.capture_store import Destination
+from infra.constructs.data_capture import DataCapture
 from infra.constructs.deployment_record import record
 from infra.constructs.endpoint_alarms import EndpointAlarms
+from infra.constructs.endpoint_callers import EndpointCallers
 from infra.constructs.endpoint_dashboard import EndpointDashboard
+from infra.constructs.endpoint_events import EndpointEvents
 from infra.constructs.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint_scaling import EndpointScaling
 from infra.constructs.model_endpoint import ModelEndpoint
+from infra.constructs.notification_key import NotificationKey
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment
 
@@ -31,9 +36,11 @@ class EndpointStack(cdk.Stack):
         environment: Environment,
         root: Path,
         overrides: Mapping[str, str],
+        captured: Destination | None = None,
         stack_name: str | None = None,
     ) -> None:
-        """`root`: the project that paths in the environment are relative to."""
+        """`root`: the project that paths in the environment are relative to.
+        `captured`: where samples go, with [capture]."""
         name = environment.endpoint.name
         super().__init__(
             scope,
@@ -47,6 +54,7 @@ class EndpointStack(cdk.Stack):
             "Logs",
             endpoint_name=name,
             retention_days=environment.endpoint.log_retention_days,
+            kms_key_arn=environment.endpoint.log_kms_key,
         )
         endpoint = ModelEndpoint(
             self,
@@ -64,12 +72,16 @@ class EndpointStack(cdk.Stack):
                     log_group_arn=logs.arn,
                     may_roll_back=environment.rollout is not None,
                     root=root,
+                    captured=captured,
                 )
                 for variant_name, variant in environment.variants.items()
             ],
             alarms=environment.alarms,
             rollout=environment.rollout,
             volume_kms_key=environment.endpoint.volume_kms_key,
+            capture=DataCapture(capture=environment.capture, destination=captured)
+            if environment.capture and captured
+            else None,
         )
         endpoint.resource.node.add_dependency(logs)
         for variant_name, variant in environment.variants.items():
@@ -83,9 +95,27 @@ class EndpointStack(cdk.Stack):
                     max_instances=variant.most_instances,
                     scaling=variant.scaling,
                 )
-        topic = AlarmTopic(self, "AlarmTopic", notify=environment.alarms.notify).topic
+        if environment.endpoint.callers:
+            EndpointCallers(
+                self,
+                "Callers",
+                endpoint_arn=endpoint.arn,
+                roles=environment.endpoint.callers,
+            )
+        told = environment.alarms
+        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
+        inform = AlarmTopic(self, "AlarmTopic", notify=told.notify, key=key).topic
+        page = AlarmTopic(self, "PageTopic", notify=told.page, key=key).topic if told.page else None
+        if told.events:
+            EndpointEvents(self, "Events", endpoint_name=name, inform=inform)
         alarms = EndpointAlarms(
-            self, "Alarms", endpoint=endpoint, alarms=environment.alarms, topic=topic
+            self, "Alarms", endpoint=endpoint.watched, alarms=told, inform=inform, page=page
         )
-        EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
-        record(self, endpoint=endpoint, topic=topic, overrides=overrides)
+        EndpointDashboard(
+            self,
+            "Dashboard",
+            endpoint=endpoint.watched,
+            alarms=alarms,
+            guarded=environment.rollout is not None,
+        )
+        record(self, endpoint=endpoint, topic=inform, overrides=overrides)

@@ -10,6 +10,7 @@ from constructs import Construct
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
 from infra.preflight.check import check, errors
+from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.refused_stack import RefusedStack
 
@@ -44,14 +45,27 @@ class EnvironmentStage(cdk.Stage):
             loaded.name,
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
+        data = None
+        if environment.capture is not None:
+            data = DataStack(
+                self,
+                "data",
+                endpoint_name=environment.endpoint.name,
+                capture=environment.capture,
+                tags=environment.tags,
+                stack_name=_stack_name(loaded, "data"),
+            )
         stack = EndpointStack(
             self,
             "endpoint",
             environment=environment,
             root=loaded.root,
             overrides=loaded.overrides,
-            stack_name=_stack_name(loaded),
+            captured=data.captured if data else None,
+            stack_name=_stack_name(loaded, "endpoint"),
         )
+        if data is not None:
+            stack.add_stack_dependency(data)
         for finding in findings:
             if finding.severity is Severity.WARNING:
                 cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
@@ -69,9 +83,9 @@ class RefusedStage(cdk.Stage):
         RefusedStack(self, "endpoint", errors=wrong)
 
 
-def _stack_name(loaded: Loaded) -> str | None:
+def _stack_name(loaded: Loaded, kind: str) -> str | None:
     service = loaded.environment.service if loaded.environment else None
-    return f"{service}-{loaded.name}-endpoint" if service else None
+    return f"{service}-{loaded.name}-{kind}" if service else None
 
 
 def _unforeseen(loaded: Loaded, failure: Exception) -> Finding:

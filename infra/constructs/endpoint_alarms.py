@@ -1,4 +1,4 @@
-"""What somebody is woken for."""
+"""What somebody is woken for, and what somebody is told of."""
 
 from collections.abc import Mapping
 
@@ -7,72 +7,103 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.endpoint_alarm import MILLISECONDS, PERCENT, EndpointAlarm, Unit
-from infra.constructs.model_endpoint import ModelEndpoint
+from infra.constructs.alarm_signal import Signal, Unit
+from infra.constructs.endpoint_alarm import EndpointAlarm
+from infra.constructs.variant_signals import variant_signals
+from infra.constructs.watched_endpoint import WatchedEndpoint
 from infra.parameters.alarms import Alarms
+
+OBJECTIVE = "objective"
 
 
 class EndpointAlarms(Construct):
-    """Latency, overhead and 5xx of every variant, sent to one topic."""
+    """Every alarm informs; a composite over those that break the service objective pages."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ModelEndpoint,
+        endpoint: WatchedEndpoint,
         alarms: Alarms,
-        topic: sns.ITopic,
+        inform: sns.ITopic,
+        page: sns.ITopic | None = None,
     ) -> None:
+        """`page` None: who is informed is paged."""
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
         self._alarms = alarms
-        self._action = actions.SnsAction(topic)
-        found: dict[str, EndpointAlarm] = {}
-        for variant in (one.name for one in endpoint.variants):
-            if alarms.p99_latency_ms is not None:
-                found[f"{variant}: p99 latency"] = self._watch(
-                    f"{variant}Latency",
-                    endpoint.metric_model_latency(variant, "p99"),
-                    alarms.p99_latency_ms,
-                    MILLISECONDS,
-                    f"p99 latency of variant {variant}",
-                )
-            found[f"{variant}: latency that SageMaker adds"] = self._watch(
-                f"{variant}Overhead",
-                endpoint.metrics.overhead_latency(variant),
-                alarms.overhead_latency_ms,
-                MILLISECONDS,
-                f"mean overhead latency of variant {variant}",
-            )
-            found[f"{variant}: requests answered 5xx"] = self._watch(
-                f"{variant}Errors",
-                endpoint.metrics.error_5xx_share(variant),
-                alarms.error_5xx_percent,
-                PERCENT,
-                f"5xx answers of variant {variant}",
-            )
-        self.by_title: Mapping[str, EndpointAlarm] = found
+        self._inform = actions.SnsAction(inform)
+        signals = [
+            *(
+                signal
+                for variant in endpoint.variants
+                for signal in variant_signals(endpoint.metrics, variant, alarms)
+            ),
+            *([self._refused()] if endpoint.log_is_counted else []),
+        ]
+        self.by_name: Mapping[str, EndpointAlarm] = {
+            signal.name: self._watch(signal) for signal in signals
+        }
+        self.objective = self._objective(page or inform)
 
-    def _watch(
-        self,
-        construct_id: str,
-        metric: cloudwatch.Metric,
-        threshold: float,
-        unit: Unit,
-        what: str,
-    ) -> EndpointAlarm:
+    def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
+        """None: the environment file asks for no such alarm."""
+        return self.by_name.get(kind if variant is None else f"{variant}-{kind}")
+
+    def _refused(self) -> Signal:
+        return Signal(
+            kind="queue-refused",
+            variant=None,
+            what="requests a minute turned away by a full queue",
+            metric=self._endpoint.metrics.counted_in_log("RefusedRequests"),
+            threshold=self._alarms.refused_per_minute,
+            unit=Unit("", 1),
+            minutes=self._alarms.window_minutes,
+        )
+
+    def _watch(self, signal: Signal) -> EndpointAlarm:
+        of = "" if signal.variant is None else f", variant {signal.variant}"
         made = EndpointAlarm(
             self,
-            construct_id,
-            metric=metric,
-            threshold=threshold,
-            unit=unit,
-            alarms=self._alarms,
-            description=f"{self._endpoint.name}: {what} above {threshold:g} {unit.symbol} "
-            f"for {self._alarms.window_minutes} minutes on end.",
+            signal.name,
+            signal=signal,
+            name=f"{self._endpoint.name}-{signal.name}",
+            description=f"{self._endpoint.name}{of}: {signal.said} for {signal.minutes} minutes on "
+            f"end. {self._ending(signal.earliest_minutes, signal.kind)}",
         )
-        made.alarm.add_alarm_action(self._action)
-        made.alarm.add_ok_action(self._action)
-        made.node.add_dependency(self._endpoint.resource)
+        return self._tell(made, self._inform)
+
+    def _tell(self, made: EndpointAlarm, action: actions.SnsAction) -> EndpointAlarm:
+        made.alarm.add_alarm_action(action)
+        made.alarm.add_ok_action(action)
+        if self._endpoint.resource is not None:
+            made.node.add_dependency(self._endpoint.resource)
         return made
+
+    def _objective(self, page: sns.ITopic) -> cloudwatch.CompositeAlarm:
+        broken = [one for one in self.by_name.values() if one.signal.breaks_objective]
+        self.objective_earliest_minutes = min(one.signal.earliest_minutes for one in broken)
+        asked = ", ".join(dict.fromkeys(one.signal.said for one in broken))
+        composite = cloudwatch.CompositeAlarm(
+            self,
+            "Objective",
+            composite_alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
+            alarm_description=f"{self._endpoint.name}: the service objective is broken: {asked}. "
+            + self._ending(self.objective_earliest_minutes, OBJECTIVE),
+            alarm_rule=cloudwatch.AlarmRule.any_of(
+                *(
+                    cloudwatch.AlarmRule.from_alarm(one.alarm, cloudwatch.AlarmState.ALARM)
+                    for one in broken
+                )
+            ),
+        )
+        composite.add_alarm_action(actions.SnsAction(page))
+        composite.add_ok_action(actions.SnsAction(page))
+        return composite
+
+    def _ending(self, earliest_minutes: int, kind: str) -> str:
+        return (
+            f"Fires at the earliest {earliest_minutes} min after it begins. "
+            f"Runbook: {self._alarms.runbook}#{kind}"
+        )

@@ -4,9 +4,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.catalog.log_filters import log_filters
+from infra.catalog.metrics import OWN
+from infra.constructs.log_questions import QUESTIONS
+
 
 class EndpointLogs(Construct):
-    """/aws/sagemaker/Endpoints/NAME with a retention.
+    """/aws/sagemaker/Endpoints/NAME with a retention, counters and saved questions.
 
     SageMaker creates the group when it is missing, without retention, and leaves it
     behind; so ours must exist before the endpoint, and goes with the stack: kept, it
@@ -14,19 +18,49 @@ class EndpointLogs(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, endpoint_name: str, retention_days: int
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        retention_days: int,
+        kms_key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        group = logs.CfnLogGroup(
+        self.group = logs.CfnLogGroup(
             self,
             "Resource",
             log_group_name=f"/aws/sagemaker/Endpoints/{endpoint_name}",
             retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
         )
-        group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        self.group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         self.arn = cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
-            resource_name=group.log_group_name,
+            resource_name=self.group.log_group_name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
+        for one in log_filters():
+            logs.CfnMetricFilter(
+                self,
+                one.metric,
+                log_group_name=self.group.ref,
+                filter_pattern=one.pattern,
+                metric_transformations=[
+                    logs.CfnMetricFilter.MetricTransformationProperty(
+                        metric_namespace=f"{OWN}{endpoint_name}",
+                        metric_name=one.metric,
+                        metric_value="1",
+                        unit="Count",
+                    )
+                ],
+            )
+        for title, question in QUESTIONS.items():
+            logs.CfnQueryDefinition(
+                self,
+                f"Question-{title.replace(' ', '-')}",
+                name=f"{endpoint_name}/{title}",
+                log_group_names=[self.group.ref],
+                query_string=question,
+            )

@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from infra.catalog import metrics
+
 NAMESPACE = "AWS/SageMaker"
-PERIOD = cdk.Duration.minutes(1)  # as often as SageMaker publishes
+MACHINES = "/aws/sagemaker/Endpoints"
+PERIOD_MINUTES = 1  # as often as SageMaker publishes
+PERIOD = cdk.Duration.minutes(PERIOD_MINUTES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointMetrics:
     """The metrics of one endpoint, per variant, over one minute.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+    What is not in the catalog raises `UnpublishedMetric`: nothing here can be asked for
+    that nobody publishes.
     """
 
     endpoint_name: str
@@ -29,9 +34,17 @@ class EndpointMetrics:
         """Mean time SageMaker added to one request; it publishes no percentiles. Unit: microseconds."""
         return self._metric("OverheadLatency", variant, "Average")
 
+    def error_4xx_share(self, variant: str) -> cloudwatch.Metric:
+        """Share of requests answered 4xx, 0 to 1: the mean of a metric that is 0 or 1 per request."""
+        return self._metric("Invocation4XXErrors", variant, "Average")
+
     def error_5xx_share(self, variant: str) -> cloudwatch.Metric:
-        """Share of requests answered 5xx, 0 to 1: the mean of a metric that is 0 or 1 per request."""
+        """Share of requests answered 5xx, 0 to 1."""
         return self._metric("Invocation5XXErrors", variant, "Average")
+
+    def model_error_share(self, variant: str) -> cloudwatch.Metric:
+        """Share of requests that the container did not answer 2xx, 0 to 1."""
+        return self._metric("InvocationModelErrors", variant, "Average")
 
     def invocations(self, variant: str) -> cloudwatch.Metric:
         """Requests in one minute."""
@@ -41,15 +54,53 @@ class EndpointMetrics:
         """Requests in one minute and instance: what scaling tracks."""
         return self._metric("InvocationsPerInstance", variant, "Sum")
 
-    def _metric(self, name: str, variant: str, statistic: str) -> cloudwatch.Metric:
-        return cloudwatch.Metric(
-            namespace=NAMESPACE,
-            metric_name=name,
-            dimensions_map={
-                "EndpointName": self.endpoint_name,
-                "VariantName": variant,
-                **self.extra_dimensions,
+    def used(self, what: str, variant: str, statistic: str) -> cloudwatch.Metric:
+        """`what`Utilization: CPU, Memory, Disk, GPU, GPUMemory. Unit: percent, of each core and GPU."""
+        return self._metric(f"{what}Utilization", variant, statistic, MACHINES)
+
+    def instances(self, variant: str) -> cloudwatch.MathExpression:
+        """Instances that answer. SageMaker publishes no count; each request adds one over it to
+        InvocationsPerInstance. No data without traffic."""
+        return cloudwatch.MathExpression(
+            expression="requests / per_instance",
+            using_metrics={
+                "requests": self.invocations(variant),
+                "per_instance": self.invocations_per_instance(variant),
             },
+            label=f"{variant}: instances",
+            period=PERIOD,
+        )
+
+    def requests_or_zero(self, variant: str) -> cloudwatch.MathExpression:
+        """Requests in one minute; 0 where there were none, for which SageMaker publishes nothing."""
+        return cloudwatch.MathExpression(
+            expression="FILL(requests, 0)",
+            using_metrics={"requests": self.invocations(variant)},
+            label=f"{variant}: requests",
+            period=PERIOD,
+        )
+
+    def counted_in_log(self, name: str) -> cloudwatch.Metric:
+        """Lines of the log that a filter of log_filters.json counts, in one minute, of all variants."""
+        namespace = f"{metrics.OWN}{self.endpoint_name}"
+        metrics.check(namespace, name, "Sum", [])
+        return cloudwatch.Metric(
+            namespace=namespace, metric_name=name, statistic="Sum", period=PERIOD
+        )
+
+    def _metric(
+        self, name: str, variant: str, statistic: str, namespace: str = NAMESPACE
+    ) -> cloudwatch.Metric:
+        dimensions = {
+            "EndpointName": self.endpoint_name,
+            "VariantName": variant,
+            **self.extra_dimensions,
+        }
+        metrics.check(namespace, name, statistic, dimensions)
+        return cloudwatch.Metric(
+            namespace=namespace,
+            metric_name=name,
+            dimensions_map=dimensions,
             statistic=statistic,
             period=PERIOD,
         )

@@ -1,26 +1,22 @@
 """What a container may do: read its archive and image, write its logs and metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.catalog.images import Image
-from infra.constructs.archive import Archive, Prefix
+from infra.constructs.archive import Archive
+from infra.constructs.role_places import RolePlaces
+from infra.policy.role_permissions import Permission, granted
 
-# https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms
-PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-WRITE_LOGS = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
-
-# Why a resource has a wildcard, by a part of its ARN; the bare "*" last, which every one contains.
-WILDCARDS = {
-    "log-stream": "SageMaker names the streams of its containers after instances we cannot know",
-    ":s3:::": "a prefix that carries the hash of the files under it, and no other of the bucket",
-    ":alarm:": "alarms are named after configurations that do not exist yet; naming them is a circle",
-    "*": "ecr:GetAuthorizationToken and cloudwatch:PutMetricData take no resource; the second is "
-    "narrowed by namespace",
-}
+INLINE = "IAMNoInlinePolicy"
+PACKS = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
+WHY_INLINE = (
+    "it belongs to this role and this archive alone, and must go with them: a managed policy "
+    "could be put on another role"
+)
 
 
 class ExecutionRole(Construct):
@@ -30,86 +26,76 @@ class ExecutionRole(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        archive: Archive,
-        image: Image,
-        log_group_arn: str,
-        rollback_alarm_prefix: str | None,
+        self, scope: Construct, construct_id: str, *, archive: Archive, places: RolePlaces
     ) -> None:
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
-        repository = stack.format_arn(
-            service="ecr",
-            region=image.region,
-            account=image.account,
-            resource="repository",
-            resource_name=image.repository,
-        )
-        statements = [
-            _allow(["s3:GetObject"], archive.objects),
-            _allow(["ecr:GetAuthorizationToken"], "*"),
-            _allow(PULL, repository),
-            _allow(WRITE_LOGS, log_group_arn, f"{log_group_arn}:log-stream:*"),
-            _put_metrics(),
-        ]
-        if archive.listed is not None:
-            statements.append(_list(archive.listed))
-        if rollback_alarm_prefix is not None:
-            statements.append(_describe_alarms(stack, rollback_alarm_prefix))
+        known = places.of(archive)
+        prefix = archive.listed.name if archive.listed else ""
         self.role = iam.Role(
             self, "Resource", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")
         )
+        permissions = granted(known)
         # Another archive, another policy beside the first, which goes when the update is through:
         # until then the old fleet still reads its own archive when it adds an instance.
-        name = f"Policy{archive.fingerprint[:8]}"
-        self.policy = iam.Policy(self, name, roles=[self.role], statements=statements)
-        _acknowledge(self.policy, statements)
-
-
-def _acknowledge(policy: iam.Policy, statements: Sequence[iam.PolicyStatement]) -> None:
-    """Every wildcard, to cdk-nag, with the reason for it."""
-    stack = cdk.Stack.of(policy)
-    for resource in (one for statement in statements for one in statement.resources):
-        if "*" not in resource:
-            continue
-        shown = stack.resolve(resource)
-        reason = next(why for part, why in WILDCARDS.items() if part in resource)
-        cdk.Validations.of(policy).acknowledge(
-            cdk.Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{shown}]", reason=reason)
+        self.policy = iam.Policy(
+            self,
+            f"Policy{archive.fingerprint[:8]}",
+            roles=[self.role],
+            statements=[_statement(one, known, prefix, places.conditions) for one in permissions],
         )
+        _acknowledge(self.policy, permissions, known)
 
 
-def _allow(actions: list[str], *resources: str) -> iam.PolicyStatement:
-    return iam.PolicyStatement(actions=actions, resources=list(resources))
-
-
-def _list(prefix: Prefix) -> iam.PolicyStatement:
-    """Only below the prefix: the bucket holds every other asset too."""
+def _statement(
+    permission: Permission,
+    places: Mapping[str, Sequence[str]],
+    prefix: str,
+    more: Mapping[str, Mapping[str, Mapping[str, object]]],
+) -> iam.PolicyStatement:
+    conditions: dict[str, dict[str, object]] = {
+        operator: {key: value.replace("{prefix}", prefix).split(",") for key, value in by.items()}
+        for operator, by in permission.condition.items()
+    }
+    for place in permission.on:
+        for operator, by in more.get(place, {}).items():
+            conditions.setdefault(operator, {}).update(by)
     return iam.PolicyStatement(
-        actions=["s3:ListBucket"],
-        resources=[prefix.bucket_arn],
-        conditions={"StringLike": {"s3:prefix": [f"{prefix.name}*"]}},
+        actions=list(permission.actions),
+        resources=_resources(permission, places),
+        conditions=conditions or None,
     )
 
 
-def _put_metrics() -> iam.PolicyStatement:
-    """PutMetricData takes no resource; the namespace is what narrows it."""
-    return iam.PolicyStatement(
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
-    )
+def _resources(permission: Permission, places: Mapping[str, Sequence[str]]) -> list[str]:
+    return [arn for place in permission.on for arn in places[place]] or ["*"]
 
 
-def _describe_alarms(stack: cdk.Stack, prefix: str) -> iam.PolicyStatement:
-    """By prefix and not by name: role -> alarm -> configuration -> model -> role is a circle."""
-    alarms = stack.format_arn(
-        service="cloudwatch",
-        resource="alarm",
-        resource_name=f"{prefix}*",
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
-    return _allow(["cloudwatch:DescribeAlarms"], alarms)
+def _acknowledge(
+    policy: iam.Policy,
+    permissions: Sequence[Permission],
+    places: Mapping[str, Sequence[str]],
+) -> None:
+    """Every wildcard, to cdk-nag, with all the reasons for it."""
+    stack = cdk.Stack.of(policy)
+    reasons: dict[str, list[str]] = {}
+    for permission in permissions:
+        for resource in _resources(permission, places):
+            if "*" in resource:
+                assert permission.wildcard is not None, f"{permission.capability}: no reason"
+                reasons.setdefault(_flat(stack.resolve(resource)), []).append(permission.wildcard)
+    for shown, why in reasons.items():
+        _accept(policy, f"AwsSolutions-IAM5[Resource::{shown}]", "; ".join(why))
+    for pack in PACKS:
+        _accept(policy, f"{pack}-{INLINE}", WHY_INLINE)
+
+
+def _flat(resolved: Any) -> str:
+    """As cdk-nag names a resource: what is imported by its export's name."""
+    if isinstance(resolved, str):
+        return resolved
+    ((function, argument),) = resolved.items()
+    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+
+
+def _accept(policy: iam.Policy, rule: str, reason: str) -> None:
+    cdk.Validations.of(policy).acknowledge(cdk.Acknowledgment(id=rule, reason=reason))

@@ -10,10 +10,13 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.data_capture import DataCapture
 from infra.constructs.deployment_config import deployment_config
+from infra.constructs.disk_encryption import accept_disks
 from infra.constructs.endpoint_metrics import EndpointMetrics
 from infra.constructs.rollback_alarms import RollbackAlarms
 from infra.constructs.served_variant import ServedVariant
+from infra.constructs.watched_endpoint import WatchedEndpoint
 from infra.parameters.alarms import Alarms
 from infra.parameters.rollout import Rollout
 
@@ -35,6 +38,7 @@ class ModelEndpoint(Construct):
         alarms: Alarms,
         rollout: Rollout | None,
         volume_kms_key: str | None = None,
+        capture: DataCapture | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = name
@@ -47,7 +51,9 @@ class ModelEndpoint(Construct):
             "Config",
             production_variants=[one.production_variant() for one in variants],
             kms_key_id=volume_kms_key,
+            data_capture_config=capture.config if capture else None,
         )
+        accept_disks(config, instance_types=[one.watched.instance_type for one in variants])
         rollback = None
         if rollout is not None:
             rollback = RollbackAlarms(
@@ -55,7 +61,7 @@ class ModelEndpoint(Construct):
                 "Rollback",
                 endpoint_name=name,
                 config_name=config.attr_endpoint_config_name,
-                fingerprint=_fingerprint(variants, volume_kms_key),
+                fingerprint=_fingerprint(variants, volume_kms_key, capture),
                 variants=[one.name for one in variants],
                 alarms=alarms,
             )
@@ -79,6 +85,17 @@ class ModelEndpoint(Construct):
             service="sagemaker", resource="endpoint", resource_name=name
         )
 
+    @property
+    def watched(self) -> WatchedEndpoint:
+        """As alarms and dashboards see it."""
+        return WatchedEndpoint(
+            name=self.name,
+            region=cdk.Stack.of(self).region,
+            variants=tuple(one.watched for one in self.variants),
+            log_is_counted=True,
+            resource=self.resource,
+        )
+
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Lets somebody ask this endpoint, and no other, for predictions."""
         return iam.Grant.add_to_principal(
@@ -96,7 +113,13 @@ def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
     return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
 
 
-def _fingerprint(variants: Sequence[ServedVariant], volume_kms_key: str | None) -> str:
+def _fingerprint(
+    variants: Sequence[ServedVariant], volume_kms_key: str | None, capture: DataCapture | None
+) -> str:
     """Changes when the endpoint configuration is replaced."""
-    decides = [[variant.decides for variant in variants], volume_kms_key]
+    decides = [
+        [variant.decides for variant in variants],
+        volume_kms_key,
+        capture.decides if capture else None,
+    ]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()

@@ -6,12 +6,14 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.archive import Archive
+from infra.constructs.capture_store import Destination
 from infra.constructs.model_archive import ModelArchive
 from infra.constructs.model_archives import ModelArchives
 from infra.constructs.pinned_archive import PinnedArchive
 from infra.constructs.rollback_alarms import name_prefix
 from infra.constructs.served_model import ServedModel
 from infra.constructs.unpacked_files import UnpackedFiles
+from infra.constructs.watched_endpoint import WatchedVariant
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
 from infra.parameters.served_model import served
@@ -36,8 +38,10 @@ class ServedVariant(Construct):
         log_group_arn: str,
         may_roll_back: bool,
         root: Path,
+        captured: Destination | None = None,
     ) -> None:
-        """`may_roll_back`: updates are watched by alarms, which the role must then read."""
+        """`may_roll_back`: updates are watched by alarms, which the role must then read.
+        `captured`: where samples go, which the role must then write."""
         super().__init__(scope, construct_id)
         self.name = name
         self.scaled = variant.scaling is not None
@@ -62,7 +66,10 @@ class ServedVariant(Construct):
             variables=self._hosting.variables,
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=name_prefix(endpoint_name) if may_roll_back else None,
-            network_isolation=model.network_isolation,
+            network_isolation=model.network_isolation or environment.security.network_isolation,
+            network=environment.network,
+            captured=captured,
+            volume_kms_key=environment.endpoint.volume_kms_key,
         )
 
     def _archive(self, environment: Environment, root: Path) -> Archive:
@@ -93,6 +100,18 @@ class ServedVariant(Construct):
             volume_size_in_gb=self._variant.volume_gb,
             model_data_download_timeout_in_seconds=self._download_timeout_seconds,
             container_startup_health_check_timeout_in_seconds=self._startup_timeout_seconds,
+        )
+
+    @property
+    def watched(self) -> WatchedVariant:
+        """As alarms and dashboards see it."""
+        variant = self._variant
+        return WatchedVariant(
+            name=self.name,
+            instance_type=variant.instance_type,
+            min_instances=variant.min_instances,
+            max_instances=variant.most_instances,
+            scales=self.scaled,
         )
 
     @property

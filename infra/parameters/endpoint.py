@@ -1,10 +1,11 @@
 """[endpoint]: the name callers use, and its logs."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from infra.catalog.limits import most
+from infra.parameters.kms_key import KmsKeyArn
 from infra.parameters.table import Table
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -33,6 +34,11 @@ RetentionDays = Literal[
     3653,
 ]
 
+RoleArn = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"),
+]
+
 
 class Endpoint(Table):
     name: str = Field(
@@ -53,4 +59,14 @@ class Endpoint(Table):
         pattern=r"^[a-zA-Z0-9:/_-]+$",
         description="KMS key, by id or ARN, of the instances' EBS volumes. Left out, SageMaker "
         "encrypts them with a key of its own that it throws away.",
+    )
+    log_kms_key: KmsKeyArn | None = Field(
+        default=None,
+        description="KMS key of the endpoint's logs. Left out, CloudWatch Logs encrypts them with its "
+        "own. Its policy must allow what docs/permissions.md says.",
+    )
+    callers: list[RoleArn] = Field(
+        default=[],
+        json_schema_extra={"uniqueItems": True},
+        description="Roles of this account that may invoke this endpoint, and by this no other.",
     )

@@ -5,9 +5,12 @@ from typing import Annotated
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
+from infra.parameters.capture import Capture
 from infra.parameters.endpoint import Endpoint
 from infra.parameters.model import Model
+from infra.parameters.network import Network
 from infra.parameters.rollout import Rollout
+from infra.parameters.security import Security
 from infra.parameters.table import Table
 from infra.parameters.traffic import Traffic
 from infra.parameters.variant import Variant
@@ -49,6 +52,15 @@ class Environment(Table):
         default=None,
         description="How an update replaces what is live. Left out, SageMaker's own: all at once, "
         "no bake, no rollback.",
+    )
+    network: Network = Field(
+        default=Network(), description="The instances' place in a VPC. Left out, SageMaker's own."
+    )
+    capture: Capture | None = Field(
+        default=None, description="Samples of requests and answers, kept. Left out, none are."
+    )
+    security: Security = Field(
+        default=Security(), description="What this environment may not be deployed without."
     )
     acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(
         default={},

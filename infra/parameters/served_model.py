@@ -1,6 +1,7 @@
 """What the file and the disk say of a model's size, for the policies that divide a machine."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from infra.parameters.model import Model
@@ -17,32 +18,41 @@ def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
     `root`: the project that the models' paths are relative to.
     """
     model = models[name]
-    artifact = model.artifact
-    if artifact is not None:
-        packed = None if artifact.size_bytes is None else artifact.size_bytes / BYTES_PER_GIB
-        unpacked, has_code = artifact.size_gib, None
-    else:
-        members = [models[one] for one in model.multi_model or [] if one in models]
-        packed = None
-        has_code = any(one.code or one.handler for one in [model, *members])
-        unpacked = _together_gib(models, name, root)
-    return Served(
-        model_gib=unpacked,
-        packed_gib=packed,
-        has_code=has_code,
+    measured_worker = model.worker_memory_mib
+    found = Served(
+        model_gib=None,
         measured_server_gib=model.server_memory_gib,
-        measured_worker_gib=None
-        if model.worker_memory_mib is None
-        else model.worker_memory_mib / MIB_PER_GIB,
+        measured_worker_gib=None if measured_worker is None else measured_worker / MIB_PER_GIB,
+    )
+    if model.artifact is not None:
+        packed = model.artifact.size_bytes
+        return replace(
+            found,
+            model_gib=model.artifact.size_gib,
+            packed_gib=None if packed is None else packed / BYTES_PER_GIB,
+            has_code=None,
+        )
+    several = model.multi_model is not None
+    return replace(
+        found,
+        model_gib=None if several else _together_gib(models, name, root),
+        compressed=model.compression == "gzip",
+        # In multi-model mode Gunicorn always runs: it loads and unloads the models.
+        has_code=several or model.code is not None or model.handler is not None,
+        multi_model=several,
     )
 
 
 def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
-    names = [name, *(one for one in models[name].also_serves if one in models)]
-    folders = [models[one].saved_model for one in names]
-    sizes = [_folder_gib(root / one) if one else None for one in folders]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    """Of all models in one archive; None when the size of one is unknown."""
+    total = 0.0
+    for one in [name, *models[name].also_serves]:
+        model = models.get(one)
+        size = _folder_gib(root / model.saved_model) if model and model.saved_model else None
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def _folder_gib(folder: Path) -> float | None:

@@ -26,7 +26,11 @@ LOAD_SAFETY = 2
 def derive(written: ContainerSettings, *, instance: Instance, served: Served) -> Derived:
     """The settings that are deployed, and why. `written` wins wherever it says something."""
     found: Found = {}
-    processes = _take(found, "tfs_processes", written, *_processes(instance, served))
+    processes = 1
+    if served.multi_model:
+        _leave(found, "tfs_processes", "one for each model that is loaded, in multi-model mode")
+    else:
+        processes = _take(found, "tfs_processes", written, *_processes(instance, served))
     workers = 1
     if served.has_code is False:
         _leave(found, "gunicorn_workers", "inert: without code there is no Gunicorn")
@@ -37,7 +41,8 @@ def derive(written: ContainerSettings, *, instance: Instance, served: Served) ->
     _threads(found, written, instance, served, processes)
     _batching(found, written, instance, processes, workers)
     _wait(found, served, processes)
-    _gpu_memory(found, instance, processes)
+    if not served.multi_model:
+        _gpu_memory(found, instance, processes)
     _leave(found, "onednn", "left to TensorFlow, which knows its kernels; measure both")
     return merged(written, found)
 

@@ -19,6 +19,10 @@ class Served:
     """Of the archive."""
     has_code: bool | None = False
     """Whether Gunicorn runs; None for an archive that nobody here has looked into."""
+    compressed: bool = True
+    """False: it lies in S3 as files, and nothing is unpacked."""
+    multi_model: bool = False
+    """Several models, each loaded by a server of its own when it is asked for."""
     measured_server_gib: float | None = None
     """Resident memory of one model server with everything loaded."""
     measured_worker_gib: float | None = None

@@ -52,6 +52,8 @@ def download_seconds(served: Served) -> float | None:
     """From S3 to files on the instance. A packed size that is unknown counts as the model's own."""
     if served.model_gib is None:
         return None
+    if not served.compressed:
+        return served.model_gib / DOWNLOAD_GIB_PER_SECOND
     packed = served.model_gib if served.packed_gib is None else served.packed_gib
     return packed / DOWNLOAD_GIB_PER_SECOND + served.model_gib / UNPACK_GIB_PER_SECOND
 
@@ -71,8 +73,8 @@ def start_seconds(served: Served, *, processes: int) -> float | None:
 
 def disk_gib(served: Served) -> float | None:
     """Archive and files lie on the volume together while it is unpacked."""
-    if served.model_gib is None:
-        return None
+    if served.model_gib is None or not served.compressed:
+        return served.model_gib
     return served.model_gib + (served.model_gib if served.packed_gib is None else served.packed_gib)
 
 

@@ -57,7 +57,7 @@ class ModelCanBeLoaded(Rule):
                 try:
                     info = read(folder)
                     if info.has_warm_up:
-                        check_warm_up(folder / WARM_UP, info, model=name)
+                        check_warm_up(folder / WARM_UP, info)
                 except (Refusal, OSError) as wrong:
                     said = _said(loaded, wrong, folder)
                     key = f"models.{name}.saved_model"
@@ -68,7 +68,7 @@ class WarmUpRequestsFit(Rule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
     id = "warm-up"
-    example = 'models.ranker.warm_up = ["nowhere.json"]'
+    example = "# a request in models.ranker.warm_up that the signature does not take"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -103,11 +103,12 @@ def _versions(loaded: Loaded, name: str, model: Model) -> list[Path]:
 
 def _said(loaded: Loaded, wrong: Exception, folder: Path) -> Refusal:
     """Names too long for the disk and links in a circle are no refusals of ours."""
-    return (
-        wrong
-        if isinstance(wrong, Refusal)
-        else Refusal(folder, f"cannot be read: {wrong}", "mend it")
-    )
+    if isinstance(wrong, Refusal):
+        return wrong
+    if isinstance(wrong, OSError) and wrong.filename:
+        problem = f"cannot be read: {wrong.strerror}"
+        return Refusal(Path(wrong.filename), problem, "let this user read it")
+    return Refusal(folder, f"cannot be read: {wrong}", "mend it")
 
 
 def _found(rule: Rule, loaded: Loaded, refusal: Refusal, key: str, given: object) -> Finding:

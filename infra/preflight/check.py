@@ -38,6 +38,8 @@ def check_all(loaded: Loaded) -> list[Finding]:
         for one in found
         if not any(_touch(key, problem) for key in (one.key, *one.reads) for problem in shape)
     ]
+    # Two variants of one model say the same of it: once is enough.
+    new = list({(one.rule, one.key, str(one)): one for one in new}.values())
     accepting = [rule.id for rule in RULES if rule.acknowledgeable]
     return [*loaded.findings, *acknowledged(loaded, environment, new, accepting)]
 

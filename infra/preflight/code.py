@@ -19,6 +19,7 @@ from model_packaging.places import WHEELS
 from model_packaging.python_code import check_code
 from model_packaging.refusal import Refusal
 from model_packaging.request_path import needed_modules, wants_ours
+from model_packaging.requirements_file import WANTED
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
@@ -37,7 +38,10 @@ def _folder(loaded: Loaded, code: str | None) -> Path | None:
     """The code folder, where it has a handler or hooks for ours: that it lacks them is another
     rule's finding."""
     folder = loaded.root / code if code else None
-    known = folder and ((folder / "inference.py").is_file() or wants_ours(folder))
+    try:
+        known = folder and ((folder / "inference.py").is_file() or wants_ours(folder))
+    except OSError:
+        return None  # that it cannot be entered too
     return folder if known else None
 
 
@@ -79,7 +83,9 @@ class HandlerRunsInTheImage(Rule):
     """
 
     id = "handler-modules"
-    example = 'models.ranker.handler = "servable"\nmodels.ranker.tensorflow = "2.19"'
+    example = """\
+models.ranker.handler = "servable"
+models.ranker.tensorflow = "2.19\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -145,7 +151,7 @@ class RequirementsAreInstalledBeforehand(Rule):
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
             folder = _folder(loaded, model.code)
-            if folder and model.install == "at start" and (folder / dependencies.WANTED).is_file():
+            if folder and model.install == "at start" and (folder / WANTED).is_file():
                 yield self.finding(
                     loaded,
                     f"models.{name}.install",

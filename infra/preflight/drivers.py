@@ -116,7 +116,8 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
             return
         family, families = instance.name.split(".")[1], families_of(ami)
         newest_cuda = gpus.newest_cuda(instance.gpu or "") or 99
-        too_old = newest_cuda < int(cuda_of(ami).split(".")[0]) and families is None
+        # Its last driver is older than the oldest AMI's.
+        too_old = newest_cuda < min(int(cuda_of(one).split(".")[0]) for one in names())
         if too_old or (families is not None and family not in families):
             yield self.finding(
                 loaded,

@@ -71,7 +71,7 @@ class ModelsGoTogether(Rule):
     """Models in one archive, or under one prefix, are packed here and answer with one code."""
 
     id = "models-together"
-    example = 'models.ranker.also_serves = ["ranker"]'
+    example = 'models.ranker.also_serves = ["scorer"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():

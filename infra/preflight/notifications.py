@@ -15,13 +15,14 @@ class AddressesAreSubscribedOnce(Rule):
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        notify = environment.alarms.notify
-        for address in sorted({one for one in notify if notify.count(one) > 1}):
-            yield self.finding(
-                loaded,
-                "alarms.notify",
-                address,
-                f"{address} is there more than once",
-                allowed="each address once",
-                remedy="take the others out",
-            )
+        lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
+        for key, addresses in lists.items():
+            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
+                yield self.finding(
+                    loaded,
+                    f"alarms.{key}",
+                    address,
+                    f"{address} is there more than once",
+                    allowed="each address once",
+                    remedy="take the others out",
+                )

@@ -36,6 +36,11 @@ class Placement:
         return f"variants.{self.name}.{name}"
 
     @property
+    def gpus(self) -> int:
+        """GPUs that the image divides among its processes: none in multi-model mode, which does not."""
+        return 0 if self.served.multi_model else self.instance.gpus
+
+    @property
     def processes(self) -> int:
         return self.settings.tfs_processes or 1
 

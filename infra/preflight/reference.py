@@ -45,9 +45,8 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"{_severity(rule)}. {rule.why()}"
     yield ""
     yield from (f"    {_short(line)}" for line in rule.example.splitlines())
-    if rule.source():
-        yield ""
-        yield f"Source: {rule.source()}"
+    yield ""
+    yield f"Source: {rule.source() or 'none of AWS: it is about this project and its files'}"
 
 
 def _severity(rule: Rule) -> str:

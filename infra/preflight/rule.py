@@ -90,10 +90,13 @@ class VariantRule(Rule):
             yield from self.look(loaded, environment, one)
 
     def size_unknown(self, loaded: Loaded, placement: Placement) -> Iterator[Finding]:
-        """Not checked, for an archive whose size nobody has stated; a bad folder is a finding already."""
-        key = f"models.{placement.variant.model}.artifact"
+        """Not checked, where the file does not say it; that a folder is bad is a finding already."""
+        key = f"models.{placement.variant.model}"
         if placement.model.artifact is not None:
-            yield self.not_checked(loaded, key, f"{key}.size_gib")
+            yield self.not_checked(loaded, f"{key}.artifact", f"{key}.artifact.size_gib")
+        elif placement.model.multi_model is not None:
+            needs = "a load test: nobody knows which of several models are loaded together"
+            yield self.not_checked(loaded, f"{key}.multi_model", needs)
 
     @abstractmethod
     def look(

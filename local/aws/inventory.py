@@ -70,6 +70,21 @@ def _log_groups(client: Client) -> Iterator[str]:
         yield one["logGroupName"]
 
 
+def _metric_filters(client: Client) -> Iterator[str]:
+    for one in _all(client("logs"), "describe_metric_filters", "metricFilters"):
+        yield one["filterName"]
+
+
+def _saved_queries(client: Client) -> Iterator[str]:
+    for one in client("logs").describe_query_definitions()["queryDefinitions"]:
+        yield one["queryDefinitionId"]
+
+
+def _rules(client: Client) -> Iterator[str]:
+    for one in _all(client("events"), "list_rules", "Rules"):
+        yield one["Name"]
+
+
 def _roles(client: Client) -> Iterator[str]:
     for one in _all(client("iam"), "list_roles", "Roles"):
         yield one["RoleName"]
@@ -167,12 +182,15 @@ _LOOK: dict[str, Callable[[Client], Iterator[str] | set[str]]] = {
     "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),
     "AWS::CloudWatch::Dashboard": _dashboards,
     "AWS::ECR::Repository": _repositories,
+    "AWS::Events::Rule": _rules,
     "AWS::IAM::ManagedPolicy": _managed_policies,
     "AWS::IAM::Policy": _inline_policies,
     "AWS::IAM::Role": _roles,
     "AWS::KMS::Alias": _aliases,
     "AWS::KMS::Key": _keys,
     "AWS::Logs::LogGroup": _log_groups,
+    "AWS::Logs::MetricFilter": _metric_filters,
+    "AWS::Logs::QueryDefinition": _saved_queries,
     "AWS::S3::Bucket": _buckets,
     "AWS::S3::BucketPolicy": _bucket_policies,
     "AWS::SNS::Subscription": _subscriptions,

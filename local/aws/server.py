@@ -1,4 +1,4 @@
-"""The embedded AWS in one process: moto's services, and ours in the place of five of them."""
+"""The embedded AWS in one process: moto's services, and ours in the place of six of them."""
 
 import importlib
 import logging
@@ -19,10 +19,11 @@ from local.aws.cloudformation.change_set_api import CloudFormationApi
 from local.aws.cloudwatch.alarms_api import CloudWatchApi
 from local.aws.cloudwatch.cloudwatches import CloudWatches
 from local.aws.controls import Controls
-from local.aws.corrections import bucket_policies
+from local.aws.corrections import bucket_policies, event_topics
+from local.aws.corrections.logs_api import LogsApi
 from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.gateway import Gateway
-from local.aws.sagemaker.hosting import Hostings
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
 from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi
@@ -37,6 +38,7 @@ _PATHS = {
     },
     "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
+    "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
 }
 
 
@@ -62,6 +64,7 @@ class Server:
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
         bucket_policies.install()
+        event_topics.install()
         controls = Controls(
             self._clock,
             lambda account, region, name: self.hostings.of(account, region).endpoint(name),

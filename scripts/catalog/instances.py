@@ -12,6 +12,7 @@ EXCLUDED = {
     "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",
     "trn": "AWS Trainium: needs a model compiled with Neuron and another image",
     "dl": "Habana Gaudi: needs another image",
+    "t3.": "in AWS's price list, but not among the types that SageMaker's API takes; ml.t2 is",
 }
 
 

@@ -47,6 +47,19 @@ def test_the_machines_price_has_its_date(explain: Result) -> None:
     assert "price of 2025-01" in explain.stdout
 
 
+def test_the_peak_is_counted_in_instances(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = VALID + "scaling = { max_rps_per_instance = 12 }\n[traffic]\npeak_rps = 100\n"
+    (project / "environments" / "dev.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    (line,) = [
+        one
+        for one in json.loads(ran.stdout)["dev"]["settings"]
+        if one["name"] == "instances at the peak"
+    ]
+    assert (line["value"], line["reason"]) == ("17", "100 requests/s / (12 x 0.5)")
+
+
 def test_what_is_explained_is_what_is_deployed(explain: Result) -> None:
     assert line(explain, "inference_ami")[1] == "al2023-ami-sagemaker-inference-gpu-4-1"
 

@@ -1,12 +1,16 @@
 """`servable package ENV`: what went in, before anything is deployed."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cli.package import package
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel
 
@@ -67,3 +71,59 @@ def test_findings_that_it_does_not_mend_stop_it(prod: Path) -> None:
     (prod / "code" / "inference.py").write_text("x = 1\n")
     ran = run("prod", "--find-links", "house")
     assert (ran.return_value, "defines no handler" in ran.stderr) == (1, True)
+
+
+def test_a_refusal_is_json_too(prod: Path) -> None:
+    (prod / "none.tar.gz").write_bytes(b"")
+    (said,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
+    assert said.startswith("none.tar.gz: is not a whole .tar.gz")
+
+
+def test_findings_are_json_too(prod: Path) -> None:
+    (prod / "code" / "inference.py").write_text("import tensorflow\n")
+    said = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    assert len(said["problems"]) == 2
+
+
+def test_warnings_are_said_too(prod: Path) -> None:
+    file = prod / "environments" / "prod.toml"
+    file.write_text(file.read_text().replace("[variants", 'install = "at start"\n[variants', 1))
+    assert "warning: environments/prod.toml: models.ranker.install" in run("prod").stderr
+
+
+def test_models_that_lie_in_s3_are_nothing_to_pack(prod: Path) -> None:
+    artifact = f'artifact = {{ uri = "s3://models/1/model.tar.gz", sha256 = "{"0" * 64}" }}'
+    text = VALID.replace('saved_model = "model"', artifact)
+    (prod / "environments" / "prod.toml").write_text(text)
+    assert run("prod").stdout == "prod: every model lies in S3 already; nothing to pack\n"
+
+
+def main(*arguments: str, **set_: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cli", "package", *arguments]
+    return subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **set_},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(prod: Path) -> None:
+    (prod / "code" / "é.txt").write_bytes(b"")
+    said = main("prod", "--find-links", "house", PYTHONIOENCODING="ascii")
+    assert r"code/\xe9.txt" in said.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_an_output_that_is_full_is_a_sentence(prod: Path) -> None:
+    command = f"{sys.executable} -m cli package prod --find-links house > /dev/full"
+    said = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stderr) == (1, "output: No space left on device\n")

@@ -1,5 +1,6 @@
 """Alarms are written in milliseconds and percent, and emitted in what CloudWatch holds."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,10 @@ from tests.constructs.conftest import Synthesised
 
 Synthesise = Callable[..., Synthesised]
 ALARMS = VALID + "[alarms]\np99_latency_ms = 100\n"
+
+
+def alarms(found: Synthesised) -> list[dict[str, Any]]:
+    return found.all("AWS::CloudWatch::Alarm")
 
 
 def alarm(found: Synthesised, metric: str) -> dict[str, Any]:
@@ -48,14 +53,109 @@ def test_every_alarm_is_sent_to_the_topic(synthesise: Synthesise, metric: str) -
 
 
 def test_without_an_objective_there_is_no_latency_alarm(synthesise: Synthesise) -> None:
-    metrics = {one.get("MetricName") for one in synthesise().all("AWS::CloudWatch::Alarm")}
-    assert metrics == {"OverheadLatency", "Invocation5XXErrors"}
+    assert "ModelLatency" not in {one.get("MetricName") for one in alarms(synthesise())}
+
+
+def test_what_nobody_asks_for_is_not_watched(synthesise: Synthesise) -> None:
+    assert sorted(one["AlarmName"] for one in alarms(synthesise())) == [
+        "ranker-primary-5xx",
+        "ranker-primary-cpu",
+        "ranker-primary-disk",
+        "ranker-primary-memory",
+        "ranker-primary-overhead-latency",
+        "ranker-queue-refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "metric", "threshold"),
+    [
+        ("ml.c5.xlarge", "CPUUtilization", 90 * 4),
+        ("ml.c5.4xlarge", "CPUUtilization", 90 * 16),
+        ("ml.c5.4xlarge", "MemoryUtilization", 90),
+        ("ml.c5.4xlarge", "DiskUtilization", 80),
+        ("ml.g4dn.12xlarge", "GPUUtilization", 95 * 4),
+        ("ml.g4dn.12xlarge", "GPUMemoryUtilization", 80 * 4),
+    ],
+)
+def test_percent_of_a_machine_is_percent_of_each_core_and_gpu(
+    synthesise: Synthesise, machine: str, metric: str, threshold: float
+) -> None:
+    text = VALID + "[alarms]\ngpu_memory_percent = 80\n"
+    if ".g4dn" in machine:
+        text = text.replace("[alarms]", "container = { tfs_processes = 4 }\n[alarms]")
+    found = synthesise(text, **{"ml.c5.xlarge": machine})
+    assert alarm(found, metric)["Threshold"] == threshold
+
+
+def test_a_machine_without_a_gpu_has_no_alarm_of_one(synthesise: Synthesise) -> None:
+    text = VALID + "[alarms]\ngpu_memory_percent = 80\n"
+    assert not [one for one in alarms(synthesise(text)) if "gpu" in one["AlarmName"]]
+
+
+@pytest.mark.parametrize("text", [VALID, ALARMS], ids=["defaults", "objective"])
+def test_every_alarm_says_when_it_can_fire_and_where_its_runbook_is(
+    synthesise: Synthesise, text: str
+) -> None:
+    for one in alarms(synthesise(text)):
+        kind = one["AlarmName"].removeprefix("ranker-").removeprefix("primary-")
+        assert one["AlarmDescription"].endswith(
+            f"Fires at the earliest {one['DatapointsToAlarm']} min after it begins. "
+            f"Runbook: docs/runbook.md#{kind}"
+        )
+
+
+def test_the_runbooks_address_is_the_files(synthesise: Synthesise) -> None:
+    text = VALID + '[alarms]\nrunbook = "https://wiki.example.com/ranker"\n'
+    said = [one["AlarmDescription"] for one in alarms(synthesise(text))]
+    assert all("Runbook: https://wiki.example.com/ranker#" in one for one in said)
+
+
+def test_one_composite_pages_for_what_breaks_the_objective(synthesise: Synthesise) -> None:
+    found = synthesise(ALARMS)
+    rule = json.dumps(found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"])
+    ids = found.template["Resources"]
+    named = [ids[one]["Properties"]["AlarmName"] for one in ids if f'"{one}"' in rule]
+    assert sorted(named) == ["ranker-primary-5xx", "ranker-primary-p99-latency"]
+
+
+def test_who_is_paged_is_told_of_the_composite_alone(synthesise: Synthesise) -> None:
+    found = synthesise(VALID + '[alarms]\npage = ["https://pager.example.com/hook"]\n')
+    (subscription,) = found.all("AWS::SNS::Subscription")
+    told = [
+        one["AlarmActions"]
+        for one in [*alarms(found), found.one("AWS::CloudWatch::CompositeAlarm")]
+        if one["AlarmActions"] == [subscription["TopicArn"]]
+    ]
+    assert len(told) == 1
+
+
+def test_where_nobody_is_paged_who_is_informed_hears_of_the_composite(
+    synthesise: Synthesise,
+) -> None:
+    found = synthesise()
+    (topic,) = found.ids("AWS::SNS::Topic")
+    assert found.one("AWS::CloudWatch::CompositeAlarm")["AlarmActions"] == [{"Ref": topic}]
+
+
+def test_all_instances_in_use_is_looked_at_only_where_something_scales(
+    synthesise: Synthesise,
+) -> None:
+    scaling = "max_instances = 3\n[variants.primary.scaling]\nmax_rps_per_instance = 10\n"
+    (found,) = [one for one in alarms(synthesise(VALID + scaling)) if "at-max" in one["AlarmName"]]
+    assert (found["Threshold"], found["EvaluationPeriods"]) == (2.5, 10)
+
+
+def test_no_traffic_is_no_data_and_then_alarms(synthesise: Synthesise) -> None:
+    text = VALID + "[alarms]\nno_traffic_minutes = 15\n"
+    (found,) = [one for one in alarms(synthesise(text)) if "traffic" in one["AlarmName"]]
+    assert (found["TreatMissingData"], found["EvaluationPeriods"]) == ("breaching", 15)
 
 
 def test_cloudwatch_may_publish_to_the_topic(synthesise: Synthesise) -> None:
     policy = synthesise().one("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
     allowed = [one["Principal"] for one in policy if one["Effect"] == "Allow"]
-    assert allowed == [{"Service": "cloudwatch.amazonaws.com"}]
+    assert {"Service": "cloudwatch.amazonaws.com"} in allowed
 
 
 def test_cloudwatch_may_use_the_topics_key(synthesise: Synthesise) -> None:
@@ -69,7 +169,16 @@ def test_every_address_is_subscribed(synthesise: Synthesise) -> None:
     assert subscribed == ["a@example.com", "b@example.com"]
 
 
-@pytest.mark.parametrize("line", ["alarm above 100 ms", "alarm above 500 ms", "alarm above 1 %"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "alarm: p99 latency above 100 ms",
+        "alarm: mean latency that SageMaker adds above 500 ms",
+        "alarm: requests answered 5xx above 1 %",
+        "alarm: CPU above 90 %",
+        "alarm: requests a minute turned away by a full queue above 10",
+    ],
+)
 def test_every_alarm_draws_its_line_on_the_dashboard(synthesise: Synthesise, line: str) -> None:
     body = synthesise(ALARMS).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
     assert line in "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))

@@ -47,12 +47,6 @@ def test_every_trouble_set_off_its_alarm_and_recovered(
     ]
 
 
-def test_no_alarm_went_off_before_its_window_of_three_minutes_was_bad(
-    finished: tuple[dict[str, Any], Any, Any],
-) -> None:
-    assert all(one["alarm_after_minutes"] > 2 for one in finished[0]["troubles"])
-
-
 def test_callers_saw_the_model_fail(finished: tuple[dict[str, Any], Any, Any]) -> None:
     seen = {kind for minute in finished[0]["minutes"] for kind in minute["errors"]}
     assert "ModelError 503" in seen
@@ -60,7 +54,7 @@ def test_callers_saw_the_model_fail(finished: tuple[dict[str, Any], Any, Any]) -
 
 def test_callers_saw_the_model_slow(finished: tuple[dict[str, Any], Any, Any]) -> None:
     slowest = max(minute["p50_ms"] or 0 for minute in finished[0]["minutes"])
-    assert slowest > 300
+    assert slowest > 600
 
 
 @pytest.mark.parametrize("step", ["Deploy environments/local.toml", "Slowed", "Killed"])

@@ -8,7 +8,7 @@ import pytest
 from local.aws import EmbeddedAws, running
 from tests.checkouts import PATH, Ran, checkout, run_in
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture
 WHO = {"account": "333333333333", "region": "eu-west-1"}
 
 
@@ -41,7 +41,8 @@ class Production:
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]:
-    with running() as aws:
+    # An update bakes for twelve minutes of the clock.
+    with running(seconds_per_minute=0.5) as aws:
         made = Production(aws, tmp_path_factory)
         made.cdk("bootstrap", "aws://{account}/{region}".format(**WHO))
         made.deploy()

@@ -32,6 +32,7 @@ class StandIn:
                 clock.pause(container.seconds)
                 status = container.status
                 said = {
+                    "path": self.path,
                     "archive": container.archive.decode(),
                     "variables": dict(variables),
                     "headers": dict(self.headers),
@@ -68,13 +69,13 @@ class Launcher:
 
     def __call__(
         self,
-        archive: Path,
+        archive: Path | None,
         variables: Mapping[str, str],
         *,
         ready_timeout_seconds: float = 60.0,
         log: Path | None = None,
     ) -> StandIn:
-        content = archive.read_bytes()
+        content = archive.read_bytes() if archive else b"many models"
         if content.startswith(b"BROKEN"):
             raise RuntimeError("The container did not answer its ping within 60 s.")
         self.started.append(StandIn(content, variables, self._clock))

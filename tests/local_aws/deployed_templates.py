@@ -113,6 +113,36 @@ def environment(archive: str) -> dict[str, Any]:
                 "KmsKeyId": get("Key", "Arn"),
             },
         },
+        "Counter": {
+            "Type": "AWS::Logs::MetricFilter",
+            "Properties": {
+                "LogGroupName": {"Ref": "Logs"},
+                "FilterPattern": '"WORKER TIMEOUT"',
+                "MetricTransformations": [
+                    {
+                        "MetricNamespace": "Servable/ranker",
+                        "MetricName": "WorkerTimeouts",
+                        "MetricValue": "1",
+                    }
+                ],
+            },
+        },
+        "Question": {
+            "Type": "AWS::Logs::QueryDefinition",
+            "Properties": {
+                "Name": "ranker/errors",
+                "QueryString": "fields @message | limit 20",
+                "LogGroupNames": [{"Ref": "Logs"}],
+            },
+        },
+        "Rule": {
+            "Type": "AWS::Events::Rule",
+            "Properties": {
+                "EventPattern": {"source": ["aws.sagemaker"]},
+                "State": "ENABLED",
+                "Targets": [{"Id": "topic", "Arn": {"Ref": "Topic"}}],
+            },
+        },
         "Policy": {
             "Type": "AWS::IAM::Policy",
             "Properties": {

@@ -11,14 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infra.parameters.sources import names
 from local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
 
-ENVIRONMENTS = sorted(
-    path.stem for path in (ROOT / "environments").glob("*.toml") if path.stem != "base"
-)
+ENVIRONMENTS = names(ROOT / "environments")
 
 
 def synthesise(out: Path, *overrides: str) -> dict[str, dict[str, Any]]:
@@ -61,12 +60,12 @@ class Deployed:
         return self.account.deploy(template, wait=wait)
 
     def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
-        """Of everybody's traffic; those on one fleet of an update are left out."""
+        """Of everybody's traffic, by one metric; those on one fleet of an update are left out."""
         found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
         return [
             one
             for one in found
-            if metric in (None, one["MetricName"])
+            if metric in (None, one.get("MetricName"))
             and "EndpointConfigName" not in [d["Name"] for d in one["Dimensions"]]
         ]
 

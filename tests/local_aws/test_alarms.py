@@ -1,36 +1,12 @@
 """Alarms over the API: states, history, actions, and what is kept when they are put again."""
 
-import json
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.local_aws.own_metric import history, minutes, put_alarm
 from tests.local_aws.watched_endpoint import Watched
-
-
-def _put(watched: Watched, name: str = "high", **more: Any) -> None:
-    """Above 10 for 2 of 2 minutes, of a metric of our own."""
-    asked = {
-        "AlarmName": name,
-        "Namespace": "Own",
-        "MetricName": "Load",
-        "Statistic": "Maximum",
-        "Period": 60,
-        "EvaluationPeriods": 2,
-        "Threshold": 10.0,
-        "ComparisonOperator": "GreaterThanThreshold",
-    }
-    watched.account.client("cloudwatch").put_metric_alarm(**(asked | more))
-
-
-def _minutes(watched: Watched, *values: float | None) -> None:
-    for value in values:
-        if value is not None:
-            watched.account.client("cloudwatch").put_metric_data(
-                Namespace="Own", MetricData=[{"MetricName": "Load", "Value": value}]
-            )
-        watched.clock.advance(minutes=1)
 
 
 @pytest.fixture(autouse=True)
@@ -38,55 +14,47 @@ def _aligned(watched: Watched) -> None:
     watched.align()
 
 
-def _history(watched: Watched, kind: str, name: str = "high") -> list[str]:
-    """Summaries, oldest first."""
-    found = watched.account.client("cloudwatch").describe_alarm_history(
-        AlarmName=name, HistoryItemType=kind, ScanBy="TimestampAscending"
-    )
-    return [one["HistorySummary"] for one in found["AlarmHistoryItems"]]
-
-
 def test_a_new_alarm_does_not_know(watched: Watched) -> None:
-    _put(watched)
+    put_alarm(watched)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
 def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -> None:
-    _put(watched)
+    put_alarm(watched)
     states = []
     for value in (1, 11, 11):
-        _minutes(watched, value)
+        minutes(watched, value)
         states.append(watched.state("high"))
     assert states == ["OK", "OK", "ALARM"]
 
 
 def test_an_alarm_recovers_with_its_metric(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 11, 11, 11, 1)
+    put_alarm(watched)
+    minutes(watched, 11, 11, 11, 1)
     assert watched.state("high") == "OK"
 
 
 def test_a_value_at_the_threshold_is_not_above_it(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 10, 10, 10)
+    put_alarm(watched)
+    minutes(watched, 10, 10, 10)
     assert watched.state("high") == "OK"
 
 
 def test_a_metric_in_another_unit_is_another_metric(watched: Watched) -> None:
-    _put(watched, Unit="Milliseconds")
-    _minutes(watched, 11, 11, 11)
+    put_alarm(watched, Unit="Milliseconds")
+    minutes(watched, 11, 11, 11)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
 def test_a_metric_with_other_dimensions_is_another_metric(watched: Watched) -> None:
-    _put(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
-    _minutes(watched, 11, 11, 11)
+    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
+    minutes(watched, 11, 11, 11)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
 def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 11, 12)
+    put_alarm(watched)
+    minutes(watched, 11, 12)
     alarms = watched.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
     assert alarms[0]["StateReason"].startswith(
         "Threshold Crossed: 2 out of the last 2 datapoints [12.0 ("
@@ -94,32 +62,32 @@ def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
 
 
 def test_an_alarm_put_again_keeps_its_state(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 11, 11)
-    _put(watched, Threshold=1000.0)
+    put_alarm(watched)
+    minutes(watched, 11, 11)
+    put_alarm(watched, Threshold=1000.0)
     assert watched.state("high") == "ALARM"
 
 
 def test_an_alarm_put_again_is_evaluated_by_what_it_says_now(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 11, 11)
-    _put(watched, Threshold=1000.0)
-    _minutes(watched, 11)
+    put_alarm(watched)
+    minutes(watched, 11, 11)
+    put_alarm(watched, Threshold=1000.0)
+    minutes(watched, 11)
     assert watched.state("high") == "OK"
 
 
 def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 11, 11)
+    put_alarm(watched)
+    minutes(watched, 11, 11)
     watched.account.client("cloudwatch").delete_alarms(AlarmNames=["high"])
-    _put(watched)
+    put_alarm(watched)
     assert watched.state("high") == "INSUFFICIENT_DATA"
 
 
 def test_history_has_every_change_of_state(watched: Watched) -> None:
-    _put(watched)
-    _minutes(watched, 1, 11, 11, 1)
-    assert _history(watched, "StateUpdate") == [
+    put_alarm(watched)
+    minutes(watched, 1, 11, 11, 1)
+    assert history(watched, "StateUpdate") == [
         "Alarm updated from INSUFFICIENT_DATA to OK",
         "Alarm updated from OK to ALARM",
         "Alarm updated from ALARM to OK",
@@ -127,24 +95,24 @@ def test_history_has_every_change_of_state(watched: Watched) -> None:
 
 
 def test_history_has_the_making_and_every_change(watched: Watched) -> None:
-    _put(watched)
-    _put(watched, Threshold=20.0)
-    found = _history(watched, "ConfigurationUpdate")
+    put_alarm(watched)
+    put_alarm(watched, Threshold=20.0)
+    found = history(watched, "ConfigurationUpdate")
     assert found == ['Alarm "high" created', 'Alarm "high" updated']
 
 
 def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Watched) -> None:
-    _put(watched, TreatMissingData="notBreaching")
+    put_alarm(watched, TreatMissingData="notBreaching")
     watched.account.client("cloudwatch").set_alarm_state(
         AlarmName="high", StateValue="ALARM", StateReason="a test"
     )
     before = watched.state("high")
-    _minutes(watched, None)
+    minutes(watched, None)
     assert (before, watched.state("high")) == ("ALARM", "OK")
 
 
 def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
-    _put(watched, Period=10, EvaluationPeriods=1)
+    put_alarm(watched, Period=10, EvaluationPeriods=1)
     watched.account.client("cloudwatch").put_metric_data(
         Namespace="Own",
         MetricData=[{"MetricName": "Load", "Value": 11, "StorageResolution": 1}],
@@ -166,7 +134,7 @@ def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None
         **with_statistic,
     }
     watched.account.client("cloudwatch").put_metric_alarm(**asked)
-    _minutes(watched, 11)
+    minutes(watched, 11)
     assert watched.state("p99") == "INSUFFICIENT_DATA"
 
 
@@ -183,19 +151,19 @@ def test_an_alarm_on_math_fires(watched: Watched) -> None:
         Threshold=5.0,
         ComparisonOperator="GreaterThanThreshold",
     )
-    _minutes(watched, 11)
+    minutes(watched, 11)
     assert watched.state("math") == "ALARM"
 
 
 def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
-    _put(watched)
-    _put(watched, "higher", Threshold=20.0)
+    put_alarm(watched)
+    put_alarm(watched, "higher", Threshold=20.0)
     watched.account.client("cloudwatch").put_composite_alarm(
         AlarmName="both", AlarmRule='ALARM("high") AND ALARM("higher")'
     )
     states = []
     for value in (11, 11, 21, 21, 1):
-        _minutes(watched, value)
+        minutes(watched, value)
         states.append(watched.state("both"))
     assert states == ["OK", "OK", "OK", "ALARM", "OK"]
 
@@ -221,55 +189,4 @@ def test_an_alarm_that_cannot_be_is_refused(
     watched: Watched, wrong: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ClientError, match=said):
-        _put(watched, **wrong)
-
-
-@pytest.fixture
-def inbox(watched: Watched) -> tuple[str, str]:
-    """A topic and a queue that takes what is published to it."""
-    sns, sqs = watched.account.client("sns"), watched.account.client("sqs")
-    topic = sns.create_topic(Name="alarms")["TopicArn"]
-    queue = sqs.create_queue(QueueName="inbox")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
-    sns.subscribe(
-        TopicArn=topic,
-        Protocol="sqs",
-        Endpoint=arn["QueueArn"],
-        Attributes={"RawMessageDelivery": "true"},
-    )
-    return topic, queue
-
-
-def _messages(watched: Watched, queue: str) -> list[dict[str, Any]]:
-    found = watched.account.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
-    return [json.loads(one["Body"]) for one in found.get("Messages", [])]
-
-
-def test_the_topic_is_told_of_alarm_and_recovery(watched: Watched, inbox: tuple[str, str]) -> None:
-    topic, queue = inbox
-    _put(watched, AlarmActions=[topic], OKActions=[topic])
-    _minutes(watched, 11, 11, 1)
-    told = [(one["OldStateValue"], one["NewStateValue"]) for one in _messages(watched, queue)]
-    assert told == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
-
-
-def test_an_action_that_is_carried_out_is_in_the_history(
-    watched: Watched, inbox: tuple[str, str]
-) -> None:
-    _put(watched, AlarmActions=[inbox[0]])
-    _minutes(watched, 11, 11)
-    assert _history(watched, "Action") == [f"Successfully executed action {inbox[0]}"]
-
-
-def test_an_action_that_fails_is_in_the_history(watched: Watched) -> None:
-    absent = f"arn:aws:sns:us-east-1:{watched.account.number}:absent"
-    _put(watched, AlarmActions=[absent])
-    _minutes(watched, 11, 11)
-    assert _history(watched, "Action") == [f"Failed to execute action {absent}"]
-
-
-def test_disabled_actions_are_not_carried_out(watched: Watched, inbox: tuple[str, str]) -> None:
-    _put(watched, AlarmActions=[inbox[0]])
-    watched.account.client("cloudwatch").disable_alarm_actions(AlarmNames=["high"])
-    _minutes(watched, 11, 11)
-    assert _messages(watched, inbox[1]) == []
+        put_alarm(watched, **wrong)

@@ -37,6 +37,10 @@ def test_a_percentile_is_the_nearest_rank(values: list[float], percent: int) -> 
     assert statistic(_of(values), f"p{percent}") == sorted(values)[rank - 1]
 
 
+def test_the_median_of_two_is_the_lower() -> None:
+    assert statistic(_of([1.0, 2.0]), "p50") == 1.0
+
+
 @given(VALUES, VALUES)
 def test_two_stretches_together_are_what_they_would_be_in_one(
     first: list[float], second: list[float]

@@ -39,6 +39,10 @@ def test_a_tenth_of_two_instances_is_one_of_two() -> None:
     assert _plan(blue_green("CANARY", CanarySize=percent(10)), 2)[0] == (0.5, 600)
 
 
+def test_part_of_an_instance_is_a_whole_one() -> None:
+    assert _plan(blue_green("CANARY", CanarySize=percent(30)), 4)[0] == (0.5, 600)
+
+
 def test_a_canary_of_a_single_instance_bakes_as_long() -> None:
     found = _plan(blue_green("CANARY", CanarySize=percent(50)), 1)
     assert found == [(1.0, 600), (1.0, 120)]

@@ -151,3 +151,14 @@ def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
     # Past the settings: the archive is what is refused.
     with pytest.raises(LaunchError, match="it holds readme.txt"):
         launch(pack({"readme.txt": b""}), {})
+
+
+def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(
+    pack: Pack, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    archive = pack(folders={"1": RANKER / "model/1"})
+    with launch(archive, {}, log=log, memory_limit_mib=1) as process:
+        assert _eventually(lambda: log.read_text().count("is started again") > 0, seconds=30.0)
+        assert "out of memory: " in log.read_text()
+        assert process.running

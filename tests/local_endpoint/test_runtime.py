@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from local.endpoint.answer import Refusal
+from serving import tfrecord, wire
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +52,40 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
     }
     with pytest.raises(Refusal, match="^Input to reshape is a tensor with 48 values"):
         signature["serving_default"].compute(arrays)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (tfrecord.frame([b""])[:-1], "the file ends inside the record"),
+        (tfrecord.frame([b"\x0a"]), "Error parsing message"),
+        (tfrecord.frame([b""]), "record 1: only predict records are replayed"),
+    ],
+    ids=["cut", "no message", "no predict record"],
+)
+def test_a_warm_up_file_that_is_none_is_a_load_error(
+    content: bytes, reason: str, text_model: Any, tmp_path: Path
+) -> None:
+    from local.endpoint.model_server.runtime import LoadError
+    from local.endpoint.model_server.warm_up import PLACE, replay
+
+    (tmp_path / PLACE).parent.mkdir()
+    (tmp_path / PLACE).write_bytes(content)
+    with pytest.raises(LoadError, match=reason):
+        replay(tmp_path, text_model)
+
+
+def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
+    text_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from local.endpoint.model_server import warm_up
+    from local.endpoint.model_server.runtime import LoadError
+
+    record = wire.PredictionLog()
+    record.predict_log.request.inputs["words"].dtype = wire.DataType["DT_STRING"]
+    record.predict_log.request.inputs["words"].string_val.append(b"a")
+    record.predict_log.request.inputs["words"].tensor_shape.dim.add(size=1)
+    (tmp_path / warm_up.PLACE).parent.mkdir()
+    (tmp_path / warm_up.PLACE).write_bytes(tfrecord.frame([record.SerializeToString()] * 1001))
+    with pytest.raises(LoadError, match="more than 1000 records"):
+        warm_up.replay(tmp_path, text_model)

@@ -103,3 +103,18 @@ def test_an_unknown_environment_exits_2(aws: EmbeddedAws, file: Path) -> None:
         2,
         True,
     )
+
+
+def test_a_profile_that_is_not_there_is_a_sentence(file: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "cli", "pin", "prod"],
+        cwd=file.parents[1],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "AWS_PROFILE": "nobody"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "prod: The config profile (nobody) could not be found; check your AWS configuration\n",
+    )

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,52 @@ def test_caches_and_version_control_are_left_out(
 def test_what_is_left_out_is_listed(inputs: ArchiveInputs, version: Path) -> None:
     (version / "variables" / "__pycache__").mkdir()
     assert inputs.tree().left_out == (version / "variables" / "__pycache__",)
+
+
+def test_what_lies_beside_versions_is_listed_as_left_out(
+    inputs: ArchiveInputs, version: Path
+) -> None:
+    (version.parent / ".git").mkdir()
+    (version.parent / "notes.txt").write_bytes(b"")
+    assert inputs.tree().left_out == (version.parent / ".git", version.parent / "notes.txt")
+
+
+@pytest.mark.parametrize("name", [".servable", ".servable-0123.part"])
+def test_what_we_make_ourselves_is_left_out(
+    inputs: ArchiveInputs, version: Path, name: str
+) -> None:
+    (version / name).mkdir()
+    assert inputs.tree().left_out == (version / name,)
+
+
+@pytest.fixture
+def deep(version: Path) -> Iterator[Path]:
+    """Taken away by rm: pytest's own way goes one Python call deeper with each folder."""
+    (version / "deep").mkdir()
+    yield version / "deep"
+    subprocess.run(["rm", "-rf", str(version / "deep")], check=True)
+
+
+def test_folders_deeper_than_pythons_stack_are_packed(inputs: ArchiveInputs, deep: Path) -> None:
+    for _ in range(1100):
+        deep = deep / "a"
+        deep.mkdir()
+    assert len(names(inputs)) > 1100
+
+
+def test_names_too_long_for_the_disk_say_so(inputs: ArchiveInputs, deep: Path) -> None:
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("a" * 250, dir_fd=here)
+        below = os.open("a" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    assert refused(inputs).endswith("cannot be read: File name too long; shorten its names")
+
+
+def test_a_version_that_the_model_server_cannot_count_is_refused(
+    inputs: ArchiveInputs, version: Path
+) -> None:
+    high = version.rename(version.parent / str(2**63))
+    assert refused(inputs).startswith(f"{high}: is above {2**63 - 1}, the highest version")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.dependencies import LOCK, fetch, lock, locked, vendored
+from model_packaging.dependencies import fetch, lock, vendored
+from model_packaging.lock_file import LOCK, locked
 from model_packaging.refusal import Refusal
 from tests.packaging.wheelhouse import wheel
 
@@ -155,3 +156,71 @@ def test_an_unpacking_that_fails_leaves_nothing(
     with pytest.raises(Refusal):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert list((tmp_path / "lib").iterdir()) == []
+
+
+def test_a_changed_file_that_requirements_include_makes_the_lock_stale(
+    code: Path, wheels: Path, house: Path
+) -> None:
+    (code / "requirements.txt").write_text("-r more.txt\n")
+    (code / "more.txt").write_text("fast\n")
+    made(code, wheels, house)
+    (code / "more.txt").write_text("plain\n")
+    with pytest.raises(Refusal, match="is of another requirements.txt: that has changed since"):
+        locked(code)
+
+
+@pytest.mark.parametrize("place", ["{house}", "../house"])
+def test_options_that_say_where_packages_come_from_are_followed(
+    code: Path, wheels: Path, house: Path, place: str
+) -> None:
+    said = f"--no-index\n--find-links {place.format(house=house)}\nfast\n"
+    (code / "requirements.txt").write_text(said)
+    assert len(lock(code, python="3.12", wheels=wheels)) == 1
+
+
+def test_a_package_with_another_hash_than_the_requirement_allows_is_refused(
+    code: Path, wheels: Path, house: Path
+) -> None:
+    (code / "requirements.txt").write_text(f"fast==1.0 \\\n  --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(Refusal, match="wants fast with another hash than fast-1.0-cp312"):
+        made(code, wheels, house)
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "fast-1.0-py3-none-any.whl", "../x.whl sha256:0"])
+def test_a_lock_that_was_not_written_by_us_names_the_line(
+    code: Path, wheels: Path, house: Path, line: str
+) -> None:
+    made(code, wheels, house)
+    with (code / LOCK).open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(Refusal, match="line 6 is no wheel and its hash: .*; run: servable package"):
+        fetch(code, python="3.12", wheels=wheels, find_links=house)
+
+
+def test_a_lock_that_is_no_text_is_refused(code: Path, wheels: Path, house: Path) -> None:
+    made(code, wheels, house)
+    (code / LOCK).write_bytes(b"\xff\xfe")
+    with pytest.raises(Refusal, match="is of another requirements.txt"):
+        locked(code)
+
+
+def test_a_lock_that_cannot_be_written_is_a_sentence(code: Path, wheels: Path, house: Path) -> None:
+    (code / LOCK).mkdir()
+    with pytest.raises(Refusal, match="requirements.lock: cannot be read or written: Is a direct"):
+        made(code, wheels, house)
+
+
+def test_wheels_that_cannot_be_kept_are_a_sentence(code: Path, wheels: Path, house: Path) -> None:
+    wheels.write_bytes(b"")
+    with pytest.raises(Refusal, match="wheels: cannot be read or written: File exists"):
+        made(code, wheels, house)
+
+
+def test_wheels_of_which_one_has_a_file_where_another_has_a_folder_are_refused(
+    code: Path, wheels: Path, house: Path, tmp_path: Path
+) -> None:
+    wheel(house, "clash", files={"fast.py/x.py": ""})
+    (code / "requirements.txt").write_text("fast\nclash\n")
+    made(code, wheels, house)
+    with pytest.raises(Refusal, match="has a file where it, or another wheel, has a folder"):
+        vendored(code, wheels=wheels, unpacked=tmp_path / "lib")

@@ -55,9 +55,15 @@ def test_strings_are_text_or_base64() -> None:
     assert as_array(given).tolist() == ["é".encode(), b"\xff\xfe"]
 
 
-def test_bad_base64_is_refused() -> None:
+@pytest.mark.parametrize("bad", ["?", "é"])
+def test_bad_base64_is_refused(bad: str) -> None:
     with pytest.raises(BadValue, match='holds a "b64" that is no base64'):
-        tensor([{"b64": "?"}], spec("string", None))
+        tensor([{"b64": bad}], spec("string", None))
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(BadValue, match="half of a character; strings are UTF-8"):
+        tensor(["\ud800"], spec("string", None))
 
 
 def test_a_single_number_is_a_tensor_without_dimensions() -> None:

@@ -95,10 +95,38 @@ def test_an_import_inside_a_function_is_a_finding_too(code: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("caught", ["", " ImportError", " (OSError, ModuleNotFoundError)"])
+@pytest.mark.parametrize(
+    "caught", ["", " ImportError", " (OSError, ModuleNotFoundError)", " builtins.ImportError"]
+)
 def test_an_import_that_code_can_do_without_is_no_finding(code: Path, caught: str) -> None:
     write(code, f"try:\n    import orjson\nexcept{caught}:\n    orjson = None\n{HANDLER}")
     assert found(code) == []
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        '__name__ == "__main__"',
+        "sys.version_info < (3, 11)",
+        "sys.version_info[:2] < (3, 11)",
+        'sys.platform == "win32"',
+        'os.name == "nt"',
+    ],
+)
+def test_an_import_that_may_not_run_in_the_container_is_no_finding(code: Path, test: str) -> None:
+    write(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n")
+    assert found(code) == []
+
+
+def test_an_import_whose_failing_is_suppressed_is_no_finding(code: Path) -> None:
+    suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
+    write(code, f"{suppressed}{HANDLER}")
+    assert found(code) == []
+
+
+def test_another_with_does_not_help(code: Path) -> None:
+    write(code, f'with open("x") as x:\n    import orjson\n{HANDLER}')
+    assert len(found(code)) == 1
 
 
 def test_a_try_that_catches_something_else_does_not_help(code: Path) -> None:
@@ -139,6 +167,30 @@ def test_modules_beside_inference_py_are_followed(code: Path) -> None:
     assert [one[:24] for one in found(code)] == ["features/words.py:2: imp"]
 
 
+def test_a_module_of_a_package_without_init_is_followed(code: Path) -> None:
+    write(code, f"from features import words\n{HANDLER}")
+    write(code, "import spacy\n", "features/words.py")
+    assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
+
+
+@pytest.mark.parametrize("text", ["import features.words", "from features.words import cut"])
+def test_a_submodule_that_a_package_of_its_own_lacks_is_a_finding(code: Path, text: str) -> None:
+    write(code, f"{text}\n{HANDLER}")
+    write(code, "", "features/__init__.py")
+    assert found(code) == [
+        "inference.py:1: imports features.words, which is not in the code folder; "
+        "add it, or take the import out"
+    ]
+
+
+@pytest.mark.parametrize("file", ["words.py", "words/cut.py", "words.cpython-312-x86_64.so"])
+def test_a_submodule_that_a_package_has_is_no_finding(code: Path, file: str) -> None:
+    write(code, f"import features.words\n{HANDLER}")
+    write(code, "", "features/__init__.py")
+    write(code, "", f"features/{file}")
+    assert found(code) == []
+
+
 def test_a_name_taken_from_the_package_itself_is_no_finding(code: Path) -> None:
     write(code, f"from features import words\n{HANDLER}")
     write(code, "SIZE = 3\n", "features/__init__.py")
@@ -160,9 +212,27 @@ def test_a_relative_import_outside_a_package_is_a_finding(code: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("dots", ["..", "." * 50])
+def test_a_relative_import_above_its_package_is_a_finding(code: Path, dots: str) -> None:
+    write(code, f"import features.scale\n{HANDLER}")
+    write(code, "", "features/__init__.py")
+    write(code, f"from {dots} import words\n", "features/scale.py")
+    write(code, "", "words.py")
+    assert found(code) == [
+        "features/scale.py:1: imports relatively, outside a package; import it by its name alone"
+    ]
+
+
 def test_what_requirements_name_is_no_finding(code: Path) -> None:
     write(code, f"import orjson, PIL, yaml\n{HANDLER}")
     write(code, "orjson==3.1\n# images\nPillow>=10\npyyaml\n", "requirements.txt")
+    assert found(code) == []
+
+
+def test_what_an_included_file_names_is_no_finding(code: Path) -> None:
+    write(code, f"import orjson\n{HANDLER}")
+    write(code, "\ufeff-r more.txt\r\n", "requirements.txt")
+    write(code, "orjson\n", "more.txt")
     assert found(code) == []
 
 
@@ -203,10 +273,36 @@ def test_lines_are_right_below_what_only_python_3_12_can_read(code: Path, text: 
     assert [one.split(":")[1] for one in found(code)] == [str(text.count("\n") + 2)]
 
 
-@pytest.mark.parametrize("text", ['print "a"', "def f(:", 'x = f"{a["b"]}"\nx = (\n'])
+@pytest.mark.parametrize(
+    "text", ['print "a"', "def f(:", "x = )", "x = (", "if 1:\n\t1\n        2", 'x = f"{"']
+)
 def test_what_is_not_python_is_a_finding_with_its_line(code: Path, text: str) -> None:
-    write(code, f"import json\n{text}\n")
-    assert "is not Python 3.12: " in found(code)[0]
+    write(code, f"import json\n{text}\ny = 1\n")
+    line = 2 + text.count("\n")
+    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_what_is_not_python_below_what_only_3_12_can_read_has_its_line(
+    code: Path, newer: str
+) -> None:
+    write(code, f'{newer}\nprint "a"\n{HANDLER}')
+    line = 2 + newer.count("\n")
+    assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "-" * 100_000 + "1",
+        "x = " + " + ".join("1" * 20_000),
+        "if a: pass\n" + "elif b: pass\n" * 1500,
+    ],
+    ids=["signs", "sum", "branches"],
+)
+def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
+    write(code, f"{HANDLER}{text}\n")
+    assert "is nested too deeply to be" in found(code)[0]
 
 
 def test_what_is_newer_than_the_images_python_is_a_finding(code: Path) -> None:
@@ -219,6 +315,19 @@ def test_a_file_that_is_no_text_is_a_finding(code: Path) -> None:
     assert "is not Python 3.12: " in found(code)[0]
 
 
+def test_a_file_that_this_user_may_not_read_is_a_finding(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    write(code, HANDLER)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert found(code) == [
+        "inference.py:0: cannot be read: Permission denied; let this user read it"
+    ]
+
+
 def test_code_is_not_run(code: Path) -> None:
     write(code, f"raise SystemExit(1)\n{HANDLER}")
     assert found(code) == []
@@ -226,3 +335,16 @@ def test_code_is_not_run(code: Path) -> None:
 
 def test_the_rankers_code_has_no_finding() -> None:
     assert found(Path(__file__).parents[2] / "examples" / "ranker" / "code") == []
+
+
+@pytest.mark.parametrize("name", ["handler", "input_handler"])
+def test_a_handler_that_nobody_awaits_is_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / "inference.py").write_text(
+        f"async def {name}(data, context): ...\n"
+        + ("def output_handler(data, context): ...\n" if name != "handler" else "")
+    )
+    (found,) = check_code(tmp_path, python="3.12", provided=())
+    assert (found.line, found.problem) == (
+        1,
+        f"{name} is async: whoever calls it there does not await it",
+    )

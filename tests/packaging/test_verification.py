@@ -1,5 +1,7 @@
 """An archive that is there already: listed, and held against what the container wants."""
 
+import errno
+import gzip
 import hashlib
 import io
 import shutil
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from model_packaging import existing_archive
 from model_packaging.archive import pack
 from model_packaging.existing_archive import listing
 from model_packaging.inputs import ArchiveInputs
@@ -177,3 +180,40 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(b"no archive")
     with pytest.raises(Refusal, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
         verified(tmp_path / "a.tar.gz")
+
+
+def test_a_damaged_header_is_not_taken_for_the_end(good: Path) -> None:
+    whole = bytearray(gzip.decompress(good.read_bytes()))
+    second = 512  # behind the header of code/, which has no content
+    whole[second + 148 : second + 156] = b"9" * 8
+    damaged = good.with_name("damaged.tar.gz")
+    damaged.write_bytes(gzip.compress(bytes(whole)))
+    with pytest.raises(Refusal, match="is not a whole .tar.gz .damaged header: "):
+        listing(damaged)
+
+
+def test_a_name_is_shown_on_one_line(good: Path) -> None:
+    member = listing(changed(good, add=file("a\nb\x1b[31m\udcff")))[-1]
+    assert member.shown == r"a\nb\x1b[31m\udcff"
+
+
+def test_a_name_that_the_disk_cannot_hold_is_a_sentence(good: Path) -> None:
+    archive = changed(good, add=file("1/" + "a" * 300))
+    with pytest.raises(Refusal, match="a cannot be unpacked: File name too long; pack it again"):
+        verified(archive)
+
+
+def test_folders_deeper_than_pythons_stack_are_listed(good: Path) -> None:
+    archive = changed(good, add=file("1/" + "a/" * 1500 + "b"))
+    assert verified(archive).members[-1].name.endswith("a/b")
+
+
+def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
+    good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(existing_archive, "_write", full)
+    with pytest.raises(Refusal, match="cannot be written: No space left on device; make room"):
+        verified(good)

@@ -9,6 +9,7 @@ import pytest
 from model_packaging.refusal import Refusal
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.warm_up import check_warm_up, write_warm_up
+from model_packaging.warm_up import golden as read_golden
 from serving import tfrecord, wire
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker"
@@ -68,7 +69,7 @@ def test_the_same_requests_give_the_same_bytes(info: SavedModelInfo) -> None:
 
 def test_what_is_written_passes_the_check(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, write_warm_up("ranker", golden(ROWS, COLUMNS), info))
-    assert check_warm_up(file, info, model="ranker") == 2
+    assert check_warm_up(file, info) == 2
 
 
 def test_serving_itself_reads_what_is_written(info: SavedModelInfo) -> None:
@@ -85,7 +86,7 @@ def many(count: int) -> dict[Path, Any]:
 
 def test_a_thousand_requests_are_written(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, write_warm_up("ranker", many(1000), info))
-    assert check_warm_up(file, info, model="ranker") == 1000
+    assert check_warm_up(file, info) == 1000
 
 
 def test_a_thousand_and_one_requests_are_refused(info: SavedModelInfo) -> None:
@@ -107,6 +108,10 @@ ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
         (
             {"instances": [ROW], "signature_name": "train"},
             "asks for the signature 'train'; there are serving_default",
+        ),
+        (
+            {"instances": [ROW], "signature_name": ["train"]},
+            "asks for the signature ['train']; there are serving_default",
         ),
         (
             {"instances": [{**ROW, "feat_ids": [0] * 38}]},
@@ -146,6 +151,12 @@ def test_a_number_out_of_range_is_refused(info: SavedModelInfo) -> None:
         write_warm_up("ranker", {Path("a.json"): request}, info)
 
 
+def test_a_golden_request_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(Refusal, match="deep.json: is nested too deeply to be read; write one"):
+        read_golden(tmp_path / "deep.json")
+
+
 def log(**changes: Any) -> bytes:
     """One record as others write them, with the model, the signature or the inputs changed."""
     message = wire.PredictionLog()
@@ -154,6 +165,8 @@ def log(**changes: Any) -> bytes:
     request.model_spec.signature_name = changes.get("signature", "")
     for name, dtype in changes.get("inputs", {"feat_ids": 9, "feat_vals": 1}).items():
         request.inputs[name].dtype = dtype
+        for size in (1, changes.get("columns", 39)):
+            request.inputs[name].tensor_shape.dim.add(size=size)
     content: bytes = message.SerializeToString()
     return content
 
@@ -175,11 +188,6 @@ FRAMED = tfrecord.frame([log(), log()])
         ),
         (tfrecord.frame([b""]), "record 0 holds no request; write it again for this model"),
         (
-            tfrecord.frame([log(model="other")]),
-            "record 0 asks for the model 'other'; this one is 'ranker'; "
-            "write it again for this model",
-        ),
-        (
             tfrecord.frame([log(signature="train")]),
             "record 0 asks for the signature 'train'; there are serving_default; "
             "write it again for this model",
@@ -195,6 +203,11 @@ FRAMED = tfrecord.frame([log(), log()])
             "write it again for this model",
         ),
         (
+            tfrecord.frame([log(columns=38)]),
+            "record 0 gives feat_ids that has shape [1, 38]; the signature takes [any, 39]; "
+            "write it again for this model",
+        ),
+        (
             tfrecord.frame([log()] * 1001),
             "holds more than 1000 records; leave some out: the model would not load",
         ),
@@ -206,17 +219,25 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
 ) -> None:
     file = written(tmp_path, content)
     with pytest.raises(Refusal) as caught:
-        check_warm_up(file, info, model="ranker")
+        check_warm_up(file, info)
     assert str(caught.value) == f"{file}: {message}"
 
 
 def test_a_thousand_records_pass(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(tmp_path, tfrecord.frame([log()] * 1000))
-    assert check_warm_up(file, info, model="ranker") == 1000
+    assert check_warm_up(file, info) == 1000
 
 
 def test_records_of_other_kinds_are_left_to_serving(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(
         tmp_path, tfrecord.frame([wire.PredictionLog(classify_log=b"").SerializeToString()])
     )
-    assert check_warm_up(file, info, model="ranker") == 1
+    assert check_warm_up(file, info) == 1
+
+
+def test_a_record_that_names_another_model_is_answered_all_the_same(
+    info: SavedModelInfo, tmp_path: Path
+) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(tfrecord.frame([log(model="other")]))
+    assert check_warm_up(file, info) == 1

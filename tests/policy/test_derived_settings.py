@@ -105,6 +105,12 @@ def test_the_wait_outlasts_the_load(gib: float, wait: int | None) -> None:
     assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
 
 
+def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:
+    several = Served(model_gib=1.0, has_code=True, multi_model=True)
+    settings = derived("ml.g4dn.12xlarge", several).settings
+    assert (settings.tfs_processes, settings.gpu_memory_margin) == (None, None)
+
+
 def test_every_setting_has_a_reason() -> None:
     choices = derived("ml.g4dn.12xlarge").choices
     assert [one.name for one in choices] == list(ContainerSettings.model_fields)

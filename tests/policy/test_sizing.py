@@ -44,6 +44,11 @@ def test_archive_and_files_lie_on_the_disk_together() -> None:
     assert sizing.disk_gib(SMALL) == 1.5
 
 
+def test_files_that_are_not_packed_are_not_unpacked() -> None:
+    files = Served(model_gib=1.0, compressed=False)
+    assert (sizing.disk_gib(files), sizing.download_seconds(files)) == (1.0, 10.0)
+
+
 @pytest.mark.parametrize(
     ("name", "volume_gb", "gigabytes"),
     [("ml.c5.xlarge", None, 30), ("ml.c5.xlarge", 100, 100), ("ml.g4dn.xlarge", None, 125)],

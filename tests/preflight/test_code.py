@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.preflight.check import check
+from infra.preflight.check import check, errors
 from model_packaging.dependencies import lock
 from model_packaging.places import WHEELS
 from tests.conftest import VALID, Environment
@@ -76,7 +76,7 @@ def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
 
 def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
-    found = next(one for one in check(environment(text)) if one.rule == "handler-modules")
+    (found,) = errors(check(environment(text)))
     assert found.problem == (
         "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not hold"
     )

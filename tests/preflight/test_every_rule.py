@@ -32,7 +32,20 @@ def _long(characters: int) -> str:
     return f'variants.primary.variables.TABLE = "{"x" * characters}"'
 
 
+def _address(characters: int) -> str:
+    head = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:"
+    return head + "v" * (characters - len(head))
+
+
 MADE = [
+    Row(
+        "image-own-address",
+        f'models.ranker.image = "{_address(255)}"',
+        f'models.ranker.image = "{_address(256)}"',
+        f"models.ranker.image: {_address(256)!r} is no address in ECR; allowed: "
+        "ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, at most 255 "
+        "characters; push it to ECR and write its address",
+    ),
     Row(
         "variables-too-many",
         _variables(98),
@@ -56,13 +69,11 @@ ROWS = MADE + [
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_models_together.py and
-# test_against.py.
+# tests/cli/test_check_against.py.
 WITH_FILES = {
     "saved-model",
-    "code",
     "warm-up",
-    "handler-modules",
-    "models-together",
+    "code",
     "code-not-vendored",
     "code-installed-at-start",
     "change-type-while-scaled",

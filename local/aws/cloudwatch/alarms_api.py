@@ -5,8 +5,9 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from local.aws.cloudwatch.alarm import Alarm, Kind
+from local.aws.cloudwatch.datum import naive
 from local.aws.cloudwatch.errors import ResourceNotFound, ValidationError
-from local.aws.cloudwatch.metrics_api import MetricsApi, naive
+from local.aws.cloudwatch.metrics_api import MetricsApi
 
 _STATES = ("OK", "ALARM", "INSUFFICIENT_DATA")
 

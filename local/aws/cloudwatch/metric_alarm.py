@@ -7,10 +7,11 @@ from typing import Any
 
 from local.aws.cloudwatch import statistic as statistics
 from local.aws.cloudwatch.alarm import stamp
+from local.aws.cloudwatch.alarm_query import alarm_query
 from local.aws.cloudwatch.comparison import OPERATORS, WORDS, breaches
 from local.aws.cloudwatch.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
-from local.aws.cloudwatch.metric_store import Metric, MetricStore
-from local.aws.cloudwatch.query import MetricQuery, Query, dimensions, queries
+from local.aws.cloudwatch.metric_store import MetricStore
+from local.aws.cloudwatch.query import MetricQuery
 
 _NOT_EMULATED = (
     "EvaluationWindow",
@@ -31,7 +32,7 @@ class MetricAlarmRule:
         for name in _NOT_EMULATED:
             if name in request:
                 raise ValueError(f"{name} is not emulated by the embedded AWS.")
-        self.query = _query(request)
+        self.query = alarm_query(request)
         self.comparison: str = request["ComparisonOperator"]
         if self.comparison not in OPERATORS:
             raise ValueError(
@@ -129,36 +130,3 @@ class MetricAlarmRule:
             ],
         }
         return json.dumps(data)
-
-
-def _query(request: Mapping[str, Any]) -> Query:
-    if "Metrics" in request:
-        found = queries(request["Metrics"])
-        returned = [one["Id"] for one in request["Metrics"] if one.get("ReturnData", True)]
-        if len(returned) != 1:
-            raise ValueError(
-                "Exactly one of Metrics must have ReturnData true; here it is "
-                f"{', '.join(returned) or 'none'}."
-            )
-        query = found[returned[0]]
-    else:
-        name = request.get("ExtendedStatistic") or request.get("Statistic")
-        if not name or "MetricName" not in request or "Namespace" not in request:
-            raise ValueError(
-                "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
-            )
-        statistics.check(name)
-        query = MetricQuery(
-            Metric.of(
-                request["Namespace"],
-                request["MetricName"],
-                dimensions(request.get("Dimensions", [])),
-            ),
-            name,
-            int(request.get("Period", 0)),
-            request.get("Unit"),
-        )
-    seconds = query.period_seconds
-    if seconds not in (10, 20, 30) and (seconds <= 0 or seconds % 60):
-        raise ValueError(f"Period must be 10, 20, 30 or a multiple of 60 seconds, not {seconds}.")
-    return query

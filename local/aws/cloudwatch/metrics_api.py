@@ -1,7 +1,5 @@
 """CloudWatch's operations on metrics."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from moto.cloudwatch.responses import CloudWatchResponse
@@ -9,10 +7,10 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from local.aws.cloudwatch import statistic as statistics
 from local.aws.cloudwatch.cloudwatches import CloudWatch, CloudWatches
+from local.aws.cloudwatch.datum import naive, samples_of
 from local.aws.cloudwatch.errors import InvalidParameterValue, ValidationError
 from local.aws.cloudwatch.metric_store import Metric, periods
 from local.aws.cloudwatch.query import MetricQuery, dimensions, queries
-from local.aws.cloudwatch.samples import Samples
 
 _AWS_NAMESPACE = "AWS/"
 
@@ -38,7 +36,7 @@ class MetricsApi(CloudWatchResponse):
             )
             at = naive(datum.get("Timestamp")) or self.cloudwatches.clock.now()
             self.here.metrics.add_samples(
-                metric, _samples(datum), unit=datum.get("Unit", "None"), at=at
+                metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
             )
         return EmptyResult()
 
@@ -122,48 +120,8 @@ class MetricsApi(CloudWatchResponse):
         return ActionResult({"Metrics": shown})
 
 
-def _samples(datum: Mapping[str, Any]) -> Samples:
-    samples = Samples()
-    if "Values" in datum:
-        counts = datum.get("Counts") or [1.0] * len(datum["Values"])
-        if len(counts) != len(datum["Values"]):
-            raise InvalidParameterValue(
-                "The parameters MetricData.member.1.Values and MetricData.member.1.Counts "
-                "must be of the same size."
-            )
-        for value, count in zip(datum["Values"], counts, strict=True):
-            samples.add(float(value), float(count))
-    elif "StatisticValues" in datum:
-        known = datum["StatisticValues"]
-        samples.add_set(
-            count=float(known["SampleCount"]),
-            total=float(known["Sum"]),
-            least=float(known["Minimum"]),
-            most=float(known["Maximum"]),
-        )
-    elif "Value" in datum:
-        samples.add(float(datum["Value"]))
-    else:
-        raise InvalidParameterValue(
-            "At least one of the parameters MetricData.member.1.Value, "
-            "MetricData.member.1.Values and MetricData.member.1.StatisticValues is required."
-        )
-    return samples
-
-
 def _check(name: str) -> None:
     try:
         statistics.check(name)
     except statistics.UnknownStatistic as error:
         raise InvalidParameterValue(str(error)) from None
-
-
-def naive(moment: Any) -> Any:
-    """As the clock has it: UTC without saying so."""
-    if isinstance(moment, str):
-        moment = datetime.fromisoformat(moment)
-    elif isinstance(moment, int | float):
-        moment = datetime(1970, 1, 1) + timedelta(seconds=moment)
-    if isinstance(moment, datetime) and moment.tzinfo is not None:
-        return moment.astimezone(UTC).replace(tzinfo=None)
-    return moment

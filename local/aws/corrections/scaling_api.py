@@ -12,7 +12,7 @@ from typing import ClassVar
 from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
 from moto.core.exceptions import JsonRESTError
 
-from local.aws.sagemaker.hosting import Hostings
+from local.aws.sagemaker.hostings import Hostings
 
 
 class ScalingApi(ApplicationAutoScalingResponse):

@@ -6,7 +6,7 @@ from local.aws.resources.shapes import fit
 
 
 class CloudWatchAlarm(ResourceType):
-    """Kept and described; nothing evaluates it (docs/local.md)."""
+    """Evaluated by local/aws/cloudwatch."""
 
     type = "AWS::CloudWatch::Alarm"
     create_only = frozenset({"AlarmName"})

@@ -5,7 +5,7 @@ from local.aws.resources.shapes import fit
 
 
 class CompositeAlarm(ResourceType):
-    """Kept and described; nothing evaluates it (docs/local.md)."""
+    """Evaluated by local/aws/cloudwatch."""
 
     type = "AWS::CloudWatch::CompositeAlarm"
     create_only = frozenset({"AlarmName"})

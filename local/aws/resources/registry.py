@@ -5,12 +5,15 @@ from local.aws.resources.cloudwatch_alarm import CloudWatchAlarm
 from local.aws.resources.composite_alarm import CompositeAlarm
 from local.aws.resources.dashboard import Dashboard
 from local.aws.resources.ecr_repository import EcrRepository
+from local.aws.resources.events_rule import EventsRule
 from local.aws.resources.iam_managed_policy import IamManagedPolicy
 from local.aws.resources.iam_policy import IamPolicy
 from local.aws.resources.iam_role import IamRole
 from local.aws.resources.kms_alias import KmsAlias
 from local.aws.resources.kms_key import KmsKey
 from local.aws.resources.log_group import LogGroup
+from local.aws.resources.metric_filter import MetricFilter
+from local.aws.resources.query_definition import QueryDefinition
 from local.aws.resources.resource_type import ResourceType
 from local.aws.resources.s3_bucket import S3Bucket
 from local.aws.resources.s3_bucket_policy import S3BucketPolicy
@@ -30,12 +33,15 @@ _TYPES: tuple[type[ResourceType], ...] = (
     CompositeAlarm,
     Dashboard,
     EcrRepository,
+    EventsRule,
     IamManagedPolicy,
     IamPolicy,
     IamRole,
     KmsAlias,
     KmsKey,
     LogGroup,
+    MetricFilter,
+    QueryDefinition,
     S3Bucket,
     S3BucketPolicy,
     SageMakerEndpoint,

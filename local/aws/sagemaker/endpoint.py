@@ -1,41 +1,22 @@
-"""One endpoint: its state, the fleet that serves, and the one that takes over."""
+"""One endpoint: its state, the fleet that serves, and the one that takes over.
+
+Long because every step holds the same lock: a request, the clock, an update and a deletion
+may meet in any order.
+"""
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from local.aws.clock import Clock
 from local.aws.sagemaker.errors import StartError, ValidationException
-from local.aws.sagemaker.fleet import Fleet, Variant
-from local.aws.sagemaker.rollout import InAlarm, Rollout
+from local.aws.sagemaker.fleet import Fleet
+from local.aws.sagemaker.rollout import Rollout
+from local.aws.sagemaker.surroundings import DEPLOYMENT, STATE, Route, Surroundings
 from local.aws.sagemaker.turns import Turns
 
 Config = Mapping[str, Any]
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What an endpoint needs of the AWS around it."""
-
-    clock: Clock
-    start: Callable[[str], Fleet]  # by the name of an endpoint configuration
-    in_alarm: InAlarm
-    tell: Callable[["Endpoint", str], None]  # EventBridge: the endpoint, the kind of event
-
-
-@dataclass(frozen=True)
-class Route:
-    """Where one request goes. `config_name` only while an update is being watched."""
-
-    variant: Variant
-    config_name: str | None
-
-
-STATE = "SageMaker Endpoint State Change"
-DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
 
 class Endpoint:
@@ -73,7 +54,7 @@ class Endpoint:
 
     def create(self) -> None:
         """Returns at once, as CreateEndpoint does."""
-        self._around.tell(self, STATE)
+        self._around.tell(STATE)
         self._run(lambda: self._start(self.config, frozenset()))
 
     def update(
@@ -89,7 +70,7 @@ class Endpoint:
                 raise ValidationException(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set("Updating")
             self.deployment_config = deployment_config
-        self._around.tell(self, STATE)
+        self._around.tell(STATE)
         self._run(lambda: self._start(config, retain))
 
     def delete(self) -> None:
@@ -97,7 +78,7 @@ class Endpoint:
             if self.in_progress:
                 raise ValidationException(f'Cannot update in-progress endpoint "{self.arn}".')
             self.status = "Deleting"
-        self._around.tell(self, STATE)
+        self._around.tell(STATE)
         self.close()
 
     def close(self) -> None:
@@ -153,7 +134,7 @@ class Endpoint:
         with self._lock:
             gone, old = self._deleted, self._fleet
             if not gone and old is not None:
-                _retain(old, fleet, retain)
+                fleet.retain(old, retain)
                 now = self._around.clock.now()
                 rollout = Rollout(fleet, config, self.deployment_config, now)
                 self._rollout = rollout
@@ -162,7 +143,7 @@ class Endpoint:
         if gone:
             fleet.close()
         elif old is None:
-            self._around.tell(self, STATE)
+            self._around.tell(STATE)
         else:
             self._proceed(rollout, now)
 
@@ -184,7 +165,7 @@ class Endpoint:
                 else:
                     self._set("RollingBack", trouble)
         if told:
-            self._around.tell(self, told)
+            self._around.tell(told)
         if ended is None:
             return
         self._run(ended.close)
@@ -192,7 +173,7 @@ class Endpoint:
             with self._lock:
                 if not self._deleted:
                     self._set("InService", trouble)
-            self._around.tell(self, STATE)
+            self._around.tell(STATE)
 
     def _serve(self, fleet: Fleet, config: Config) -> None:
         self._fleet, self.config = fleet, config
@@ -203,15 +184,4 @@ class Endpoint:
         with self._lock:
             # An update that fails goes back: the old fleet never stopped serving.
             self._set("InService" if self._fleet is not None else "Failed", reason)
-        self._around.tell(self, STATE)
-
-
-def _retain(old: Fleet, new: Fleet, retain: frozenset[str]) -> None:
-    for name, variant in new.variants.items():
-        before = old.variants.get(name)
-        if before is None:
-            continue
-        if "DesiredInstanceCount" in retain:
-            variant.instance_count = before.instance_count
-        if "DesiredWeight" in retain:
-            variant.weight = before.weight
+        self._around.tell(STATE)

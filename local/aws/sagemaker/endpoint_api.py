@@ -6,9 +6,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from local.aws.sagemaker.described import described
-from local.aws.sagemaker.endpoint import DEPLOYMENT, Endpoint
+from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.model_api import ModelApi
+from local.aws.sagemaker.surroundings import DEPLOYMENT
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 

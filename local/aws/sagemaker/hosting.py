@@ -1,7 +1,6 @@
 """Everything hosted in one account and region, and the threads' way to it."""
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,14 +8,15 @@ from typing import Any
 
 from local.aws import events
 from local.aws.clock import Clock, utc_now
-from local.aws.cloudwatch.cloudwatches import CloudWatch, CloudWatches
+from local.aws.cloudwatch.cloudwatches import CloudWatch
 from local.aws.loopback import Loopback
-from local.aws.sagemaker import fleet
 from local.aws.sagemaker.described import told
-from local.aws.sagemaker.endpoint import Endpoint, Surroundings
+from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import ValidationException
+from local.aws.sagemaker.fleet import Fleet
 from local.aws.sagemaker.launching import Launch
-from local.aws.sagemaker.published_metrics import publish_utilisation
+from local.aws.sagemaker.starting import start_fleet
+from local.aws.sagemaker.surroundings import Surroundings
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Hosting:
             clock=self.clock,
             start=lambda config_name: self._start_fleet(endpoint_name, config_name),
             in_alarm=self._in_alarm,
-            tell=self.tell,
+            tell=lambda kind: self.tell(self.endpoints[endpoint_name.lower()], kind),
         )
 
     def tell(self, endpoint: Endpoint, kind: str) -> None:
@@ -82,8 +82,8 @@ class Hosting:
             at=self.clock.now(),
         )
 
-    def _start_fleet(self, endpoint_name: str, config_name: str) -> fleet.Fleet:
-        return fleet.start(
+    def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
+        return start_fleet(
             self.config(config_name).request,
             {name: record.request for name, record in self.models.items()},
             aws=self.aws,
@@ -95,55 +95,3 @@ class Hosting:
     def _in_alarm(self, names: Sequence[str]) -> list[str]:
         found = [self.cloudwatch.alarms.get(name) for name in names]
         return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
-
-
-class Hostings:
-    """Of every account and region of the server."""
-
-    def __init__(self, url: str, launch: Launch, folder: Path, cloudwatches: CloudWatches) -> None:
-        self._url = url
-        self._cloudwatches = cloudwatches
-        self._launch = launch
-        self._folder = folder
-        self._all: dict[tuple[str, str], Hosting] = {}
-        self._lock = threading.Lock()
-
-    def of(self, account: str, region: str) -> Hosting:
-        with self._lock:
-            key = (account, region)
-            if key not in self._all:
-                aws = Loopback(self._url, account=account, region=region)
-                self._all[key] = Hosting(
-                    aws,
-                    self._launch,
-                    self._folder,
-                    self._cloudwatches.clock,
-                    self._cloudwatches.of(account, region),
-                )
-            return self._all[key]
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        for hosting in list(self._all.values()):
-            yield from list(hosting.endpoints.values())
-
-    def measure(self, at: datetime) -> None:
-        """What containers take of this machine, once a minute."""
-        for hosting in list(self._all.values()):
-            for endpoint in list(hosting.endpoints.values()):
-                fleet = endpoint.fleet
-                for variant in fleet.variants.values() if fleet else ():
-                    publish_utilisation(
-                        hosting.cloudwatch.metrics, at, endpoint=endpoint.name, variant=variant
-                    )
-
-    def tick(self, at: datetime) -> None:
-        for endpoint in self.endpoints():
-            endpoint.tick(at)
-
-    def close(self) -> None:
-        """Ends every endpoint's processes, at the end of the server."""
-        threads = [threading.Thread(target=one.close) for one in self.endpoints()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()

@@ -16,11 +16,14 @@ class Process(Protocol):
 
 
 class Launch(Protocol):
-    """Returns when /ping answers; raises an exception whose text is the reason."""
+    """Returns when /ping answers; raises an exception whose text is the reason.
+
+    `archive` is None in multi-model mode.
+    """
 
     def __call__(
         self,
-        archive: Path,
+        archive: Path | None,
         variables: Mapping[str, str],
         *,
         ready_timeout_seconds: float = 60.0,
@@ -29,7 +32,7 @@ class Launch(Protocol):
 
 
 def launch_double(
-    archive: Path,
+    archive: Path | None,
     variables: Mapping[str, str],
     *,
     ready_timeout_seconds: float = 60.0,

@@ -11,7 +11,8 @@ from local.aws.resources.resource_type import ResourceError
 from local.aws.resources.shapes import fit
 from local.aws.sagemaker import archive
 from local.aws.sagemaker.errors import ValidationException
-from local.aws.sagemaker.hosting import Hosting, Hostings, Record
+from local.aws.sagemaker.hosting import Hosting, Record
+from local.aws.sagemaker.hostings import Hostings
 
 
 class ModelApi(SageMakerResponse):

@@ -9,12 +9,14 @@ from moto.core.responses import BaseResponse
 
 from local.aws.sagemaker import published_metrics
 from local.aws.sagemaker.container import Container
-from local.aws.sagemaker.endpoint import Endpoint, Route
+from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import RuntimeValidationError
-from local.aws.sagemaker.hosting import Hosting, Hostings
+from local.aws.sagemaker.hosting import Hosting
+from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.model_error import model_error
 from local.aws.sagemaker.published_metrics import Invocation
 from local.aws.sagemaker.request_limits import problems, refusal
+from local.aws.sagemaker.surroundings import Route
 
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
@@ -43,8 +45,9 @@ class RuntimeApi(BaseResponse):
         endpoint, route = self._route(here, name)
         if endpoint.overhead_seconds:
             here.clock.pause(endpoint.overhead_seconds)
+        path = self._path(endpoint, route)
         sent = here.clock.measured()
-        status, headers, answer = self._ask(route.variant.container, body)
+        status, headers, answer = self._ask(route.variant.container, path, body)
         answered = here.clock.measured()
         published_metrics.publish(
             here.cloudwatch.metrics,
@@ -86,21 +89,31 @@ class RuntimeApi(BaseResponse):
             raise RuntimeValidationError(
                 f"Endpoint {name} of account {here.aws.account} not found."
             )
-        if self.headers.get("X-Amzn-SageMaker-Target-Model"):
-            raise RuntimeValidationError(
-                f"Endpoint {name} of account {here.aws.account} is not a multi-model endpoint: "
-                "it takes no TargetModel."
-            )
         return endpoint, route
 
-    def _ask(self, container: Container, body: bytes) -> Answered:
+    def _path(self, endpoint: Endpoint, route: Route) -> str:
+        """In multi-model mode the model is loaded first, where it was not: SageMaker's overhead."""
+        target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
+        if target and models is None:
+            raise RuntimeValidationError(
+                f"Endpoint {endpoint.name} is not a multi-model endpoint: it takes no TargetModel."
+            )
+        if models is None:
+            return "/invocations"
+        if not target:
+            raise RuntimeValidationError(
+                f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
+            )
+        return models.path(target)
+
+    def _ask(self, container: Container, path: str, body: bytes) -> Answered:
         where = urlparse(container.url)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=_ANSWER_TIMEOUT_SECONDS
         )
         try:
-            connection.request("POST", "/invocations", body, passed)
+            connection.request("POST", path, body, passed)
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
         except TimeoutError:

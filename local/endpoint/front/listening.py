@@ -1,6 +1,7 @@
 """The connections of callers: HTTP/1.1, one request after the other on each."""
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -48,7 +49,11 @@ class Caller(asyncio.Protocol):
         requests = self._reader.requests
         while requests:
             request, keep_alive = requests.popleft()
-            answer = await self._answer(request)
+            try:
+                answer = await self._answer(request)
+            except Exception as failure:  # ours, and no reason to leave the caller waiting
+                traceback.print_exc()
+                answer = error(500, str(failure))
             head = request.method == "HEAD"
             self._transport.write(encoded(answer, keep_alive=keep_alive, head=head))
             if not keep_alive:

@@ -17,6 +17,9 @@ from local.endpoint.model_server.runtime import LoadError, Servable
 from local.endpoint.model_server.servables import Servables
 from local.endpoint.trouble import Trouble
 
+# An event is one line of less than a page, so that those of several processes do not mix.
+_LONGEST = 2000
+
 
 def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
@@ -32,7 +35,9 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
         events.tell(ready=number, pid=os.getpid())
         server.wait_for_termination()
     except LoadError as error:
-        events.tell(number=number, error=f"TensorFlow does not load the model: {error}")
+        events.tell(
+            number=number, error=f"TensorFlow does not load the model: {str(error)[:_LONGEST]}"
+        )
     except OSError as error:
         events.tell(number=number, error=f"the model server cannot listen: {error}")
     except BaseException:

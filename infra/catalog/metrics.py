@@ -1,0 +1,59 @@
+"""What an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from infra.catalog.instances import Instance
+from infra.catalog.table import table
+
+# The endpoint's name is part of it: a metric filter cannot give its metric a fixed dimension.
+OWN = "Servable/"
+_PERCENTILE = re.compile(r"p(\d{1,2}(\.\d+)?|100)")
+
+
+class UnpublishedMetric(ValueError):
+    """Nobody publishes it: an alarm on it would never fire, a graph of it would stay empty."""
+
+
+def check(namespace: str, name: str, statistic: str, dimensions: Collection[str]) -> None:
+    """Raises `UnpublishedMetric` for what is not in the list of metrics.json."""
+    kinds = table("metrics")["namespaces"]
+    of_namespace = kinds.get(_listed(namespace))
+    if of_namespace is None:
+        raise UnpublishedMetric(f"no namespace {namespace}; there are {', '.join(kinds)}")
+    metric = of_namespace["metrics"].get(name)
+    if metric is None:
+        known = ", ".join(of_namespace["metrics"])
+        raise UnpublishedMetric(f"no metric {name} in {namespace}; there are {known}")
+    if statistic not in metric["statistics"] and not (
+        metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
+    ):
+        raise UnpublishedMetric(f"{name} has no {statistic}; it has {metric['statistics']}")
+    if sorted(dimensions) not in of_namespace["dimensions"]:
+        raise UnpublishedMetric(f"{name} is not published with {sorted(dimensions)}")
+
+
+def unit(namespace: str, name: str) -> str:
+    """CloudWatch's word for it. Raises KeyError."""
+    return str(_metric(namespace, name)["unit"])
+
+
+def full_percent(namespace: str, name: str, instance: Instance) -> int:
+    """The metric's own number for a machine that is fully used: 100 for each vCPU or GPU, or 100."""
+    each = _metric(namespace, name).get("hundred_percent_each")
+    return 100 * {"vcpu": instance.vcpus, "gpu": instance.gpus, None: 1}[each]
+
+
+def scaling_metrics() -> tuple[str, ...]:
+    """What Application Auto Scaling can track for SageMaker."""
+    return tuple(table("metrics")["scaling"])
+
+
+def _metric(namespace: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = table("metrics")["namespaces"][_listed(namespace)]["metrics"][name]
+    return found
+
+
+def _listed(namespace: str) -> str:
+    return f"{OWN}ENDPOINT" if namespace.startswith(OWN) else namespace

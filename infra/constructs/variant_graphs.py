@@ -1,0 +1,182 @@
+"""The graphs of one variant, in milliseconds and percent, under its alarms' lines."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.catalog.metrics import full_percent
+from infra.catalog.prices import Price, price
+from infra.constructs.alarm_signal import MILLISECONDS, PERCENT, Unit
+from infra.constructs.endpoint_alarms import EndpointAlarms
+from infra.constructs.endpoint_metrics import MACHINES, PERIOD, EndpointMetrics
+from infra.constructs.watched_endpoint import WatchedEndpoint, WatchedVariant
+
+HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
+Graph = Callable[[int], cloudwatch.IWidget]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantGraphs:
+    """Each method takes its width in columns. Titles name the variant: they stand side by side."""
+
+    endpoint: WatchedEndpoint
+    variant: WatchedVariant
+    alarms: EndpointAlarms
+
+    @property
+    def all(self) -> list[Graph]:
+        """The same ones, in the same order, for every variant."""
+        return [self.traffic, self.latency, self.errors, self.machines, self.instances, self.cost]
+
+    @property
+    def _metrics(self) -> EndpointMetrics:
+        return self.endpoint.metrics
+
+    def traffic(self, width: int) -> cloudwatch.IWidget:
+        name = self.variant.name
+        return cloudwatch.GraphWidget(
+            title=f"{name}: requests per minute",
+            left=[
+                self._metrics.invocations(name).with_(label="all"),
+                self._metrics.invocations_per_instance(name).with_(label="per instance"),
+            ],
+            left_y_axis=_axis("requests"),
+            left_annotations=self._lines("no-traffic"),
+            width=width,
+            height=HEIGHT,
+        )
+
+    def latency(self, width: int) -> cloudwatch.IWidget:
+        name, metrics = self.variant.name, self._metrics
+        shown = {one: metrics.model_latency(name, one) for one in ("p50", "p90", "p99")}
+        shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
+        kinds = ("p50-latency", "p90-latency", "p99-latency", "overhead-latency")
+        return self._graph("latency", shown, MILLISECONDS, self._lines(*kinds), width)
+
+    def errors(self, width: int) -> cloudwatch.IWidget:
+        name, metrics = self.variant.name, self._metrics
+        shown = {
+            "4xx": metrics.error_4xx_share(name),
+            "5xx": metrics.error_5xx_share(name),
+            "not 2xx by the container": metrics.model_error_share(name),
+        }
+        return self._graph(
+            "errors", shown, PERCENT, self._lines("4xx", "5xx", "model-errors"), width
+        )
+
+    def machines(self, width: int) -> cloudwatch.IWidget:
+        """100 % is the whole machine, however many cores and GPUs it has."""
+        kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
+        if self.variant.instance.gpus:
+            kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
+        shown = [
+            _in(
+                self._metrics.used(what, self.variant.name, statistic),
+                full_percent(MACHINES, f"{what}Utilization", self.variant.instance) / 100,
+                f"{what}, {'mean' if statistic == 'Average' else 'fullest instance'}",
+                number,
+            )
+            for number, (what, statistic) in enumerate(kinds)
+        ]
+        return cloudwatch.GraphWidget(
+            title=f"{self.variant.name}: saturation (%)",
+            left=shown,
+            left_y_axis=_axis("%"),
+            left_annotations=self._lines("cpu", "memory", "disk", "gpu", "gpu-memory"),
+            width=width,
+            height=HEIGHT,
+        )
+
+    def instances(self, width: int) -> cloudwatch.IWidget:
+        least, most = self.variant.min_instances, self.variant.max_instances
+        return cloudwatch.GraphWidget(
+            title=f"{self.variant.name}: instances that answer, of {self.variant.instance_type}",
+            left=[self._metrics.instances(self.variant.name)],
+            left_y_axis=_axis("instances"),
+            left_annotations=[
+                cloudwatch.HorizontalAnnotation(value=least, label=f"min {least}"),
+                cloudwatch.HorizontalAnnotation(value=most, label=f"max {most}"),
+            ],
+            width=width,
+            height=HEIGHT,
+        )
+
+    def cost(self, width: int) -> cloudwatch.IWidget:
+        """Of the instances that answer; words where no source states a price."""
+        variant = self.variant
+        known = price(variant.instance_type, self.endpoint.region)
+        if known is None:
+            return cloudwatch.TextWidget(
+                markdown=f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
+                "is known to infra/catalog/prices.json",
+                width=width,
+                height=HEIGHT,
+            )
+        count = self._metrics.instances(variant.name)
+        ends = [(word, number * known.usd_per_hour) for word, number in self._ends()]
+        return cloudwatch.GraphWidget(
+            title=f"{variant.name}: cost per hour (USD, {_of(known)})",
+            left=[
+                cloudwatch.MathExpression(
+                    expression=f"{count.expression} * {known.usd_per_hour:g}",
+                    using_metrics=count.using_metrics,
+                    label=f"{variant.name}: USD per hour",
+                    period=PERIOD,
+                )
+            ],
+            left_y_axis=_axis("USD per hour"),
+            left_annotations=[
+                cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{word}: {usd:.2f}")
+                for word, usd in ends
+            ],
+            width=width,
+            height=HEIGHT,
+        )
+
+    def _ends(self) -> list[tuple[str, int]]:
+        return [("min", self.variant.min_instances), ("max", self.variant.max_instances)]
+
+    def _lines(self, *kinds: str) -> list[cloudwatch.HorizontalAnnotation]:
+        found = [self.alarms.of(self.variant.name, kind) for kind in kinds]
+        return [one.line for one in found if one is not None]
+
+    def _graph(
+        self,
+        title: str,
+        shown: dict[str, cloudwatch.Metric],
+        unit: Unit,
+        lines: Sequence[cloudwatch.HorizontalAnnotation],
+        width: int,
+    ) -> cloudwatch.GraphWidget:
+        return cloudwatch.GraphWidget(
+            title=f"{self.variant.name}: {title} ({unit.symbol})",
+            left=[
+                _in(metric, unit.in_the_metric, label, number)
+                for number, (label, metric) in enumerate(shown.items())
+            ],
+            left_y_axis=_axis(unit.symbol),
+            left_annotations=list(lines),
+            width=width,
+            height=HEIGHT,
+        )
+
+
+def _in(
+    metric: cloudwatch.Metric, one_of_ours: float, label: str, number: int
+) -> cloudwatch.MathExpression:
+    """The metric in the person's unit. Ids must differ within a graph."""
+    return cloudwatch.MathExpression(
+        expression=f"m{number} / {one_of_ours:g}",
+        using_metrics={f"m{number}": metric},
+        label=label,
+        period=PERIOD,
+    )
+
+
+def _axis(label: str) -> cloudwatch.YAxisProps:
+    return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
+
+
+def _of(known: Price) -> str:
+    return f"{known.region}, {known.as_of}"

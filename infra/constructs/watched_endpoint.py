@@ -1,0 +1,39 @@
+"""An endpoint as alarms and dashboards see it: ours, or anybody's."""
+
+from dataclasses import dataclass
+
+from constructs import IDependable
+
+from infra.catalog.instances import Instance, instances
+from infra.constructs.endpoint_metrics import EndpointMetrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedVariant:
+    """What its machines can do, and how many there may be."""
+
+    name: str
+    instance_type: str
+    min_instances: int = 1
+    max_instances: int = 1
+    scales: bool = False
+
+    @property
+    def instance(self) -> Instance:
+        """Raises KeyError for a type that the catalog does not know."""
+        return instances()[self.instance_type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedEndpoint:
+    name: str
+    region: str
+    variants: tuple[WatchedVariant, ...]
+    log_is_counted: bool = False
+    """Whether `EndpointLogs` counts lines of its log: else nobody publishes refused requests."""
+    resource: IDependable | None = None
+    """What alarms are made after; None for an endpoint of another stack."""
+
+    @property
+    def metrics(self) -> EndpointMetrics:
+        return EndpointMetrics(endpoint_name=self.name)

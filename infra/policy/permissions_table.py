@@ -1,0 +1,68 @@
+"""docs/permissions.md: capability -> exact actions on exact resources."""
+
+from collections.abc import Iterator
+
+from infra.policy.key_permissions import KEY_PERMISSIONS
+from infra.policy.role_permissions import PERMISSIONS, PLACES, Permission
+
+_HEAD = """\
+# Who may do what
+
+Generated from infra/policy by `python scripts/generate.py`; do not edit.
+
+## The model's role
+
+Every model has a role of its own, with one policy and no managed one. SageMaker takes it on, nobody else.
+A row without a table of the environment file in brackets is always there; the others come with that table.
+Each row is held to the synthesised role by a test (tests/constructs/test_permissions.py).
+
+| capability | actions | on | condition | why a star |
+|---|---|---|---|---|
+"""
+_CALLERS = """
+## Callers
+
+The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, by one managed
+policy of the stack. Nobody gets anything else by it.
+
+## Resource policies
+
+The topics and the buckets of ENV/data deny whatever does not come over TLS (`aws:SecureTransport`). The
+topics let CloudWatch publish for this account's alarms, and EventBridge publish.
+
+## Keys of your own
+
+A key that the environment file names keeps its own policy; it must allow this:
+
+| key | who | actions | condition |
+|---|---|---|---|
+"""
+
+
+def markdown() -> str:
+    rows = "\n".join(_row(one) for one in PERMISSIONS)
+    keys = "\n".join(
+        f"| `{one.key}` | {one.who} | {_listed(one.actions)} | {one.condition} |"
+        for one in KEY_PERMISSIONS
+    )
+    return f"{_HEAD}{rows}\n{_CALLERS}{keys}\n"
+
+
+def _row(one: Permission) -> str:
+    where = "; ".join(PLACES[place] for place in one.on) or "`*`"
+    condition = "; ".join(_conditions(one)) or "none"
+    why = one.wildcard or "no star"
+    return f"| {one.capability} | {_listed(one.actions)} | {where} | {condition} | {why} |"
+
+
+def _conditions(one: Permission) -> Iterator[str]:
+    for operator, by in one.condition.items():
+        for key, value in by.items():
+            shown = " or ".join(
+                f"`{part}`" for part in value.replace("{prefix}", "PREFIX/").split(",")
+            )
+            yield f"{operator} `{key}`: {shown}"
+
+
+def _listed(actions: tuple[str, ...]) -> str:
+    return ", ".join(f"`{one}`" for one in actions)

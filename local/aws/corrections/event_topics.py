@@ -1,0 +1,65 @@
+"""An EventBridge rule delivers to a topic, as words where its target has a template of words.
+
+Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
+event matches, and a template's `<name>` without a value stays as it is. AWS publishes to
+the topic and leaves out what the event does not hold.
+Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+"""
+
+import json
+import re
+from typing import Any
+
+from moto.core.utils import iso_8601_datetime_without_milliseconds, utcfromtimestamp
+from moto.events.models import Rule
+from moto.sns.models import sns_backends
+from moto.utilities.arns import parse_arn
+
+_SEND = Rule.send_to_targets
+_PLACE = re.compile(r"<([^<>]+)>")
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(Rule, "send_to_targets", _send)  # noqa: B010 - mypy forbids the plain form
+
+
+def _send(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
+    if not rule.event_pattern.matches_event(original_event):
+        return
+    everywhere = rule.targets
+    topics = [one for one in everywhere if parse_arn(one["Arn"]).service == "sns"]
+    for target in topics:
+        arn = parse_arn(target["Arn"])
+        sns_backends[arn.account][arn.region].publish(
+            arn=target["Arn"], message=_message(target, original_event)
+        )
+    rule.targets = [one for one in everywhere if one not in topics]
+    try:
+        if rule.targets:
+            _SEND(rule, original_event, transform_input)
+    finally:
+        rule.targets = everywhere
+
+
+def _message(target: dict[str, Any], event: Any) -> str:
+    shown = dict(event)
+    if isinstance(shown.get("time"), int | float):
+        shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return json.dumps(shown)
+    paths = transformer.get("InputPathsMap", {})
+    template = str(transformer["InputTemplate"])
+    words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
+    return words[1:-1] if words.startswith('"') and words.endswith('"') else words
+
+
+def _value(event: Any, path: str) -> str:
+    """`$.detail.name` and the like: what rules here use."""
+    found = event
+    for name in path.removeprefix("$.").split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None:
+        return ""
+    return found if isinstance(found, str) else json.dumps(found)

@@ -1,0 +1,77 @@
+"""requirements.txt and the files that it includes, as far as we must know them ourselves.
+
+Source: https://pip.pypa.io/en/stable/reference/requirements-file-format/
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+WANTED = "requirements.txt"
+
+_INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)")
+_SOURCE = re.compile(
+    r"(-i|--index-url|--extra-index-url|-f|--find-links|--trusted-host)[\s=]*(\S+)"
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HASH = re.compile(r"--hash[\s=]sha256:([0-9a-f]{64})")
+
+
+def files(code: Path) -> list[Path]:
+    """code/requirements.txt first, then what it includes, each once. Raises OSError."""
+    found = [code / WANTED]
+    for file in found:  # grows while it is walked
+        for line in _lines(file):
+            if match := _INCLUDE.match(line):
+                included = (file.parent / match[1]).resolve()
+                if included.is_file() and included not in found:
+                    found.append(included)
+    return found
+
+
+def names(code: Path) -> set[str]:
+    """The packages that are asked for, normalized as "scikit-learn". Raises OSError."""
+    return {name for name, _ in _requirements(code)}
+
+
+def hashes(code: Path) -> dict[str, set[str]]:
+    """The SHA-256 that a package may have, where the file says. Raises OSError."""
+    allowed: dict[str, set[str]] = {}
+    for name, line in _requirements(code):
+        if found := _HASH.findall(line):
+            allowed.setdefault(name, set()).update(found)
+    return allowed
+
+
+def sources(code: Path) -> list[str]:
+    """The options that say where packages come from, for another such file. Raises OSError."""
+    found = []
+    for file in files(code):
+        for line in _lines(file):
+            if line == "--no-index":
+                found.append(line)
+            elif match := _SOURCE.match(line):
+                option, place = match.groups()
+                if option in ("-f", "--find-links") and "://" not in place:
+                    place = str((file.parent / place).resolve())
+                found.append(f"{option} {place}")
+    return found
+
+
+def _requirements(code: Path) -> Iterator[tuple[str, str]]:
+    for file in files(code):
+        for line in _lines(file):
+            if match := _NAME.match(line):
+                yield canonicalize_name(match[0]), line
+
+
+def _lines(file: Path) -> list[str]:
+    """Without comments and empty lines; one that ends in a backslash goes on in the next."""
+    content = file.read_bytes()
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = content.decode(encoding, errors="replace")
+    whole = re.sub(r"\\\r?\n", " ", text)
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in whole.splitlines())
+    return [line for line in lines if line]

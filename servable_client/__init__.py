@@ -1,0 +1,65 @@
+"""Predictions of models behind SageMaker endpoints: arrays in, arrays out.
+
+    from servable_client import Endpoint
+
+    with Endpoint("ranker-prod") as ranker:
+        outputs = ranker.predict(feat_ids=ids, feat_vals=values)
+
+docs/client.md has the rest; `servable_client.errors` what can go wrong.
+"""
+
+from servable_client.arrays import Outputs
+from servable_client.async_endpoint import AsyncEndpoint
+from servable_client.endpoint import Endpoint
+from servable_client.errors import (
+    BadAnswer,
+    BadInput,
+    BodyTooLarge,
+    Busy,
+    ConnectionLost,
+    DeadlineExceeded,
+    EndpointNotFound,
+    JobFailed,
+    ModelFailed,
+    NotAllowed,
+    PartFailed,
+    PredictionError,
+    QueueFull,
+    Refused,
+    Throttled,
+    Unanswered,
+    Unreachable,
+)
+from servable_client.exchange import Answer
+from servable_client.fake import FakeEndpoint
+from servable_client.job import Job
+from servable_client.progress import Progress
+from servable_client.split import Split
+
+__all__ = [
+    "Answer",
+    "AsyncEndpoint",
+    "BadAnswer",
+    "BadInput",
+    "BodyTooLarge",
+    "Busy",
+    "ConnectionLost",
+    "DeadlineExceeded",
+    "Endpoint",
+    "EndpointNotFound",
+    "FakeEndpoint",
+    "Job",
+    "JobFailed",
+    "ModelFailed",
+    "NotAllowed",
+    "Outputs",
+    "PartFailed",
+    "PredictionError",
+    "Progress",
+    "QueueFull",
+    "Refused",
+    "Split",
+    "Throttled",
+    "Unanswered",
+    "Unreachable",
+]

@@ -1,0 +1,65 @@
+"""One prediction: arrays encoded, sent, answered and decoded."""
+
+from servable_client.arrays import Arrays, Outputs
+from servable_client.errors import BodyTooLarge, Refused
+from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
+from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, chosen, decode, encode
+from servable_client.options import Options
+from servable_client.retries import Retries
+
+UNSUPPORTED = 415
+
+
+class Calls:
+    """To one endpoint. Safe between threads."""
+
+    def __init__(self, transport: Transport, retries: Retries) -> None:
+        self._transport = transport
+        self._retries = retries
+        self._json_only = False
+
+    def predict(
+        self, arrays: Arrays, options: Options, deadline: Deadline, inference_id: str | None
+    ) -> Outputs:
+        """Raises `PredictionError`."""
+        form = options.format or ("json" if self._json_only else chosen(arrays))
+        try:
+            answer = self.send(request(arrays, form, options, inference_id), options, deadline)
+        except Refused as refusal:
+            # A container without our handler: it has read the content type and no more.
+            if refusal.status != UNSUPPORTED or options.format or form == "json":
+                raise
+            again = request(arrays, "json", options, inference_id)
+            answer = self.send(again, options, deadline)
+            self._json_only = True
+        return Outputs(decode(answer.content_type, answer.body), answer.variant)
+
+    def send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
+        """Raises `PredictionError`; `BodyTooLarge` before anything is sent."""
+        if len(request.body) > MOST_BODY_BYTES:
+            raise BodyTooLarge(
+                f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
+                f"takes {MOST_BODY_BYTES:,}; cut the batch with split=, send another format, "
+                "or submit() it to an asynchronous endpoint"
+            )
+        return self._retries.run(
+            lambda seconds: self._transport.send(request, seconds=seconds),
+            deadline,
+            unsafe=options.retry_unsafe,
+        )
+
+
+def request(
+    arrays: Arrays, form: Form | None, options: Options, inference_id: str | None
+) -> Request:
+    """Raises `BadInput`."""
+    form = form or chosen(arrays)
+    # Who asks for JSON wants the model server's own, which the handler relays as it is.
+    wanted = CONTENT_TYPES["json"] if options.format == "json" else ANY_ANSWER
+    return Request(
+        body=encode(form, arrays, options.selection),
+        content_type=CONTENT_TYPES[form],
+        accept=wanted,
+        selection=options.selection,
+        inference_id=inference_id,
+    )

@@ -1,0 +1,66 @@
+"""A container's /invocations, without SageMaker in between: `servable serve`, or a test's."""
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+
+from servable_client.errors import BadInput, ConnectionLost, DeadlineExceeded, Unreachable
+from servable_client.exchange import Answer, Request
+from servable_client.failures import of_container
+from servable_client.job import Job
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+
+
+class ContainerHttp:
+    """`url` is the container's, as http://127.0.0.1:8080. No signature, no proxy."""
+
+    def __init__(self, url: str, *, connections: int) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadInput(f"{url}: give the container's address, as http://127.0.0.1:8080")
+        self._url = url.rstrip("/")
+        self._pool = urllib3.PoolManager(maxsize=connections, retries=False)
+
+    def send(self, request: Request, *, seconds: float) -> Answer:
+        headers = {"Content-Type": request.content_type, "Accept": request.accept}
+        if request.selection.variant or request.selection.target_model:
+            raise BadInput("a container is one variant and serves one archive: leave them out")
+        if request.selection.custom_attributes:
+            attributes = request.selection.custom_attributes
+            headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
+        if request.inference_id:
+            headers["X-Amzn-SageMaker-Inference-Id"] = request.inference_id
+        timeout = urllib3.Timeout(connect=min(seconds, CONNECT_TIMEOUT_SECONDS), total=seconds)
+        try:
+            answer = self._pool.request(
+                "POST",
+                f"{self._url}/invocations",
+                body=request.body,
+                headers=headers,
+                timeout=timeout,
+                redirect=False,
+            )
+        except (NewConnectionError, ConnectTimeoutError) as error:
+            raise Unreachable(f"{self._url}: {error}; is the container up?") from None
+        except ReadTimeoutError:
+            raise DeadlineExceeded(
+                f"{self._url}: no answer within {seconds:.3g} s; it may have been executed"
+            ) from None
+        except HTTPError as error:
+            raise ConnectionLost(
+                f"{self._url}: the connection broke ({error}); it may have been executed"
+            ) from None
+        if answer.status != 200:
+            words = answer.data.decode(errors="replace")
+            raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))
+        return Answer(body=answer.data, content_type=answer.headers.get("Content-Type", ""))
+
+    def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
+        raise BadInput("a container answers at once; submit() is for an asynchronous endpoint")
+
+    def close(self) -> None:
+        self._pool.clear()

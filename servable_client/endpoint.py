@@ -1,0 +1,214 @@
+"""Arrays in, arrays out: one endpoint, deployed, embedded or on this machine."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, Self
+
+from servable_client.arrays import Arrays, Outputs, as_arrays
+from servable_client.batch import predict_parts
+from servable_client.calls import Calls, request
+from servable_client.errors import BadInput
+from servable_client.exchange import Answer, Deadline, Request, Transport
+from servable_client.job import Job
+from servable_client.options import Options
+from servable_client.part_sizes import PartSizes
+from servable_client.progress import Told
+from servable_client.retries import Backoff, Retries
+from servable_client.split import Part, Split, as_split, parts, rows_of
+
+# boto3's own pool; and as many parts as the split of S4's ranking model.
+CONNECTIONS = 10
+
+
+class Endpoint:
+    """Safe between threads. `close` it, or use it in a `with`, to end its connections.
+
+        with Endpoint("ranker-prod") as ranker:
+            ranker.predict(feat_ids=ids, feat_vals=values)["prob"]
+
+    `options`: format, timeout_seconds, retry_unsafe, variant, model, version, signature,
+    target_model, for every call; see `servable_client.options`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        region: str | None = None,
+        session: Any = None,
+        endpoint_url: str | None = None,
+        upload_to: str | None = None,
+        connections: int = CONNECTIONS,
+        attempts: int = Backoff.attempts,
+        transport: Transport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        **options: Any,
+    ) -> None:
+        """`session`: a boto3 Session. `endpoint_url`: of another AWS than AWS's, as boto3 has it.
+
+        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. Raises `BadInput`.
+        """
+        if connections < 1 or attempts < 1:
+            raise BadInput("connections and attempts: give 1 or more")
+        self.name = name
+        self._options = Options().with_(**options)
+        self._upload_to = upload_to
+        self._connections = connections
+        self._transport = transport or _sagemaker(
+            name, region, session, endpoint_url, connections, self._options.timeout_seconds
+        )
+        self._retries = Retries(Backoff(attempts=attempts), sleep)
+        self._calls = Calls(self._transport, self._retries)
+        self._part_sizes = PartSizes(connections)
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def local(cls, url: str, **told: Any) -> Self:
+        """A container at an address, as `servable serve` prints it: no AWS in between."""
+        from servable_client.container_http import ContainerHttp
+
+        connections = told.setdefault("connections", CONNECTIONS)
+        return cls(url, transport=ContainerHttp(url, connections=connections), **told)
+
+    def predict(
+        self,
+        inputs: Any = None,
+        /,
+        *,
+        split: "Split | int | Literal['measured'] | None" = None,
+        progress: Told | None = None,
+        inference_id: str | None = None,
+        format: Any = None,
+        timeout_seconds: float | None = None,
+        retry_unsafe: bool | None = None,
+        variant: str | None = None,
+        model: str | None = None,
+        version: int | None = None,
+        signature: str | None = None,
+        target_model: str | None = None,
+        **named: Any,
+    ) -> Outputs:
+        """The outputs of named inputs, of a mapping of them, or of a model's only one.
+
+        `split`: cut a batch into parts that are asked for side by side. `timeout_seconds` is
+        for the whole call; where it is not given, each part has the endpoint's.
+        Raises `PredictionError`.
+        """
+        told: dict[str, Any] = {
+            "format": format,
+            "timeout_seconds": timeout_seconds,
+            "retry_unsafe": retry_unsafe,
+            "variant": variant,
+            "model": model,
+            "version": version,
+            "signature": signature,
+            "target_model": target_model,
+        }
+        options = self._options
+        if any(value is not None for value in told.values()):
+            options = options.with_(**told)
+        arrays = as_arrays(inputs, named)
+        if split is None:
+            deadline = Deadline(options.timeout_seconds)
+            return self._calls.predict(arrays, options, deadline, inference_id)
+        whole = None if timeout_seconds is None else Deadline(timeout_seconds)
+        return self._predict_split(arrays, as_split(split), options, whole, inference_id, progress)
+
+    def invoke(
+        self,
+        body: bytes,
+        *,
+        content_type: str = "application/json",
+        accept: str = "*/*",
+        inference_id: str | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Bytes in, bytes out: for a body that is ready. Raises `PredictionError`."""
+        chosen = self._options.with_(**options)
+        ready = Request(
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            selection=chosen.selection,
+            inference_id=inference_id,
+        )
+        return self._calls.send(ready, chosen, Deadline(chosen.timeout_seconds))
+
+    def submit(
+        self,
+        inputs: Any = None,
+        /,
+        *,
+        inference_id: str | None = None,
+        upload_to: str | None = None,
+        **named: Any,
+    ) -> Job:
+        """An asynchronous inference: the request into S3, a `Job` back. Raises `PredictionError`."""
+        options, place = self._options, upload_to or self._upload_to
+        ready = request(as_arrays(inputs, named), options.format, options, inference_id)
+        return self._retries.run(
+            lambda seconds: self._transport.submit(ready, seconds=seconds, upload_to=place),
+            Deadline(options.timeout_seconds),
+            unsafe=options.retry_unsafe,
+        )
+
+    def close(self) -> None:
+        """Waits for what is under way."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor:
+            executor.shutdown(cancel_futures=True)
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _predict_split(
+        self,
+        arrays: Arrays,
+        split: Split,
+        options: Options,
+        whole: Deadline | None,
+        inference_id: str | None,
+        told: Told | None,
+    ) -> Outputs:
+        rows = rows_of(arrays, split.whole)
+        measured_rows = self._part_sizes.rows(rows) if split.measured else 0
+        pieces = parts(arrays, split, measured_rows=measured_rows)
+
+        def predict(part: Part) -> Outputs:
+            deadline = whole or Deadline(options.timeout_seconds)
+            return self._calls.predict(part.arrays, options, deadline, inference_id)
+
+        began = time.monotonic()
+        found = predict_parts(pieces, predict, self._threads(), told)
+        if split.measured:
+            self._part_sizes.record(rows, len(pieces), time.monotonic() - began)
+        return found
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._connections, f"servable {self.name}")
+            return self._executor
+
+
+def _sagemaker(name: str, *told: Any) -> Transport:
+    # Only here is boto3 needed: who has a local endpoint or a fake one does not wait for it.
+    from servable_client.sagemaker_runtime import SageMakerRuntime
+
+    region, session, endpoint_url, connections, timeout_seconds = told
+    return SageMakerRuntime(
+        name,
+        region=region,
+        session=session,
+        endpoint_url=endpoint_url,
+        connections=connections,
+        timeout_seconds=timeout_seconds,
+    )

@@ -1,0 +1,129 @@
+"""What a prediction can end as, when it does not end as an answer.
+
+PredictionError
+├── BadInput                  not sent: the arrays or the settings cannot be a request
+│   └── BodyTooLarge          not sent: more than SageMaker takes in one request
+├── Unreachable               not executed: no connection was made
+├── Busy                      not executed: turned away, every attempt was
+│   ├── Throttled             by SageMaker
+│   └── QueueFull             by the container
+├── Refused                   not executed: the request is wrong, again would be no better
+│   ├── NotAllowed            credentials or permissions
+│   └── EndpointNotFound      no such endpoint, variant or model
+├── Unanswered                may have been executed: sent, and nothing came back
+│   ├── DeadlineExceeded      the time was over; not executed where `executed` says so
+│   └── ConnectionLost        the connection broke
+├── ModelFailed               may have been executed: the container or SageMaker failed
+├── BadAnswer                 executed: the answer cannot be read
+├── PartFailed                a part of a split batch: which rows, and why
+└── JobFailed                 an asynchronous inference ended with an error
+"""
+
+from typing import ClassVar, Literal
+
+Executed = Literal["no", "maybe", "yes"]
+
+
+class PredictionError(Exception):
+    """`str()` is a whole sentence: what happened, and what to do."""
+
+    executed: Executed = "maybe"
+    """Whether the model may have seen the input."""
+    repeatable: ClassVar[bool] = False
+    """Whether the same request can succeed a moment later."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+        executed: Executed | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        """The container's HTTP status where it answered, else SageMaker's, else None."""
+        self.retry_after_seconds = retry_after_seconds
+        self.attempts = 0
+        """How often it was sent or tried to be."""
+        if executed is not None:
+            self.executed = executed
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.attempts} attempts)" if self.attempts > 1 else self.message
+
+
+class BadInput(PredictionError, ValueError):
+    executed = "no"
+
+
+class BodyTooLarge(BadInput):
+    pass
+
+
+class Unreachable(PredictionError):
+    executed = "no"
+    repeatable = True
+
+
+class Busy(PredictionError):
+    executed = "no"
+    repeatable = True
+
+
+class Throttled(Busy):
+    pass
+
+
+class QueueFull(Busy):
+    pass
+
+
+class Refused(PredictionError):
+    executed = "no"
+
+
+class NotAllowed(Refused):
+    pass
+
+
+class EndpointNotFound(Refused):
+    pass
+
+
+class Unanswered(PredictionError):
+    repeatable = True
+
+
+class DeadlineExceeded(Unanswered, TimeoutError):
+    pass
+
+
+class ConnectionLost(Unanswered):
+    pass
+
+
+class ModelFailed(PredictionError):
+    repeatable = True
+
+
+class BadAnswer(PredictionError):
+    executed = "yes"
+
+
+class JobFailed(PredictionError):
+    executed = "yes"
+
+
+class PartFailed(PredictionError):
+    """`failure` is that part's own error; `rows` the rows of the batch that it held."""
+
+    def __init__(self, part: int, parts: int, rows: range, failure: PredictionError, more: int):
+        others = f"; {more} other parts failed as well" if more else ""
+        super().__init__(
+            f"part {part + 1} of {parts} (rows {rows.start} to {rows.stop - 1}): {failure}{others}",
+            status=failure.status,
+            executed=failure.executed,
+        )
+        self.part, self.parts, self.rows, self.failure = part, parts, rows, failure

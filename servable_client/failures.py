@@ -1,0 +1,91 @@
+"""What SageMaker or a container answered instead of a prediction, as our errors.
+
+What is turned away was not executed: 429, by whoever. A 5xx may come from a model that had
+begun, a 503 too: the handler gives one when a model server dies over a request.
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from servable_client.errors import (
+    Busy,
+    EndpointNotFound,
+    ModelFailed,
+    NotAllowed,
+    PredictionError,
+    QueueFull,
+    Refused,
+    Throttled,
+)
+
+_THROTTLED = {
+    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+    *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
+    *("SlowDown", "LimitExceededException", "BandwidthLimitExceeded", "PriorRequestNotComplete"),
+}
+_NOT_ALLOWED = {
+    *("AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException"),
+    *("UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException"),
+    *("IncompleteSignature", "MissingAuthenticationToken", "SignatureDoesNotMatch"),
+}
+_SHOWN = 2000  # characters of a container's words
+
+
+def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
+    """The error in a botocore ClientError's `response`."""
+    error, about = response.get("Error", {}), response.get("ResponseMetadata", {})
+    code, said = str(error.get("Code", "")), error.get("Message") or "no message"
+    status = about.get("HTTPStatusCode")
+    retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
+    if code == "ModelError":
+        words = response.get("OriginalMessage") or said
+        return of_container(endpoint, response.get("OriginalStatusCode"), words, None)
+    message = f"{endpoint}: {said}"
+    if code == "ModelNotReadyException":
+        return Busy(f"{message}; the model is loading", status=status)
+    if code in _THROTTLED or status == 429:
+        hint = "more instances, or fewer requests at a time"
+        return Throttled(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
+    if code in _NOT_ALLOWED or status in (401, 403):
+        hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"
+        return NotAllowed(f"{message} ({code}); {hint}", status=status)
+    if "not found" in said.lower() and status is not None and status < 500:
+        hint = "check its name, the region and the account"
+        return EndpointNotFound(f"{message} {hint}", status=status)
+    if status is not None and 400 <= status < 500:
+        return Refused(f"{message} ({code})", status=status)
+    return ModelFailed(f"{message} (SageMaker's {code or status})", status=status)
+
+
+def of_container(
+    endpoint: str, status: int | None, words: str, retry_after: str | None
+) -> PredictionError:
+    """The error that a container's own status means."""
+    said = f"{endpoint}: {_sentence(words)}"
+    if status == 429:
+        return QueueFull(said, status=429, retry_after_seconds=_seconds(retry_after))
+    if status == 404:
+        return EndpointNotFound(f"the container answers 404: {said}", status=404)
+    if status is not None and 400 <= status < 500:
+        return Refused(f"the container answers {status}: {said}", status=status)
+    answers = f"answers {status}" if status else "does not answer"
+    return ModelFailed(f"the container {answers}: {said}", status=status or None)
+
+
+def _sentence(words: str) -> str:
+    """Of {"error": "…"} what is in it."""
+    try:
+        said = json.loads(words)["error"]
+    except (ValueError, TypeError, KeyError):
+        said = words
+    return str(said).strip()[:_SHOWN] or "it says nothing"
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        found = float(header) if header else None
+    except ValueError:
+        return None  # a date, which neither SageMaker nor our handler sends
+    return found if found is not None and 0 <= found < 3600 else None

@@ -1,0 +1,111 @@
+"""An endpoint for the tests of those who use one: a function answers, nothing is sent."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from servable_client.arrays import UNNAMED, Array, as_arrays
+from servable_client.endpoint import Endpoint
+from servable_client.errors import BadInput, PredictionError
+from servable_client.exchange import Answer, Request
+from servable_client.formats import CONTENT_TYPES
+from servable_client.formats.json import columns
+from servable_client.job import Job
+
+Model = Callable[..., Mapping[str, Any]]
+
+
+class FakeEndpoint(Endpoint):
+    """`FakeEndpoint(lambda x: {"y": 2 * x})`: all that `Endpoint` does but for the network.
+
+    Inputs are encoded and decoded, batches split, limits kept, failures raised or retried.
+    The model gets arrays by name, or one array where the input has no name. `failures` are
+    raised by the first requests, one each, as SageMaker would answer; None lets one pass.
+    `calls` are the inputs that the model got, in that order.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        failures: Iterable[PredictionError | None] = (),
+        name: str = "fake",
+        **told: Any,
+    ) -> None:
+        self._fake = _FakeTransport(model, failures)
+        # Nobody waits in a test: between attempts either.
+        super().__init__(name, transport=self._fake, sleep=lambda seconds: None, **told)
+
+    @property
+    def calls(self) -> list[dict[str, Array]]:
+        return self._fake.calls
+
+
+class _FakeTransport:
+    def __init__(self, model: Model, failures: Iterable[PredictionError | None]) -> None:
+        self.calls: list[dict[str, Array]] = []
+        self._model = model
+        self._failures = iter(failures)
+        self._lock = threading.Lock()
+
+    def send(self, request: Request, *, seconds: float) -> Answer:
+        with self._lock:
+            failure = next(self._failures, None)
+        if failure is not None:
+            raise failure
+        inputs = _inputs(request)
+        with self._lock:
+            self.calls.append(inputs)
+        one = UNNAMED in inputs
+        outputs = self._model(inputs[UNNAMED]) if one else self._model(**inputs)
+        return _answer(as_arrays(outputs, {}), request)
+
+    def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
+        answer = self.send(request, seconds=seconds)
+        name = request.inference_id or f"job-{len(self.calls)}"
+        return Job(
+            inference_id=name,
+            output_location=f"s3://fake/{name}.out",
+            failure_location=None,
+            look=lambda: answer,
+        )
+
+    def close(self) -> None:
+        pass
+
+
+def _inputs(request: Request) -> dict[str, Array]:
+    """As the model server would see them."""
+    from servable_client.formats import npy, npz
+    from serving import tensors, wire
+
+    form = next(
+        (form for form, kind in CONTENT_TYPES.items() if kind == request.content_type), None
+    )
+    if form == "npy":
+        return {UNNAMED: npy.array_of(request.body)}
+    if form == "npz":
+        return npz.decode(request.body)
+    if form == "json":
+        found = json.loads(request.body)["inputs"]
+        return columns(found if isinstance(found, dict) else {UNNAMED: found})
+    if form == "protobuf":
+        sent = wire.PredictRequest.FromString(request.body)
+        return {name: tensors.to_array(one) for name, one in sorted(sent.inputs.items())}
+    raise BadInput(f"a FakeEndpoint reads {', '.join(CONTENT_TYPES.values())}")
+
+
+def _answer(outputs: Mapping[str, Array], request: Request) -> Answer:
+    from serving import tensors, wire
+
+    response = wire.PredictResponse()
+    for name, array in outputs.items():
+        response.outputs[name].CopyFrom(tensors.to_proto(np.asarray(array)))
+    return Answer(
+        body=response.SerializeToString(),
+        content_type=CONTENT_TYPES["protobuf"],
+        variant=request.selection.variant or "fake",
+    )

@@ -1,0 +1,61 @@
+"""An asynchronous inference: submitted, and answered into S3 some time later."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from servable_client.arrays import Outputs
+from servable_client.errors import BadInput, DeadlineExceeded
+from servable_client.formats import decode
+
+if TYPE_CHECKING:
+    from servable_client.exchange import Answer
+
+# The first look comes soon, for a model that is quick; later ones cost a request to S3 each.
+FIRST_LOOK_SECONDS = 0.1
+MOST_BETWEEN_LOOKS_SECONDS = 5.0
+LONGER_EACH_TIME = 1.5
+
+
+class Job:
+    """`result()` when it is wanted. The two locations are all that another process needs."""
+
+    def __init__(
+        self,
+        *,
+        inference_id: str,
+        output_location: str,
+        failure_location: str | None,
+        look: "Callable[[], Answer | None]",
+    ) -> None:
+        self.inference_id = inference_id
+        self.output_location = output_location
+        self.failure_location = failure_location
+        self._look = look
+        self._outputs: Outputs | None = None
+
+    def __repr__(self) -> str:
+        return f"Job({self.inference_id!r}, output_location={self.output_location!r})"
+
+    def done(self) -> bool:
+        """Whether `result()` would return at once. Raises `JobFailed`."""
+        if self._outputs is None and (answer := self._look()):
+            self._outputs = Outputs(decode(answer.content_type, answer.body))
+        return self._outputs is not None
+
+    def result(self, timeout_seconds: float) -> Outputs:
+        """The outputs, waited for. Raises `JobFailed`, and `DeadlineExceeded`: ask again later."""
+        if timeout_seconds < 0:
+            raise BadInput(f"timeout_seconds {timeout_seconds:g}: give how long to wait at most")
+        deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
+        while not self.done():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise DeadlineExceeded(
+                    f"{self.output_location}: not there after {timeout_seconds:g} s; the job goes "
+                    "on: call result() again, or look into the endpoint's log"
+                )
+            time.sleep(min(pause, left))
+            pause = min(pause * LONGER_EACH_TIME, MOST_BETWEEN_LOOKS_SECONDS)
+        assert self._outputs is not None
+        return self._outputs

@@ -1,0 +1,82 @@
+"""Again, when nothing was executed and there is time; never otherwise, unless asked to.
+
+Waits double with full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+One request that is throttled holds back the others of the endpoint too.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from servable_client.errors import DeadlineExceeded, PredictionError, Throttled
+from servable_client.exchange import Deadline
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    attempts: int = 6
+    """In all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
+    first_seconds: float = 0.1
+    most_seconds: float = 5.0
+
+    def seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
+        """How long to wait; at least what was asked for."""
+        most = min(self.first_seconds * 2.0 ** (failed_attempts - 1), self.most_seconds)
+        return float((asked_seconds or 0.0) + most * random.random())
+
+
+class Retries:
+    """All requests to one endpoint. Safe between threads."""
+
+    def __init__(self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._backoff = backoff
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._throttled_until = 0.0
+
+    def run(
+        self, attempt: Callable[[float], Result], deadline: Deadline, *, unsafe: bool
+    ) -> Result:
+        """The first result; `attempt` is told how many seconds it has. Raises `PredictionError`.
+
+        `unsafe`: repeat also what may have been executed.
+        """
+        attempts, last = 0, None
+        while True:
+            self._wait(self._throttled_until - time.monotonic(), deadline)
+            if (left := deadline.left()) <= 0:
+                raise _too_late(deadline, attempts, last)
+            attempts += 1
+            try:
+                return attempt(left)
+            except PredictionError as failure:
+                failure.attempts, last = attempts, failure
+                if not failure.repeatable or not (unsafe or failure.executed == "no"):
+                    raise
+                wait = self._backoff.seconds(attempts, failure.retry_after_seconds)
+                if attempts >= self._backoff.attempts or wait >= deadline.left():
+                    raise
+                if isinstance(failure, Throttled):
+                    with self._lock:
+                        until = time.monotonic() + wait
+                        self._throttled_until = max(self._throttled_until, until)
+            self._wait(wait, deadline)
+
+    def _wait(self, seconds: float, deadline: Deadline) -> None:
+        if seconds > 0:
+            self._sleep(min(seconds, max(deadline.left(), 0.0)))
+
+
+def _too_late(deadline: Deadline, attempts: int, last: PredictionError | None) -> DeadlineExceeded:
+    because = f"; last: {last.message}" if last else " before anything was sent"
+    late = DeadlineExceeded(
+        f"not answered within {deadline.seconds:g} s{because}",
+        executed=last.executed if last else "no",
+    )
+    late.attempts, late.__cause__ = attempts, last
+    return late

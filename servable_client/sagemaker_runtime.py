@@ -1,0 +1,181 @@
+"""InvokeEndpoint and InvokeEndpointAsync, by boto3: signing, pools and kept connections are its."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore import exceptions
+from botocore.config import Config
+from urllib3.exceptions import HTTPError
+
+from servable_client import s3
+from servable_client.errors import (
+    BadInput,
+    ConnectionLost,
+    DeadlineExceeded,
+    NotAllowed,
+    Unreachable,
+)
+from servable_client.exchange import Answer, Deadline, Request
+from servable_client.failures import of_sagemaker
+from servable_client.job import Job
+
+# As long as one lost packet of a handshake may take, twice.
+CONNECT_TIMEOUT_SECONDS = 5.0
+_PIECE_BYTES = 1 << 20
+_NEVER_SENT = (
+    exceptions.EndpointConnectionError,
+    exceptions.ConnectTimeoutError,
+    exceptions.ProxyConnectionError,
+    exceptions.SSLError,
+)
+_NO_CREDENTIALS = (
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.TokenRetrievalError,
+    exceptions.UnauthorizedSSOTokenError,
+)
+
+
+class SageMakerRuntime:
+    """One endpoint, by name. The client is made on first use, or in `connect`."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        region: str | None,
+        session: Any,
+        endpoint_url: str | None,
+        connections: int,
+        timeout_seconds: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._session = session
+        self._made = {"region_name": region, "endpoint_url": endpoint_url}
+        self._config = Config(
+            # One attempt: what boto3 would repeat by itself may have been executed.
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=connections,
+            connect_timeout=min(CONNECT_TIMEOUT_SECONDS, timeout_seconds),
+            tcp_keepalive=True,
+            # A tenth of a call's CPU; what we pass is ours and of the right types.
+            parameter_validation=False,
+        )
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._attempt = threading.local()
+
+    def send(self, request: Request, *, seconds: float) -> Answer:
+        with self._errors(seconds):
+            deadline = Deadline(seconds)
+            told = self._told(request)
+            if request.selection.variant:
+                told["TargetVariant"] = request.selection.variant
+            if request.selection.target_model:
+                told["TargetModel"] = request.selection.target_model
+            answer = self._connected().invoke_endpoint(Body=request.body, **told)
+            length = answer["ResponseMetadata"]["HTTPHeaders"].get("content-length")
+            return Answer(
+                body=_read(answer["Body"], length, deadline),
+                content_type=answer.get("ContentType", ""),
+                variant=answer.get("InvokedProductionVariant"),
+            )
+
+    def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
+        if upload_to is None:
+            raise BadInput(
+                "submit() puts the request into S3: give upload_to, as s3://bucket/prefix/, "
+                "where the endpoint's role may read"
+            )
+        if request.selection.variant or request.selection.target_model:
+            raise BadInput("an asynchronous endpoint has one variant and one model; leave them out")
+        with self._errors(seconds):
+            client = self._connected()
+            store = s3.Store(self._session or boto3, client.meta.region_name)
+            location = f"{upload_to.rstrip('/')}/{request.inference_id or uuid.uuid4()}"
+            store.put(location, request.body, request.content_type)
+            said = client.invoke_endpoint_async(InputLocation=location, **self._told(request))
+            output, failure = said["OutputLocation"], said.get("FailureLocation")
+            return Job(
+                inference_id=said["InferenceId"],
+                output_location=output,
+                failure_location=failure,
+                look=lambda: store.look(output, failure),
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _told(self, request: Request) -> dict[str, Any]:
+        told = {
+            "EndpointName": self._endpoint,
+            "ContentType": request.content_type,
+            "Accept": request.accept,
+        }
+        if request.selection.custom_attributes:
+            told["CustomAttributes"] = request.selection.custom_attributes
+        if request.inference_id:
+            told["InferenceId"] = request.inference_id
+        return told
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            with self._lock:  # making a boto3 client is not thread-safe, using one is
+                if self._client is None:
+                    maker = self._session or boto3.session.Session()
+                    client = maker.client("sagemaker-runtime", config=self._config, **self._made)
+                    # How long this attempt may take; the configuration's is for all requests.
+                    event = "provide-client-params.sagemaker-runtime.*"
+                    client.meta.events.register(event, self._set_timeout)
+                    self._client = client
+        return self._client
+
+    def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
+        context["read_timeout"] = self._attempt.seconds
+
+    @contextmanager
+    def _errors(self, seconds: float) -> Iterator[None]:
+        self._attempt.seconds = seconds
+        try:
+            yield
+        except exceptions.ClientError as error:
+            raise of_sagemaker(self._endpoint, error.response) from None
+        except _NEVER_SENT as error:
+            raise Unreachable(f"{self._endpoint}: {error}") from None
+        except exceptions.ReadTimeoutError:
+            raise DeadlineExceeded(
+                f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
+            ) from None
+        except (exceptions.HTTPClientError, exceptions.IncompleteReadError, HTTPError) as error:
+            raise ConnectionLost(
+                f"{self._endpoint}: the connection broke ({error}); it may have been executed"
+            ) from None
+        except _NO_CREDENTIALS as error:
+            raise NotAllowed(f"{self._endpoint}: {error}; see `aws configure`") from None
+        except exceptions.BotoCoreError as error:
+            raise BadInput(f"{self._endpoint}: {error}; give region or session") from None
+
+
+def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:
+    """All of it. botocore notices a body cut short when it has read to the end."""
+    try:
+        if length and int(length) <= _PIECE_BYTES:
+            small: bytes = stream.read()
+            return small
+        pieces = []
+        while piece := stream.read(_PIECE_BYTES):
+            pieces.append(piece)
+            if deadline.left() <= 0:
+                raise DeadlineExceeded("the answer was still coming when the time was over")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    except BaseException:
+        stream.close()  # with what is unread in it, the connection is of no use
+        raise

@@ -1,0 +1,46 @@
+"""Who is to answer: a variant, a model, a version, a signature."""
+
+import functools
+from dataclasses import dataclass
+
+from servable_client.errors import BadInput
+
+# SageMaker's own bound on the header that carries the last three.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+MOST_ATTRIBUTES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """None is the endpoint's default. Raises `BadInput` for what no header can carry."""
+
+    variant: str | None = None
+    """A production variant of the endpoint; one by weight otherwise."""
+    model: str | None = None
+    version: int | None = None
+    signature: str | None = None
+    target_model: str | None = None
+    """The archive's key, on a multi-model endpoint."""
+
+    def __post_init__(self) -> None:
+        if self.version is not None and (type(self.version) is not int or self.version < 0):
+            raise BadInput(f"version {self.version!r}: give a whole number, as 7")
+        for name in ("model", "signature"):
+            text = getattr(self, name) or ""
+            if "," in text or not text.isascii() or not (text or "x").isprintable():
+                raise BadInput(f"{name} {text!r}: no comma, ASCII only: it is sent in a header")
+        if len(self.custom_attributes) > MOST_ATTRIBUTES:
+            raise BadInput(f"model and signature take more than {MOST_ATTRIBUTES} characters")
+
+    @functools.cached_property
+    def custom_attributes(self) -> str:
+        """What the container's front and the handler read; empty for nothing chosen.
+
+        Source: https://github.com/aws/sagemaker-tensorflow-serving-container (README)
+        """
+        said = {
+            "tfs-model-name": self.model,
+            "tfs-model-version": self.version,
+            "tfs-signature-name": self.signature,
+        }
+        return ",".join(f"{key}={value}" for key, value in said.items() if value is not None)

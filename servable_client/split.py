@@ -1,0 +1,106 @@
+"""One batch cut into parts by its rows, the first dimension of its arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from servable_client.arrays import Array, Arrays
+from servable_client.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """How large a part is: `rows`, or `bytes` of its arrays; neither: by measured latency.
+
+    Inputs named in `whole`, and scalars, go into every part as they are.
+    """
+
+    rows: int | None = None
+    bytes: int | None = None
+    whole: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and self.bytes is not None:
+            raise BadInput("split: give rows or bytes, not both")
+        for name, value in (("rows", self.rows), ("bytes", self.bytes)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise BadInput(f"split: {name}={value!r}; give a whole number from 1")
+
+    @property
+    def measured(self) -> bool:
+        return self.rows is None and self.bytes is None
+
+
+def as_split(given: "Split | int | Literal['measured']") -> Split:
+    """A number is rows. Raises `BadInput`."""
+    if isinstance(given, Split):
+        return given
+    if given == "measured":
+        return Split()
+    if type(given) is int:
+        return Split(rows=given)
+    raise BadInput(f'split {given!r}: give rows of a part, "measured", or a Split(…)')
+
+
+@dataclass(frozen=True)
+class Part:
+    rows: range
+    arrays: Arrays
+
+
+def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
+    """How many rows all arrays have. Raises `BadInput` where they differ."""
+    if missing := whole - arrays.keys():
+        raise BadInput(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
+    counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
+    if not counts:
+        raise BadInput("split: no input has rows to split by")
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise BadInput(
+            f"split: inputs with different numbers of rows ({listed}); "
+            "name in Split(whole=…) what belongs to every part"
+        )
+    return next(iter(counts.values()))
+
+
+def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]:
+    """In order; views, not copies. One part, without rows, of an empty batch."""
+    total = rows_of(arrays, split.whole)
+    cut = [array for name, array in arrays.items() if array.ndim and name not in split.whole]
+    if total == 0:
+        bounds = [0, 0]
+    elif split.bytes is not None:
+        bounds = _bounds_by_bytes(cut, total, split.bytes)
+    else:
+        bounds = list(range(0, total, split.rows or max(1, measured_rows))) + [total]
+    return [
+        Part(
+            range(first, last),
+            {
+                name: array[first:last] if array.ndim and name not in split.whole else array
+                for name, array in arrays.items()
+            },
+        )
+        for first, last in pairwise(bounds)
+    ]
+
+
+def _bounds_by_bytes(cut: Sequence[Array], total: int, most_bytes: int) -> list[int]:
+    """Where parts begin and end; each of at most so many bytes, or of one row."""
+    per_row = np.zeros(total, np.int64)
+    for array in cut:
+        if array.dtype == object:
+            per_row += [sum(map(len, row)) for row in array.reshape(total, -1).tolist()]
+        else:
+            per_row += array.nbytes // total
+    ends = np.cumsum(per_row)
+    bounds = [0]
+    while bounds[-1] < total:
+        done = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+        reach = int(np.searchsorted(ends, done + most_bytes, side="right"))
+        bounds.append(max(reach, bounds[-1] + 1))
+    return bounds

@@ -1,0 +1,32 @@
+"""ENV/data: what must outlive the endpoint. Only there when something must."""
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs.capture_store import CaptureStore
+from infra.parameters.capture import Capture
+
+
+class DataStack(cdk.Stack):
+    """Read by ENV/endpoint and never the other way; what it exports does not change."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        capture: Capture,
+        tags: Mapping[str, str],
+        stack_name: str | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            stack_name=stack_name,
+            description=f"What is kept of the SageMaker endpoint {endpoint_name}",
+            tags=tags,
+        )
+        self.captured = CaptureStore(self, "Capture", capture=capture).destination

@@ -1,0 +1,95 @@
+"""The same in asyncio."""
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servable_client import AsyncEndpoint, FakeEndpoint, Refused
+from tests.client.runtime_server import RuntimeServer
+
+X = np.arange(3.0)
+
+
+def double(x: Any) -> Any:
+    return {"y": x * 2}
+
+
+def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint.local(server.url) as endpoint:
+            return await endpoint.predict(x=X)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_calls_run_side_by_side() -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(x: Any) -> Any:
+        together.wait()
+        return {"y": x}
+
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(meet)) as endpoint:
+            return await asyncio.gather(*(endpoint.predict(x=X + n) for n in range(3)))
+
+    assert [one["y"][0] for one in asyncio.run(main())] == [0, 1, 2]
+
+
+def test_the_loop_goes_on_while_a_prediction_is_waited_for() -> None:
+    gone_on = threading.Event()
+
+    def wait(x: Any) -> Any:
+        assert gone_on.wait(20)
+        return {"y": x}
+
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(wait)) as endpoint:
+            prediction = asyncio.create_task(endpoint.predict(x=X))
+            await asyncio.sleep(0)
+            gone_on.set()
+            return await prediction
+
+    assert asyncio.run(main())["y"].tolist() == [0, 1, 2]
+
+
+def test_a_batch_is_split_too() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
+            return await endpoint.predict(x=X, split=1)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_errors_are_the_same() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double, failures=[Refused("no")])) as endpoint:
+            return await endpoint.predict(x=X)
+
+    with pytest.raises(Refused):
+        asyncio.run(main())
+
+
+def test_a_job_is_submitted_and_waited_for() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
+            return await endpoint.result(await endpoint.submit(x=X), 1)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_bytes_go_in_and_come_out(server: RuntimeServer) -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint.local(server.url, timeout_seconds=20) as endpoint:
+            server.answer = lambda received: received_back(received.body)
+            return await endpoint.invoke(b"abc", content_type="text/plain")
+
+    from tests.client.runtime_server import Reply
+
+    def received_back(body: bytes) -> Reply:
+        return Reply(200, body, {"Content-Type": "text/plain"})
+
+    assert asyncio.run(main()).body == b"abc"

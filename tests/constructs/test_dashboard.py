@@ -1,0 +1,84 @@
+"""One screen: every question's graph, side by side for several variants."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import VALID
+from tests.constructs.conftest import Synthesised
+from tests.constructs.used_metrics import body
+
+Synthesise = Callable[..., Synthesised]
+SCALED = VALID + (
+    "min_instances = 2\nmax_instances = 6\n[variants.primary.scaling]\nmax_rps_per_instance = 164\n"
+)
+SECOND = '[variants.challenger]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\n'
+
+
+def widgets(found: Synthesised) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = body(found.one("AWS::CloudWatch::Dashboard"))["widgets"]
+    return made
+
+
+def titles(found: Synthesised) -> list[str]:
+    return [
+        one["properties"].get("title", one["properties"].get("markdown")) for one in widgets(found)
+    ]
+
+
+def graph(found: Synthesised, part: str) -> dict[str, Any]:
+    (one,) = [one["properties"] for one in widgets(found) if part in str(one["properties"])[:200]]
+    return dict(one)
+
+
+def test_it_shows_state_traffic_latency_errors_saturation_instances_cost_and_log(
+    synthesise: Synthesise,
+) -> None:
+    assert titles(synthesise()) == [
+        "ranker: alarms",
+        "primary: requests per minute",
+        "primary: latency (ms)",
+        "primary: errors (%)",
+        "primary: saturation (%)",
+        "primary: instances that answer, of ml.c5.xlarge",
+        "primary: cost per hour (USD, us (region not stated), 2025-01)",
+        "ranker: counted in the log, per minute",
+    ]
+
+
+def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
+    placed = {
+        one["properties"]["title"]: (one["y"], one["width"])
+        for one in widgets(synthesise(VALID + SECOND))
+        if "title" in one["properties"]
+    }
+    assert placed["primary: latency (ms)"] == placed["challenger: latency (ms)"]
+
+
+def test_instances_are_drawn_between_min_and_max(synthesise: Synthesise) -> None:
+    lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
+    assert [(one["value"], one["label"]) for one in lines] == [(2, "min 2"), (6, "max 6")]
+
+
+def test_cost_is_the_instances_times_the_price(synthesise: Synthesise) -> None:
+    shown = graph(synthesise(), "cost per hour")["metrics"][0][0]
+    assert shown["expression"] == "requests / per_instance * 0.204"
+
+
+def test_a_price_that_no_source_states_is_not_invented(synthesise: Synthesise) -> None:
+    found = synthesise(**{"ml.c5.xlarge": "ml.m7i.48xlarge"})
+    assert "no price of ml.m7i.48xlarge is known" in graph(found, "cost per hour")["markdown"]
+
+
+def test_percent_on_the_dashboard_is_of_the_whole_machine(synthesise: Synthesise) -> None:
+    shown = graph(synthesise(), "saturation")["metrics"][0][0]
+    assert (shown["label"], shown["expression"]) == ("CPU, mean", "m0 / 4")
+
+
+@pytest.mark.parametrize(("rollout", "count"), [("", 0), ('[rollout]\nstrategy = "canary"\n', 2)])
+def test_the_fleets_of_a_guarded_update_are_shown_apart(
+    synthesise: Synthesise, rollout: str, count: int
+) -> None:
+    found = titles(synthesise(VALID + rollout))
+    assert len([one for one in found if one.startswith("during an update")]) == count

@@ -1,0 +1,156 @@
+"""Every row of docs/permissions.md on the synthesised role: there with its capability, else not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.policy.role_permissions import PERMISSIONS, PLACES, Permission
+from tests.conftest import VALID
+from tests.constructs.conftest import Synthesised
+
+cfnlint = pytest.importorskip("cfnlint")
+Synthesise = Callable[..., Synthesised]
+KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
+NETWORK = '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
+PREFIX = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncompression = "none"')
+# {place or capability: a file that has it}
+ON = {
+    "list the files of a model that is a prefix": PREFIX,
+    "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
+    "capture samples ([capture])": VALID + "[capture]\n",
+    "encrypt samples ([capture])": VALID + f'[capture]\nkms_key = "{KEY}4"\n',
+    "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
+        'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
+    ),
+    "join the VPC ([network])": VALID + NETWORK,
+    "hand over and give back its interfaces ([network])": VALID + NETWORK,
+    "look at the VPC ([network])": VALID + NETWORK,
+}
+# Of each place, what its ARN begins with in the test's account.
+SHAPES = {
+    "archive": "arn:aws:s3:::cdk-",
+    "bucket": "arn:aws:s3:::cdk-",
+    "repository": "arn:aws:ecr:eu-west-1:763104351884:repository/tensorflow-inference",
+    "log_group": "arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/Endpoints/ranker",
+    "log_streams": "arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/Endpoints/ranker"
+    ":log-stream:*",
+    "rollback_alarms": "arn:aws:cloudwatch:eu-west-1:111111111111:alarm:ranker-rollback-*",
+    "captured": "arn:aws:s3:::prod-data-samples/captured/*",
+    "capture_key": f"{KEY}4",
+    "volume_key": f"{KEY}1",
+    "subnets": "arn:aws:ec2:eu-west-1:111111111111:subnet/subnet-0a1b2c3d",
+    "security_groups": "arn:aws:ec2:eu-west-1:111111111111:security-group/sg-0a1b2c3d",
+    "interfaces": "arn:aws:ec2:eu-west-1:111111111111:network-interface/*",
+}
+IDS = [one.capability for one in PERMISSIONS]
+
+
+def statements(found: Synthesised) -> list[dict[str, Any]]:
+    (policy,) = found.all("AWS::IAM::Policy")
+    return [
+        {key: _listed(one[key]) for key in ("Action", "Resource")} | one.get("Condition", {})
+        for one in policy["PolicyDocument"]["Statement"]
+    ]
+
+
+def _listed(value: Any) -> list[str]:
+    return [_flat(one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    ((function, argument),) = value.items()
+    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+
+
+def actions(found: Synthesised) -> set[str]:
+    return {action for one in statements(found) for action in one["Action"]}
+
+
+@pytest.mark.parametrize("permission", PERMISSIONS, ids=IDS)
+def test_a_capability_has_its_actions_on_its_resources(
+    synthesise: Synthesise, permission: Permission
+) -> None:
+    found = statements(synthesise(ON.get(permission.capability, VALID)))
+    wanted = [SHAPES[place] for place in permission.on] or ["*"]
+    granted = [one["Resource"] for one in found if set(permission.actions) <= set(one["Action"])]
+    assert any(
+        len(resources) >= len(wanted)
+        and all(any(one.startswith(shape) for one in resources) for shape in wanted)
+        for resources in granted
+    ), granted
+
+
+@pytest.mark.parametrize(
+    "permission", [one for one in PERMISSIONS if one.capability in ON], ids=[*ON]
+)
+def test_without_its_table_a_capability_is_absent(
+    synthesise: Synthesise, permission: Permission
+) -> None:
+    elsewhere = {
+        action for one in PERMISSIONS if one.capability not in ON for action in one.actions
+    }
+    assert not (set(permission.actions) - elsewhere) & actions(synthesise())
+
+
+def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
+    text = VALID.replace('name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"')
+    text += NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[rollout]\nstrategy = "canary"\n'
+    known = {action for one in PERMISSIONS for action in one.actions}
+    assert actions(synthesise(text)) <= known
+
+
+def test_every_star_has_a_reason() -> None:
+    starred = {"archive", "log_streams", "rollback_alarms", "captured", "interfaces"}
+    without = [
+        one.capability
+        for one in PERMISSIONS
+        if (not one.on or set(one.on) & starred) and one.wildcard is None
+    ]
+    assert without == []
+
+
+def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
+    """By the table of IAM's actions and resources that cfn-lint ships."""
+    table = Path(cfnlint.__file__).parent / "data" / "AdditionalSpecs" / "Policies.json"
+    services = json.loads(table.read_text())
+    # Its resource, "dataset", is no metric's: https://docs.aws.amazon.com/service-authorization/
+    exempt = {"cloudwatch:PutMetricData"}
+    narrowable = [
+        action
+        for one in PERMISSIONS
+        if not one.on
+        for action in one.actions
+        if services[action.split(":")[0]]["Actions"][action.split(":")[1].lower()].get("Resources")
+    ]
+    assert set(narrowable) == exempt
+
+
+def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:
+    text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
+    (one,) = [one for one in statements(synthesise(text)) if one["Action"] == ["kms:CreateGrant"]]
+    assert one["ForAnyValue:StringEquals"] == {"kms:ResourceAliases": ["alias/serving"]}
+
+
+def test_every_place_is_shown_to_readers() -> None:
+    assert {place for one in PERMISSIONS for place in (*one.on, *one.needs)} <= set(PLACES)
+
+
+def test_callers_may_invoke_this_endpoint_and_nothing_else(synthesise: Synthesise) -> None:
+    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/team/web"]'
+    found = synthesise(VALID.replace('name = "ranker"', callers)).one("AWS::IAM::ManagedPolicy")
+    (statement,) = found["PolicyDocument"]["Statement"]
+    arn = "arn:aws:sagemaker:eu-west-1:111111111111:endpoint/ranker"
+    assert (statement["Action"], statement["Resource"], found["Roles"]) == (
+        "sagemaker:InvokeEndpoint",
+        arn,
+        ["web"],
+    )
+
+
+def test_without_callers_there_is_no_policy_for_them(synthesise: Synthesise) -> None:
+    assert synthesise().all("AWS::IAM::ManagedPolicy") == []

@@ -1,0 +1,143 @@
+"""Whatever is switched on, nothing uses a metric, statistic, unit or dimension nobody publishes."""
+
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from infra.catalog.metrics import OWN, UnpublishedMetric, check, scaling_metrics, unit
+from infra.parameters.environment import Environment
+from stacks.data_stack import DataStack
+from stacks.endpoint_stack import EndpointStack
+from tests.constructs.conftest import FLAGS, Synthesised
+from tests.constructs.used_metrics import Used, in_alarms, on_dashboard, tracked
+
+HASH = "a" * 64
+PERCENTS = st.none() | st.floats(0.1, 99)
+ALARMS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(
+            ("p50_latency_ms", "p90_latency_ms", "p99_latency_ms"), st.none() | st.floats(1, 60_000)
+        ),
+        **dict.fromkeys(
+            ("error_4xx_percent", "model_error_percent", "gpu_memory_percent"), PERCENTS
+        ),
+        "no_traffic_minutes": st.none() | st.integers(1, 1440),
+        "page": st.sampled_from([[], ["https://pager.example.com/hook"]]),
+        "events": st.booleans(),
+    },
+)
+TYPES = ("ml.c5.xlarge", "ml.m5.large", "ml.g4dn.12xlarge", "ml.g5.xlarge", "ml.c7i.2xlarge")
+VARIANT = st.fixed_dictionaries(
+    {
+        "model": st.just("ranker"),
+        "instance_type": st.sampled_from(TYPES),
+        "max_instances": st.integers(1, 20),
+    },
+    optional={"scaling": st.just({"max_rps_per_instance": 10.0})},
+)
+ENVIRONMENTS = st.fixed_dictionaries(
+    {
+        "account": st.just("111111111111"),
+        "region": st.just("eu-west-1"),
+        "endpoint": st.just({"name": "ranker"}),
+        "models": st.just(
+            {
+                "ranker": {
+                    "artifact": {"uri": "s3://models/model.tar.gz", "sha256": HASH},
+                    "tensorflow": "2.20",
+                }
+            }
+        ),
+        "variants": st.dictionaries(
+            st.sampled_from(["a", "b", "c", "d", "e"]), VARIANT, min_size=1, max_size=5
+        ),
+        "alarms": ALARMS,
+    },
+    optional={
+        "rollout": st.just({"strategy": "canary"}),
+        "capture": st.just({}),
+        "network": st.just({"subnets": ["subnet-0a1b2c3d"], "security_groups": ["sg-0a1b2c3d"]}),
+    },
+)
+
+
+def synthesised(values: dict[str, Any]) -> Synthesised:
+    environment = Environment.model_validate(values)
+    app = cdk.App(context=FLAGS)
+    where = cdk.Environment(account=environment.account, region=environment.region)
+    stage = cdk.Stage(app, "prod", env=where)
+    data = None
+    if environment.capture is not None:
+        data = DataStack(
+            stage, "data", endpoint_name="ranker", capture=environment.capture, tags={}
+        )
+    stack = EndpointStack(
+        stage,
+        "endpoint",
+        environment=environment,
+        root=Path(),
+        overrides={},
+        captured=data.captured if data else None,
+    )
+    return Synthesised(dict(Template.from_stack(stack).to_json()))
+
+
+def used(found: Synthesised) -> list[Used]:
+    return [
+        *in_alarms(found.all("AWS::CloudWatch::Alarm")),
+        *on_dashboard(found.one("AWS::CloudWatch::Dashboard")),
+    ]
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(ENVIRONMENTS)
+def test_nothing_looks_at_what_nobody_publishes(values: dict[str, Any]) -> None:
+    looks_at_what_is_published(values)
+
+
+@pytest.mark.long
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(ENVIRONMENTS)
+def test_nothing_looks_at_what_nobody_publishes_in_full(values: dict[str, Any]) -> None:
+    looks_at_what_is_published(values)
+
+
+def looks_at_what_is_published(values: dict[str, Any]) -> None:
+    found = synthesised(values)
+    counted = {
+        (one["MetricNamespace"], one["MetricName"])
+        for each in found.all("AWS::Logs::MetricFilter")
+        for one in each["MetricTransformations"]
+    }
+    for one in used(found):
+        check(one.namespace, one.name, one.statistic, one.dimensions)
+        assert one.unit in (None, unit(one.namespace, one.name)), one
+        assert not one.namespace.startswith(OWN) or (one.namespace, one.name) in counted, one
+    assert tracked(found.all("AWS::ApplicationAutoScaling::ScalingPolicy")) <= set(
+        scaling_metrics()
+    )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "statistic", "dimensions"),
+    [
+        ("AWS/SageMaker", "OverheadLatency", "p99", ["EndpointName", "VariantName"]),
+        ("AWS/SageMaker", "ModelLatency", "p99", ["EndpointName"]),
+        ("AWS/SageMaker", "CPUUtilization", "Average", ["EndpointName", "VariantName"]),
+        ("/aws/sagemaker/Endpoints", "ModelLatency", "Average", ["EndpointName", "VariantName"]),
+        ("AWS/SageMaker", "Invocations", "Average", ["EndpointName", "VariantName"]),
+        ("AWS/Sagemaker", "Invocations", "Sum", ["EndpointName", "VariantName"]),
+        ("AWS/SageMaker", "ApproximateBacklogSizePerInstance", "Average", ["EndpointName"]),
+    ],
+)
+def test_what_nobody_publishes_is_refused(
+    namespace: str, name: str, statistic: str, dimensions: list[str]
+) -> None:
+    with pytest.raises(UnpublishedMetric):
+        check(namespace, name, statistic, dimensions)

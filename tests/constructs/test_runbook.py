@@ -1,0 +1,40 @@
+"""docs/runbook.md has a section for every alarm, and none for an alarm that is not there."""
+
+import re
+from typing import Any
+
+import pytest
+
+from infra.constructs.log_questions import QUESTIONS
+from tests.conftest import RANKER
+from tests.local_aws.everything_on import watching
+
+RUNBOOK = (RANKER.parents[2] / "docs" / "runbook.md").read_text()
+SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    resources = watching(tmp_path_factory.mktemp("watching"))["Resources"].values()
+    return [one["Properties"] for one in resources if one["Type"].endswith("Alarm")]
+
+
+def test_every_alarm_has_its_section_and_every_section_its_alarm(
+    alarms: list[dict[str, Any]],
+) -> None:
+    named = {one["AlarmDescription"].rpartition("docs/runbook.md#")[2] for one in alarms}
+    assert named == SECTIONS
+
+
+def test_every_saved_question_that_it_names_is_there() -> None:
+    quoted = set(re.findall(r'"([a-z][^"\n]+)"', " ".join(RUNBOOK.split())))
+    others = {"during an update, by configuration"}
+    assert quoted - others <= set(QUESTIONS)
+
+
+def test_every_saved_question_is_used() -> None:
+    assert {one for one in QUESTIONS if one not in " ".join(RUNBOOK.split())} == set()
+
+
+def test_every_link_inside_leads_somewhere() -> None:
+    assert set(re.findall(r"\]\(#([^)]+)\)", RUNBOOK)) <= SECTIONS

@@ -1,0 +1,74 @@
+"""What the file and the disk say of a model's size."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.served_model import served
+from infra.policy.served import Served
+from tests.preflight.overlay import overlaid
+
+ARTIFACT = (
+    f'models.ranker.artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", '
+    "size_gib = 2.5, size_bytes = 1073741824 }"
+)
+
+
+def known(project: Path, lines: str = "") -> Served:
+    environment = overlaid(project, lines).environment
+    assert environment is not None
+    return served(environment.models, "ranker", project)
+
+
+def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
+    files = [one for one in (project / "model").rglob("*") if one.is_file()]
+    assert known(project).model_gib == sum(one.stat().st_size for one in files) / 2**30
+
+
+def test_an_archives_sizes_are_the_files(project: Path) -> None:
+    found = known(project, ARTIFACT)
+    assert (found.model_gib, found.packed_gib, found.has_code) == (2.5, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ("", False),
+        ('models.ranker.code = "code"', True),
+        ('models.ranker.handler = "servable"', True),
+    ],
+)
+def test_gunicorn_runs_with_code_or_a_handler(project: Path, lines: str, code: bool) -> None:
+    assert known(project, lines).has_code is code
+
+
+def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
+    lines = 'models.ranker.also_serves = ["other"]\nmodels.other.saved_model = "model"'
+    alone = known(project).model_gib
+    assert alone is not None
+    assert known(project, lines).model_gib == pytest.approx(2 * alone)
+
+
+def test_of_several_models_nobody_knows_which_are_loaded(project: Path) -> None:
+    lines = """
+models.many.multi_model = ["ranker"]
+variants.primary.model = "many"
+"""
+    environment = overlaid(project, lines).environment
+    assert environment is not None
+    found = served(environment.models, "many", project)
+    assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)
+
+
+def test_files_that_lie_unpacked_in_s3_need_no_room_for_an_archive(project: Path) -> None:
+    assert known(project, 'models.ranker.compression = "none"').compressed is False
+
+
+def test_measured_memory_is_the_files(project: Path) -> None:
+    lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
+    found = known(project, lines)
+    assert (found.server_gib, found.worker_gib) == (3, 0.5)
+
+
+def test_a_folder_that_is_not_there_has_no_size(project: Path) -> None:
+    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None

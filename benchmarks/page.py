@@ -13,9 +13,14 @@ SECTIONS = (packaging, local, serving, client)
 
 
 def markdown() -> str:
-    # A section for what has been measured.
-    measured = [report.section() for report in SECTIONS if report.RESULT.exists()]
-    return "\n".join(["# How fast it is", "", *measured])
+    return "\n".join(["# How fast it is", "", *(_section(report) for report in SECTIONS)])
+
+
+def _section(report: ModuleType) -> str:
+    if report.RESULT.exists():
+        return str(report.section())
+    name = report.RESULT.parent.name
+    return f"`make bench-{name}` has not been run here yet.\n"
 
 
 def write() -> None:

@@ -124,7 +124,9 @@ class Handler:
         try:
             reply = model.servers.grpc(_GRPC_METHODS[call.method], request, call)
         except Refusal as refusal:
-            if refusal.status == 400 and call.method == "predict":
+            # 500: a server's parser may know no better word for what is no message, as for
+            # a name that is not UTF-8.
+            if refusal.status in (400, 500) and call.method == "predict":
                 self._explain(body, PROTOBUF, refusal.message, call, model)
             raise
         record.stage("model")

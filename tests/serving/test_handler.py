@@ -245,6 +245,7 @@ NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
         (npy(np.array([{}])), "application/x-npy", {}, 400, "x: no .npy of one tensor: it holds object"),
         (b"x", "application/x-npz", {}, 400, "the body is no .npz"),
         (b"x", "application/x-protobuf", {}, 400, "the body is no PredictRequest"),
+        (protobuf(x=X).replace(b"\x01x", b"\x01\xe9"), "application/x-protobuf", {}, 400, "the body is no"),
         (protobuf(x=X.astype("f8")), "application/x-protobuf", {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
         (protobuf(z=X), "application/x-protobuf", {}, 400, "x: not given"),
         (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),

@@ -6,9 +6,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.catalog.log_filters import log_filters
+from infra.constructs.capacity_graphs import HEIGHT
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.fleet_graphs import fleet_graphs
-from infra.constructs.variant_graphs import HEIGHT, VariantGraphs
+from infra.constructs.variant_graphs import VariantGraphs
 from infra.constructs.watched_endpoint import WatchedEndpoint
 
 COLUMNS = 24  # CloudWatch's

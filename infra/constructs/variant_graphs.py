@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from infra.catalog.metrics import full_percent
-from infra.catalog.prices import Price, price
 from infra.constructs.alarm_signal import MILLISECONDS, PERCENT, Unit
+from infra.constructs.capacity_graphs import HEIGHT, axis, cost_graph, instances_graph
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.endpoint_metrics import MACHINES, PERIOD, EndpointMetrics
 from infra.constructs.watched_endpoint import WatchedEndpoint, WatchedVariant
 
-HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
 Graph = Callable[[int], cloudwatch.IWidget]
 
 
@@ -41,7 +40,7 @@ class VariantGraphs:
                 self._metrics.invocations(name).with_(label="all"),
                 self._metrics.invocations_per_instance(name).with_(label="per instance"),
             ],
-            left_y_axis=_axis("requests"),
+            left_y_axis=axis("requests"),
             left_annotations=self._lines("no-traffic"),
             width=width,
             height=HEIGHT,
@@ -82,60 +81,17 @@ class VariantGraphs:
         return cloudwatch.GraphWidget(
             title=f"{self.variant.name}: saturation (%)",
             left=shown,
-            left_y_axis=_axis("%"),
+            left_y_axis=axis("%"),
             left_annotations=self._lines("cpu", "memory", "disk", "gpu", "gpu-memory"),
             width=width,
             height=HEIGHT,
         )
 
     def instances(self, width: int) -> cloudwatch.IWidget:
-        least, most = self.variant.min_instances, self.variant.max_instances
-        return cloudwatch.GraphWidget(
-            title=f"{self.variant.name}: instances that answer, of {self.variant.instance_type}",
-            left=[self._metrics.instances(self.variant.name)],
-            left_y_axis=_axis("instances"),
-            left_annotations=[
-                cloudwatch.HorizontalAnnotation(value=least, label=f"min {least}"),
-                cloudwatch.HorizontalAnnotation(value=most, label=f"max {most}"),
-            ],
-            width=width,
-            height=HEIGHT,
-        )
+        return instances_graph(self.endpoint, self.variant, width=width)
 
     def cost(self, width: int) -> cloudwatch.IWidget:
-        """Of the instances that answer; words where no source states a price."""
-        variant = self.variant
-        known = price(variant.instance_type, self.endpoint.region)
-        if known is None:
-            return cloudwatch.TextWidget(
-                markdown=f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
-                "is known to infra/catalog/prices.json",
-                width=width,
-                height=HEIGHT,
-            )
-        count = self._metrics.instances(variant.name)
-        ends = [(word, number * known.usd_per_hour) for word, number in self._ends()]
-        return cloudwatch.GraphWidget(
-            title=f"{variant.name}: cost per hour (USD, {_of(known)})",
-            left=[
-                cloudwatch.MathExpression(
-                    expression=f"{count.expression} * {known.usd_per_hour:g}",
-                    using_metrics=count.using_metrics,
-                    label=f"{variant.name}: USD per hour",
-                    period=PERIOD,
-                )
-            ],
-            left_y_axis=_axis("USD per hour"),
-            left_annotations=[
-                cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{word}: {usd:.2f}")
-                for word, usd in ends
-            ],
-            width=width,
-            height=HEIGHT,
-        )
-
-    def _ends(self) -> list[tuple[str, int]]:
-        return [("min", self.variant.min_instances), ("max", self.variant.max_instances)]
+        return cost_graph(self.endpoint, self.variant, width=width)
 
     def _lines(self, *kinds: str) -> list[cloudwatch.HorizontalAnnotation]:
         found = [self.alarms.of(self.variant.name, kind) for kind in kinds]
@@ -155,7 +111,7 @@ class VariantGraphs:
                 _in(metric, unit.in_the_metric, label, number)
                 for number, (label, metric) in enumerate(shown.items())
             ],
-            left_y_axis=_axis(unit.symbol),
+            left_y_axis=axis(unit.symbol),
             left_annotations=list(lines),
             width=width,
             height=HEIGHT,
@@ -172,11 +128,3 @@ def _in(
         label=label,
         period=PERIOD,
     )
-
-
-def _axis(label: str) -> cloudwatch.YAxisProps:
-    return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
-
-
-def _of(known: Price) -> str:
-    return f"{known.region}, {known.as_of}"

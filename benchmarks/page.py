@@ -1,6 +1,7 @@
 """docs/performance.md: one section for each benchmark, from what it measured last."""
 
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks.client import report as client
 from benchmarks.local import report as local

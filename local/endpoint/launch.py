@@ -96,7 +96,8 @@ def _start(
             stderr=stderr,
             cwd=folder.path,
             pass_fds=[folder.lock],
-            env=process_environment(variables),
+            # TensorFlow writes what it compiles to temporary files, and a killed process leaves them.
+            env={**process_environment(variables), "TMPDIR": str(folder.path)},
         )
 
 

@@ -91,6 +91,7 @@ def test_close_ends_the_process_and_removes_its_files_and_is_idempotent(
 ) -> None:
     archive = pack(folders={"1": RANKER / "model/1"})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.chdir("/")
     process = launch(archive, {})
     assert requests.get(process.url + "/ping", timeout=30).status_code == 200

@@ -67,7 +67,8 @@ def status_of(handler: Handler, body: bytes, context: object) -> int:
 
 def pss_mib() -> float:
     rollup = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
-    line = next(line for line in rollup.splitlines() if line.startswith("Pss:"))
+    # Without the files' part: that grows when another process stops sharing a library.
+    line = next(line for line in rollup.splitlines() if line.startswith("Pss_Anon:"))
     return int(line.split()[1]) / 1024
 
 

@@ -22,7 +22,9 @@ def stack_of(environment: Environment, *text: str, **replacements: str) -> Endpo
     loaded = environment(*text, **replacements)
     findings = check(loaded)
     assert errors(findings) == []
-    stage = EnvironmentStage(cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings)
+    stage = EnvironmentStage(
+        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings
+    )
     stack = stage.node.find_child("endpoint")
     assert isinstance(stack, EndpointStack)
     return stack

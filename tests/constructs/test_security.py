@@ -21,7 +21,9 @@ CAPTURE = "[capture]\nsample_percent = 25\nkeep_days = 7\n"
 @pytest.fixture
 def data(environment: Environment) -> Synthesised:
     loaded = environment(VALID + CAPTURE)
-    stage = EnvironmentStage(cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded))
+    stage = EnvironmentStage(
+        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded)
+    )
     stack = stage.node.find_child("data")
     assert isinstance(stack, cdk.Stack)
     return Synthesised(dict(Template.from_stack(stack).to_json()))
@@ -118,5 +120,7 @@ def test_buckets_are_read_over_tls_only(data: Synthesised) -> None:
 
 def test_without_capture_there_is_no_data_stack(environment: Environment) -> None:
     loaded = environment()
-    stage = EnvironmentStage(cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded))
+    stage = EnvironmentStage(
+        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, check(loaded)
+    )
     assert stage.node.try_find_child("data") is None

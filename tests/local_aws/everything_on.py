@@ -65,7 +65,9 @@ def watching(folder: Path) -> dict[str, Any]:
     (loaded,) = load(folder, folder / "environments")
     findings = check(loaded)
     assert errors(findings) == []
-    stage = EnvironmentStage(cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings)
+    stage = EnvironmentStage(
+        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings
+    )
     stack = stage.node.find_child("endpoint")
     assert isinstance(stack, cdk.Stack)
     resources = {

@@ -1,21 +1,16 @@
 """What the container's double costs: `make bench-local`. Writes result.json and docs/performance.md."""
 
 import dataclasses
-import json
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page
+from benchmarks.command import main
 from benchmarks.local import run, workload
 from benchmarks.local.report import RESULT
 from benchmarks.machine import machine
-from model_packaging.beside import beside
 
 BATCHING = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
 
@@ -55,24 +50,5 @@ def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    start = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            result = measured(
-                Path(folder),
-                lambda text: print(f"{time.monotonic() - start:5.0f} s  {text}", file=sys.stderr),
-            )
-    except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
-        return 130
-    with beside(RESULT) as file:
-        file.write((json.dumps(result, indent=2) + "\n").encode())
-    page.write()
-    print(page.markdown())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(measured, RESULT))

@@ -72,6 +72,10 @@ clean:  # everything these targets made, packed archives included
 	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-local.txt
 	@touch $@
 
-.venv/.everything: requirements-dev.txt .venv/.local
+.venv/.tuning: requirements-tuning.txt .venv/.local
+	@$(QUIETLY) "install requirements-tuning.txt (Locust, Optuna, pictures)" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt
+	@touch $@
+
+.venv/.everything: requirements-dev.txt .venv/.tuning
 	@$(QUIETLY) "install requirements-dev.txt (tests, linters, sagemaker; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	@touch $@

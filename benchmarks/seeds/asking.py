@@ -1,0 +1,36 @@
+"""One body asked for again and again: how long an answer takes, and what it costs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.serving.callers import Caller
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one request."""
+
+    cpu_ms: float
+    latency_ms: float
+
+
+def cost(url: str, body: bytes, form: str, *, requests: int, cpu_ms: Callable[[], float]) -> Cost:
+    """One request after the other on one connection; the median latency. Raises RuntimeError."""
+    caller = Caller(url)
+    for _ in range(3):
+        answer(caller, body, form)
+    latencies, before = [], cpu_ms()
+    for _ in range(requests):
+        began = time.perf_counter()
+        answer(caller, body, form)
+        latencies.append((time.perf_counter() - began) * 1000)
+    return Cost((cpu_ms() - before) / requests, median(latencies))
+
+
+def answer(caller: Caller, body: bytes, form: str) -> bytes:
+    status, found = caller.ask(body, form)
+    if status != 200:
+        raise RuntimeError(f"{form}: {status} {found[:300]!r}")
+    return found

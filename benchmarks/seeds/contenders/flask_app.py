@@ -1,0 +1,28 @@
+"""The baseline of S0 and S1: Flask, with the Keras model inside the web worker.
+
+Gunicorn runs it. MODEL is the .keras file; HOW is "predict" (Model.predict, as in most
+tutorials) or "call" (the model called directly, without predict's own machinery).
+"""
+
+import os
+from typing import Any
+
+import keras
+import numpy as np
+from flask import Flask, Response, request
+
+app = Flask(__name__)
+model = keras.models.load_model(os.environ["MODEL"], compile=False)
+HOW = os.environ["HOW"]
+
+
+@app.get("/ping")
+def ping() -> Response:
+    return Response(status=200)
+
+
+@app.post("/invocations")
+def invocations() -> Any:
+    rows = np.asarray(request.get_json()["instances"], np.float32)
+    found = model.predict(rows, verbose=0) if HOW == "predict" else model(rows).numpy()
+    return {"predictions": found.tolist()}

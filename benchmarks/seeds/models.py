@@ -1,0 +1,53 @@
+"""Keras models of a chosen size, for both sides: NAME.keras for Flask, NAME/ for the endpoint.
+
+    python -m benchmarks.seeds.models FOLDER
+
+In a process of its own: who measures stays without TensorFlow.
+"""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.serving.workload import COLUMNS
+
+# Hidden widths: about 1, 100, 200 and 400 MB of weights.
+WIDTHS = {"small": 512, "larger": 4_850, "large": 6_950, "largest": 9_870}
+SEED = 20
+
+
+@dataclass(frozen=True)
+class Made:
+    keras: Path
+    saved_model: Path
+
+    @property
+    def weights_mb(self) -> float:
+        return self.keras.stat().st_size / 1e6
+
+
+def made(folder: Path) -> dict[str, Made]:
+    command = [sys.executable, "-m", "benchmarks.seeds.models", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    return {name: Made(folder / f"{name}.keras", folder / name) for name in WIDTHS}
+
+
+def _save(folder: Path) -> None:
+    import keras
+
+    for name, width in WIDTHS.items():
+        keras.utils.set_random_seed(SEED)
+        layers = [
+            keras.Input((COLUMNS,), name="x"),
+            keras.layers.Dense(width, activation="relu"),
+            keras.layers.Dense(width, activation="relu"),
+            keras.layers.Dense(1, name="y"),
+        ]
+        model = keras.Sequential(layers)
+        model.save(folder / f"{name}.keras")
+        model.export(folder / name, verbose=False)
+
+
+if __name__ == "__main__":
+    _save(Path(sys.argv[1]))

@@ -46,12 +46,13 @@ class EnvironmentStage(cdk.Stage):
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
         data = None
-        if environment.capture is not None:
+        if environment.capture is not None or environment.asynchronous is not None:
             data = DataStack(
                 self,
                 "data",
                 endpoint_name=environment.endpoint.name,
                 capture=environment.capture,
+                asynchronous=environment.asynchronous,
                 tags=environment.tags,
                 stack_name=_stack_name(loaded, "data"),
             )
@@ -62,6 +63,7 @@ class EnvironmentStage(cdk.Stage):
             root=loaded.root,
             overrides=loaded.overrides,
             captured=data.captured if data else None,
+            queued=data.queued if data else None,
             stack_name=_stack_name(loaded, "endpoint"),
         )
         if data is not None:

@@ -27,15 +27,15 @@ class ScaledTypeStays(Rule):
         before = loaded.before.variants if loaded.before else {}
         for name, variant in environment.variants.items():
             old = before.get(name)
-            if old and old.scaling and old.instance_type != variant.instance_type:
+            if old and old.scales and old.instance_type != variant.instance_type:
                 yield self.finding(
                     loaded,
                     f"variants.{name}.instance_type",
                     variant.instance_type,
                     f"{old.instance_type} of {loaded.against} is scaled: its type cannot change to "
                     f"{variant.instance_type} in one update",
-                    allowed=old.instance_type,
-                    remedy=f"first deploy without [variants.{name}.scaling], then with the new type",
+                    allowed=str(old.instance_type),
+                    remedy=f"first deploy with variants.{name}.scaling.hold = true, then with the new type",
                 )
 
 
@@ -54,12 +54,12 @@ class ScaledVariantStays(Rule):
             return
         before = loaded.before.variants if loaded.before else {}
         for name, old in before.items():
-            if old.scaling and name not in environment.variants:
+            if old.scales and name not in environment.variants:
                 yield self.finding(
                     loaded,
                     "variants",
                     name,
                     f"variant {name} of {loaded.against} is scaled: it cannot be removed in one update",
                     allowed="every variant that is scaled now",
-                    remedy=f"first deploy it without [variants.{name}.scaling], then take it out",
+                    remedy=f"first deploy it with variants.{name}.scaling.hold = true, then take it out",
                 )

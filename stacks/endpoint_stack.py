@@ -15,6 +15,7 @@ from infra.constructs.endpoint_callers import EndpointCallers
 from infra.constructs.endpoint_dashboard import EndpointDashboard
 from infra.constructs.endpoint_events import EndpointEvents
 from infra.constructs.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint_rollout import EndpointRollout
 from infra.constructs.endpoint_scaling import EndpointScaling
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
@@ -76,14 +77,20 @@ class EndpointStack(cdk.Stack):
                 )
                 for variant_name, variant in environment.variants.items()
             ],
-            alarms=environment.alarms,
-            rollout=environment.rollout,
             volume_kms_key=environment.endpoint.volume_kms_key,
             capture=DataCapture(capture=environment.capture, destination=captured)
             if environment.capture and captured
             else None,
         )
         endpoint.resource.node.add_dependency(logs)
+        if environment.rollout is not None:
+            EndpointRollout(
+                self,
+                "Rollout",
+                endpoint=endpoint,
+                rollout=environment.rollout,
+                alarms=environment.alarms,
+            )
         for variant_name, variant in environment.variants.items():
             if variant.scaling is not None:
                 EndpointScaling(

@@ -11,21 +11,17 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.data_capture import DataCapture
-from infra.constructs.deployment_config import deployment_config
 from infra.constructs.disk_encryption import accept_disks
 from infra.constructs.endpoint_metrics import EndpointMetrics
-from infra.constructs.rollback_alarms import RollbackAlarms
 from infra.constructs.served_variant import ServedVariant
 from infra.constructs.watched_endpoint import WatchedEndpoint
-from infra.parameters.alarms import Alarms
-from infra.parameters.rollout import Rollout
 
 
 class ModelEndpoint(Construct):
     """The endpoint configuration, the endpoint, and the metrics it emits.
 
-    Scaling, alarms and dashboards take a `ModelEndpoint`, never its name, so that
-    CloudFormation orders them after it.
+    Scaling, rollouts, alarms and dashboards take a `ModelEndpoint`, never its name, so that
+    CloudFormation orders them.
     """
 
     def __init__(
@@ -35,8 +31,6 @@ class ModelEndpoint(Construct):
         *,
         name: str,
         variants: Sequence[ServedVariant],
-        alarms: Alarms,
-        rollout: Rollout | None,
         volume_kms_key: str | None = None,
         capture: DataCapture | None = None,
     ) -> None:
@@ -46,33 +40,21 @@ class ModelEndpoint(Construct):
         self.metrics = EndpointMetrics(endpoint_name=name)
         # Left unnamed on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
-        config = sagemaker.CfnEndpointConfig(
+        self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
             production_variants=[one.production_variant() for one in variants],
             kms_key_id=volume_kms_key,
             data_capture_config=capture.config if capture else None,
         )
-        accept_disks(config, instance_types=[one.watched.instance_type for one in variants])
-        rollback = None
-        if rollout is not None:
-            rollback = RollbackAlarms(
-                self,
-                "Rollback",
-                endpoint_name=name,
-                config_name=config.attr_endpoint_config_name,
-                fingerprint=_fingerprint(variants, volume_kms_key, capture),
-                variants=[one.name for one in variants],
-                alarms=alarms,
-            )
+        accept_disks(self.config, instance_types=[one.watched.instance_type for one in variants])
+        self.fingerprint = _fingerprint(variants, volume_kms_key, capture)
+        """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = sagemaker.CfnEndpoint(
             self,
             "Resource",
             endpoint_name=name,
-            endpoint_config_name=config.attr_endpoint_config_name,
-            deployment_config=deployment_config(rollout, rollback.names)
-            if rollout is not None and rollback is not None
-            else None,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
             # An update keeps the number of instances that scaling has reached; weights come
             # from the file, else an edited split would deploy green and change nothing.
             retain_all_variant_properties=True,
@@ -116,7 +98,6 @@ def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
 def _fingerprint(
     variants: Sequence[ServedVariant], volume_kms_key: str | None, capture: DataCapture | None
 ) -> str:
-    """Changes when the endpoint configuration is replaced."""
     decides = [
         [variant.decides for variant in variants],
         volume_kms_key,

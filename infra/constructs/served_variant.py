@@ -19,6 +19,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
 from infra.policy.hosting import hosting
+from infra.policy.sizing import start_seconds
 from model_packaging.places import ARCHIVES, MADE
 
 
@@ -47,17 +48,22 @@ class ServedVariant(Construct):
         self.scaled = variant.scaling is not None
         self._variant = variant
         model = environment.models[variant.model]
+        known = served(environment.models, variant.model, root)
         self._hosting = hosting(
             instance_type=variant.instance_type,
             tensorflow=model.tensorflow,
             region=region,
             container=variant.container,
             default_model=None if model.multi_model else variant.model,
-            served=served(environment.models, variant.model, root),
+            served=known,
             own_image=model.image,
             own_variables=variant.variables,
             inference_ami=variant.inference_ami,
         )
+        self.start_seconds = start_seconds(
+            known, processes=self._hosting.settings.tfs_processes or 1
+        )
+        """Until a new instance answers, estimated; None where the model's size is unknown."""
         self._model = ServedModel(
             self,
             "Model",

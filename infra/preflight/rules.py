@@ -95,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     scaling.InstancesLeaveMoreSlowlyThanTheyCome(),
     rollout.BakeOutlastsItsAlarm(),
     rollout.RollbackAlarmsFit(),
+    rollout.UpdateEndsInTime(),
     updates.FirstShareIsAnInstance(),
     updates.BakeSeesTraffic(),
     updates.RollingUpdatesOneVariant(),

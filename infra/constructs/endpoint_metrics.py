@@ -70,7 +70,7 @@ class EndpointMetrics:
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
         if not self.publishes("Invocations"):
             return cloudwatch.MathExpression(
-                expression="counted * 1",
+                expression="counted",
                 using_metrics={"counted": self.used("CPU", variant, "SampleCount")},
                 label=f"{variant}: instances",
                 period=PERIOD,

@@ -94,7 +94,7 @@ def flat(resolved: Any) -> str:
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()
-    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+    return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
 
 
 def _accept(policy: iam.Policy, rule: str, reason: str) -> None:

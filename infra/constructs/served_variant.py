@@ -21,8 +21,8 @@ from infra.parameters.served_model import served
 from infra.parameters.serverless import Serverless
 from infra.parameters.variant import Variant
 from infra.policy.hosting import hosting
+from infra.policy.sizing import start_seconds
 from model_packaging.places import ARCHIVES, MADE
-
 
 Variants = sagemaker.CfnEndpointConfig
 
@@ -50,6 +50,8 @@ class ServedVariant(Construct):
         `captured`, `queue`: where samples and answers go, which the role must then write."""
         super().__init__(scope, construct_id)
         self.name = name
+        self.scaled = variant.scaling is not None and variant.serverless is None
+        """Whether its count is scaling's, also while that holds it."""
         self.shadow = variant.shadow
         self._variant = variant
         model = environment.models[variant.model]
@@ -57,18 +59,26 @@ class ServedVariant(Construct):
         # take theirs from a queue by themselves.
         routed = queue is None and model.multi_model is None
         self._routing = variant.routing or ("least_outstanding_requests" if routed else None)
+        known = served(environment.models, variant.model, root)
         self._hosting = hosting(
             instance_type=variant.instance_type,
             tensorflow=model.tensorflow,
             region=region,
             container=variant.container,
             default_model=None if model.multi_model else variant.model,
-            served=served(environment.models, variant.model, root),
+            served=known,
             own_image=model.image,
             own_variables=variant.variables,
             inference_ami=variant.inference_ami,
             serverless_memory_mib=variant.serverless_memory_mib,
         )
+        self.start_seconds = (
+            start_seconds(known, processes=self._hosting.settings.tfs_processes or 1)
+            if variant.serverless is None
+            else None
+        )
+        """Until a new instance answers, estimated; None where the model's size is unknown, and of
+        serverless."""
         self._model = ServedModel(
             self,
             "Model",
@@ -134,16 +144,6 @@ class ServedVariant(Construct):
                 provisioned_concurrency=asked.provisioned_concurrency,
             ),
         )
-
-    @property
-    def keeps_count(self) -> bool:
-        """Whether an update keeps the live number of instances: scaling has set it, or did."""
-        return self._variant.scaling is not None
-
-    @property
-    def start_seconds(self) -> float | None:
-        """How long a new instance needs until it answers, estimated; of serverless nobody knows."""
-        return None if self._variant.serverless else self._hosting.start_seconds
 
     @property
     def watched(self) -> WatchedVariant:

@@ -39,7 +39,8 @@ class Scheduled(Table):
     )
     timezone: str = Field(
         default="UTC",
-        description="Of `at`, as Europe/Berlin: summer time is followed. UTC is Application Auto Scaling's own.",
+        description="Of `at`, as Europe/Berlin: summer time is followed. Left out, UTC, Application Auto "
+        "Scaling's own.",
     )
     at_least: Capacity | None = Field(
         default=None,
@@ -52,7 +53,7 @@ class Scheduled(Table):
 
 
 class Scaling(Table):
-    """What each part of it tracks is told in docs/scaling.md. Left out, the number of instances is fixed."""
+    """docs/scaling.md says when which is right. Left out, the number of instances is fixed."""
 
     max_rps_per_instance: Rate | None = Field(
         default=None,
@@ -70,7 +71,8 @@ class Scaling(Table):
     )
     provisioned_use_percent: Annotated[float, Field(gt=0, lt=100)] | None = Field(
         default=None,
-        description="Share of a serverless variant's provisioned concurrency in use at which more is provisioned.",
+        description="Share of a serverless variant's provisioned concurrency in use at which more is "
+        "provisioned.",
     )
     safety_factor: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.5,

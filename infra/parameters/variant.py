@@ -39,7 +39,7 @@ class Variant(Table):
         "that answers; production wants 2, in two availability zones. 0 only where requests wait in a "
         "queue ([asynchronous]).",
     )
-    max_instances: Instances | None = Field(
+    max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None,
         description="Most instances scaling may run. Left out, min_instances: nothing scales that "
         "was not asked to.",
@@ -104,6 +104,13 @@ class Variant(Table):
     @property
     def serverless_memory_mib(self) -> int | None:
         return None if self.serverless is None else self.serverless.memory_mib
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
+        if self.serverless is not None:
+            return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
+        return self.min_instances, self.most_instances
 
     @property
     def most_instances(self) -> int:

@@ -13,7 +13,6 @@ from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
 from infra.policy.machine import machine
 from infra.policy.served import Served
-from infra.policy.sizing import start_seconds
 from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 
 
@@ -30,8 +29,6 @@ class Hosting:
     variables: dict[str, str]
     download_timeout_seconds: int | None
     startup_timeout_seconds: int | None
-    start_seconds: float | None
-    """From the decision to add an instance to its first answer, estimated."""
 
 
 def hosting(
@@ -69,7 +66,6 @@ def hosting(
         startup_timeout_seconds=startup_timeout_seconds(
             served, processes=derived.settings.tfs_processes or 1
         ),
-        start_seconds=start_seconds(served, processes=derived.settings.tfs_processes or 1),
     )
 
 

@@ -35,7 +35,7 @@ class ScaledTypeStays(Rule):
                     f"{old.instance_type} of {loaded.against} is scaled: its type cannot change to "
                     f"{variant.instance_type} in one update",
                     allowed=str(old.instance_type),
-                    remedy=f"first deploy with variants.{name}.scaling.hold = true, then with the new type",
+                    remedy=f"first deploy without [variants.{name}.scaling], then with the new type",
                 )
 
 
@@ -61,5 +61,5 @@ class ScaledVariantStays(Rule):
                     name,
                     f"variant {name} of {loaded.against} is scaled: it cannot be removed in one update",
                     allowed="every variant that is scaled now",
-                    remedy=f"first deploy it with variants.{name}.scaling.hold = true, then take it out",
+                    remedy=f"first deploy it without [variants.{name}.scaling], then take it out",
                 )

@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
+from infra.policy.machine import SERVERLESS_START_SECONDS
+from infra.policy.sizing import download_seconds, load_seconds
 from infra.preflight.counted import counted
-from infra.preflight.rule import Rule
+from infra.preflight.example import artifact
+from infra.preflight.placement import Placement
+from infra.preflight.rule import Rule, VariantRule
 
 OF_INSTANCES = (
     "min_instances",
@@ -109,7 +113,7 @@ capture = { sample_percent = 10 }"""
             isolated = model is not None and model.network_isolation
             excluded = {
                 "variants": (count > 1, counted(count, "variant")),
-                "network": (bool(environment.network.subnets), "a VPC"),
+                "network": (bool(environment.network.subnets), "VPC"),
                 "security.network_isolation": (
                     environment.security.network_isolation,
                     "network isolation",
@@ -117,11 +121,11 @@ capture = { sample_percent = 10 }"""
                 f"{model_key}.network_isolation": (isolated, "network isolation"),
                 f"{model_key}.multi_model": (
                     model is not None and model.multi_model is not None,
-                    "several models of which a request names one",
+                    "multi_model",
                 ),
                 "capture": (environment.capture is not None, "data capture"),
-                "asynchronous": (environment.asynchronous is not None, "a queue"),
-                "rollout": (environment.rollout is not None, "a guarded update"),
+                "asynchronous": (environment.asynchronous is not None, "queue"),
+                "rollout": (environment.rollout is not None, "guarded update"),
             }
             for key, (there, what) in excluded.items():
                 if there:
@@ -129,7 +133,7 @@ capture = { sample_percent = 10 }"""
                         loaded,
                         key,
                         None,
-                        f"a serverless endpoint ({name}) has no {what}"
+                        f"a serverless endpoint ({name}) takes no {what}"
                         if key != "variants"
                         else f"{what}, of which {name} is serverless: it must be the only one",
                         allowed="an instance_type where this is wanted",
@@ -177,3 +181,41 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                         allowed=f"1 to {serverless.max_concurrency}",
                         remedy=f"lower it, or raise {key}.max_concurrency",
                     )
+
+
+class ServerlessStartsInTime(VariantRule):
+    """A serverless container that does not answer its ping in three minutes is given up.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
+    docs/decisions/0011 (how long a start takes)
+    """
+
+    id = "serverless-start"
+    acknowledgeable = True
+    example = (
+        artifact(size_gib=10)
+        + "\nvariants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }"
+    )
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        if placement.variant.serverless is None:
+            return
+        fetch, load = (
+            download_seconds(placement.served),
+            load_seconds(placement.served, processes=1),
+        )
+        if fetch is None or load is None:
+            yield from self.size_unknown(loaded, placement)
+        elif fetch + load > SERVERLESS_START_SECONDS:
+            yield self.finding(
+                loaded,
+                placement.machine_key,
+                placement.variant.serverless.memory_mib,
+                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to fetch and "
+                "load the model",
+                allowed=f"at most {SERVERLESS_START_SECONDS} s",
+                remedy="make the model smaller, or choose an instance_type",
+                reads=(f"models.{placement.variant.model}",),
+            )

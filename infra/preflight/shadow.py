@@ -30,7 +30,7 @@ class ShadowFollowsOne(Rule):
             yield self.finding(
                 loaded,
                 f"variants.{shadows[0]}.shadow",
-                True,
+                None,
                 f"{len(shadows)} shadow and {len(production)} production variants (shadow is true of "
                 f"{', '.join(shadows)})",
                 allowed="one of each",

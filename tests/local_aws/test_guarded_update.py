@@ -130,7 +130,7 @@ def test_an_update_without_trouble_completes(
     name: str, begin: Callable[[str], Update], clock: ManualClock, server: Server
 ) -> None:
     update = begin(name)
-    Watched(update.deployed.account, clock, server).minutes(13, requests=2, endpoint=update.name)
+    Watched(update.deployed.account, clock, server).minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 
@@ -152,7 +152,7 @@ def test_trouble_on_the_new_fleet_takes_the_update_back(
 
 def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watched) -> None:
     update.old.status = 503
-    watched.minutes(13, requests=2, endpoint=update.name)
+    watched.minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 

@@ -92,7 +92,7 @@ class EndpointStack(cdk.Stack):
                 alarms=environment.alarms,
             )
         for variant_name, variant in environment.variants.items():
-            if variant.scaling is not None:
+            if variant.scaling is not None and variant.scales:
                 EndpointScaling(
                     self,
                     f"Scaling-{variant_name}",

@@ -46,6 +46,7 @@ class ServedVariant(Construct):
         super().__init__(scope, construct_id)
         self.name = name
         self.scaled = variant.scaling is not None
+        """Whether its count is scaling's, also while that holds it."""
         self._variant = variant
         model = environment.models[variant.model]
         known = served(environment.models, variant.model, root)
@@ -117,7 +118,7 @@ class ServedVariant(Construct):
             instance_type=variant.instance_type,
             min_instances=variant.min_instances,
             max_instances=variant.most_instances,
-            scales=self.scaled,
+            scales=variant.scales,
         )
 
     @property

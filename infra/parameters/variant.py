@@ -40,6 +40,11 @@ class Scaling(Table):
         description="Seconds after removing instances before removing more. Twice the way out: an "
         "instance too many costs cents, one too few costs requests.",
     )
+    hold: bool = Field(
+        default=False,
+        description="true: scaling is switched off and the live number of instances stays as it is, also "
+        "through updates. The first of the two deploys that change a scaled variant's instance type.",
+    )
 
 
 class Variant(Table):
@@ -96,6 +101,11 @@ class Variant(Table):
     scaling: Scaling | None = Field(
         default=None, description="When to add and remove instances. Left out, never."
     )
+
+    @property
+    def scales(self) -> bool:
+        """Whether a scalable target is registered for it."""
+        return self.scaling is not None and not self.scaling.hold
 
     @property
     def most_instances(self) -> int:

@@ -182,7 +182,7 @@ def changed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> di
         ]
     ]
     plan = made.plan(**OTHER_TYPE)
-    told = {
+    return {
         "alone": alone,
         "reasons": reasons,
         "after alone": (before == made.described()["EndpointConfigName"], made.live_type()),
@@ -195,7 +195,6 @@ def changed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> di
         )["ScalableTargets"],
         "instances": made.described()["ProductionVariants"][0]["CurrentInstanceCount"],
     }
-    return told
 
 
 def test_in_one_deploy_another_type_is_rolled_back(changed: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ _CODE = "Code"
 
 class LambdaFunction(ResourceType):
     type = "AWS::Lambda::Function"
-    create_only = frozenset({"FunctionName", "PackageType"})
+    create_only = frozenset({"FunctionName", "PackageType", "TenancyConfig"})
     name_property = "FunctionName"
 
     def create(self, properties: Properties, request: Request) -> Made:

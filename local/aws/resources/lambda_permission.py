@@ -7,7 +7,19 @@ from local.aws.resources.shapes import fit
 class LambdaPermission(ResourceType):
     type = "AWS::Lambda::Permission"
     # CloudFormation replaces a permission whatever changes in it.
-    create_only = frozenset({"FunctionName", "Action", "Principal", "SourceArn", "SourceAccount"})
+    create_only = frozenset(
+        {
+            "Action",
+            "EventSourceToken",
+            "FunctionName",
+            "FunctionUrlAuthType",
+            "InvokedViaFunctionUrl",
+            "Principal",
+            "PrincipalOrgID",
+            "SourceAccount",
+            "SourceArn",
+        }
+    )
 
     def create(self, properties: Properties, request: Request) -> Made:
         statement = request.generate_name(100)

@@ -16,6 +16,7 @@ from infra.policy.sizing import (
 )
 from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 from infra.preflight.placement import Placement, choices, placements
+from operations.scaling_lines import scaling_lines
 from operations.update_lines import update_lines
 
 
@@ -45,7 +46,9 @@ def explained(loaded: Loaded) -> list[Line]:
             found.append(Line(one.name, choice.name, shown, choice.origin, choice.reason))
         found += _machine(one)
         found += _sizes(one, loaded.draft.region, _peak(loaded.draft, one))
-        found += [Line(one.name, *said) for said in update_lines(loaded.draft, one)]
+        found += [Line(one.name, *said) for said in scaling_lines(loaded.draft, one)]
+        if one.variant.serverless is None:
+            found += [Line(one.name, *said) for said in update_lines(loaded.draft, one)]
     return found
 
 
@@ -63,7 +66,7 @@ def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Line]:
 
 
 def _peak(environment: Environment, one: Placement) -> float | None:
-    peak, weights = environment.traffic.peak_rps, environment.variants.values()
+    peak, weights = environment.traffic.peak_rps, environment.production_variants.values()
     total = sum(variant.weight for variant in weights)
     return None if peak is None or not total else peak * one.variant.weight / total
 
@@ -83,6 +86,8 @@ def _machine(one: Placement) -> Iterator[Line]:
         chosen = ami or driver_for(one.tensorflow)
         origin = "file" if ami else "derived"
         yield Line(one.name, "inference_ami", _shown(chosen), origin, why)
+    if one.variant.serverless is not None:
+        return  # it has the time that SageMaker gives it
     timeouts = {
         "download_timeout_seconds": download_timeout_seconds(one.served),
         "startup_timeout_seconds": startup_timeout_seconds(one.served, processes=one.processes),
@@ -108,13 +113,17 @@ def _sizes(one: Placement, region: str, rps: float | None) -> Iterator[Line]:
             f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
             f"{used.system_gib:.1f} of {one.instance.memory_gib:g} GiB",
         )
+    if one.variant.serverless is not None:
+        why = "by the request: memory, time and what is provisioned"
+        yield Line(one.name, "cost", "of use", "sizing", why)
+        return
     start = start_seconds(one.served, processes=one.processes)
     if start is not None:
         why = "boot, download, unpack and load, estimated"
         yield Line(one.name, "start", f"{start:.0f} s", "sizing", why)
     most = one.variant.most_instances
-    if one.variant.scaling is not None and rps is not None:
-        scaling = one.variant.scaling
+    scaling = one.variant.scaling
+    if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
         needed = instances_for(
             rps,
             max_rps_per_instance=scaling.max_rps_per_instance,

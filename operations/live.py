@@ -94,7 +94,7 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
             one["VariantName"]: DeployedVariant(
                 instance_type=one.get("InstanceType"), scales=one["VariantName"] in scaled
             )
-            for one in config["ProductionVariants"]
+            for one in (*config["ProductionVariants"], *config.get("ShadowProductionVariants", []))
         },
         instances={
             name: int(one["CurrentInstanceCount"])

@@ -20,6 +20,9 @@ from infra.constructs.endpoint_scaling import EndpointScaling
 from infra.constructs.golden_sender import GoldenSender
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
+from infra.constructs.queue import Queue
+from infra.constructs.queue_store import QueuePlaces
+from infra.constructs.queue_topics import QueueTopics
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment
 
@@ -39,10 +42,12 @@ class EndpointStack(cdk.Stack):
         root: Path,
         overrides: Mapping[str, str],
         captured: Destination | None = None,
+        queued: QueuePlaces | None = None,
         stack_name: str | None = None,
     ) -> None:
         """`root`: the project that paths in the environment are relative to.
-        `captured`: where samples go, with [capture]."""
+        `captured`: where samples go, with [capture]. `queued`: requests and answers, with
+        [asynchronous]."""
         name = environment.endpoint.name
         super().__init__(
             scope,
@@ -58,6 +63,13 @@ class EndpointStack(cdk.Stack):
             retention_days=environment.endpoint.log_retention_days,
             kms_key_arn=environment.endpoint.log_kms_key,
         )
+        told = environment.alarms
+        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
+        queue = None
+        if environment.asynchronous is not None and queued is not None:
+            asked = environment.asynchronous
+            topics = QueueTopics(self, "Queue", asynchronous=asked, key=key)
+            queue = Queue(asynchronous=asked, places=queued, topics=topics)
         endpoint = ModelEndpoint(
             self,
             "Endpoint",
@@ -75,6 +87,7 @@ class EndpointStack(cdk.Stack):
                     may_roll_back=environment.rollout is not None,
                     root=root,
                     captured=captured,
+                    queue=queue,
                 )
                 for variant_name, variant in environment.variants.items()
             ],
@@ -82,6 +95,7 @@ class EndpointStack(cdk.Stack):
             capture=DataCapture(capture=environment.capture, destination=captured)
             if environment.capture and captured
             else None,
+            queue=queue,
         )
         endpoint.resource.node.add_dependency(logs)
         if environment.rollout is not None:
@@ -104,16 +118,19 @@ class EndpointStack(cdk.Stack):
                 )
                 # Before the update that it is to ask in.
                 endpoint.resource.node.add_dependency(sender)
-        for variant_name, variant in environment.variants.items():
+        for served in endpoint.variants:
+            variant = environment.variants[served.name]
             if variant.scaling is not None and variant.scales:
+                least, most = variant.capacity
                 EndpointScaling(
                     self,
-                    f"Scaling-{variant_name}",
+                    f"Scaling-{served.name}",
                     endpoint=endpoint,
-                    variant=variant_name,
-                    min_instances=variant.min_instances,
-                    max_instances=variant.most_instances,
+                    variant=served.name,
+                    min_instances=least,
+                    max_instances=most,
                     scaling=variant.scaling,
+                    start_seconds=served.start_seconds,
                 )
         if environment.endpoint.callers:
             EndpointCallers(
@@ -121,9 +138,8 @@ class EndpointStack(cdk.Stack):
                 "Callers",
                 endpoint_arn=endpoint.arn,
                 roles=environment.endpoint.callers,
+                queued=queued if queue else None,
             )
-        told = environment.alarms
-        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
         inform = AlarmTopic(self, "AlarmTopic", notify=told.notify, key=key).topic
         page = AlarmTopic(self, "PageTopic", notify=told.page, key=key).topic if told.page else None
         if told.events:

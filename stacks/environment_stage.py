@@ -47,12 +47,13 @@ class EnvironmentStage(cdk.Stage):
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
         data = None
-        if environment.capture is not None:
+        if environment.capture is not None or environment.asynchronous is not None:
             data = DataStack(
                 self,
                 "data",
                 endpoint_name=environment.endpoint.name,
                 capture=environment.capture,
+                asynchronous=environment.asynchronous,
                 tags=environment.tags,
                 stack_name=stack_name(loaded.name, environment, "data"),
             )
@@ -63,6 +64,7 @@ class EnvironmentStage(cdk.Stage):
             root=loaded.root,
             overrides=loaded.overrides,
             captured=data.captured if data else None,
+            queued=data.queued if data else None,
             stack_name=stack_name(loaded.name, environment, "endpoint"),
         )
         if data is not None:

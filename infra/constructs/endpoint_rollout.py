@@ -29,7 +29,8 @@ class EndpointRollout(Construct):
             endpoint_name=endpoint.name,
             config_name=endpoint.config.attr_endpoint_config_name,
             fingerprint=endpoint.fingerprint,
-            variants=[one.name for one in endpoint.variants],
+            variants=[one.name for one in endpoint.variants if not one.shadow],
+            kind=endpoint.kind,
             alarms=alarms,
         )
         possible = [

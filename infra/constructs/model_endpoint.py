@@ -13,8 +13,10 @@ from constructs import Construct
 from infra.constructs.data_capture import DataCapture
 from infra.constructs.disk_encryption import accept_disks
 from infra.constructs.endpoint_metrics import EndpointMetrics
+from infra.constructs.queue import Queue
 from infra.constructs.served_variant import ServedVariant
 from infra.constructs.watched_endpoint import WatchedEndpoint
+from infra.parameters.environment import Kind
 
 
 class ModelEndpoint(Construct):
@@ -33,22 +35,31 @@ class ModelEndpoint(Construct):
         variants: Sequence[ServedVariant],
         volume_kms_key: str | None = None,
         capture: DataCapture | None = None,
+        queue: Queue | None = None,
     ) -> None:
+        """`queue`: requests wait in it, and nobody for an answer."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        self.metrics = EndpointMetrics(endpoint_name=name)
+        serverless = any(one.watched.instance_type is None for one in variants)
+        self.kind: Kind = "asynchronous" if queue else "serverless" if serverless else "real_time"
+        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
         # Left unnamed on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[one.production_variant() for one in variants],
+            production_variants=[one.production_variant() for one in variants if not one.shadow],
+            shadow_production_variants=[one.production_variant() for one in variants if one.shadow]
+            or None,
             kms_key_id=volume_kms_key,
             data_capture_config=capture.config if capture else None,
+            async_inference_config=queue.config if queue else None,
         )
-        accept_disks(self.config, instance_types=[one.watched.instance_type for one in variants])
-        self.fingerprint = _fingerprint(variants, volume_kms_key, capture)
+        accept_disks(
+            self.config, instance_types=[one.watched.instance_type or "" for one in variants]
+        )
+        self.fingerprint = _fingerprint(variants, volume_kms_key, capture, queue)
         """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = sagemaker.CfnEndpoint(
             self,
@@ -57,11 +68,13 @@ class ModelEndpoint(Construct):
             endpoint_config_name=self.config.attr_endpoint_config_name,
             # An update keeps the number of instances that scaling has reached; weights come
             # from the file, else an edited split would deploy green and change nothing.
-            retain_all_variant_properties=True,
+            retain_all_variant_properties=self.kind != "serverless" or None,
             exclude_retained_variant_properties=[
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
                 for kind in _not_retained(variants)
-            ],
+            ]
+            if self.kind != "serverless"
+            else None,
         )
         self.arn = cdk.Stack.of(self).format_arn(
             service="sagemaker", resource="endpoint", resource_name=name
@@ -76,12 +89,19 @@ class ModelEndpoint(Construct):
             variants=tuple(one.watched for one in self.variants),
             log_is_counted=True,
             resource=self.resource,
+            kind=self.kind,
         )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Lets somebody ask this endpoint, and no other, for predictions."""
         return iam.Grant.add_to_principal(
-            grantee=grantee, actions=["sagemaker:InvokeEndpoint"], resource_arns=[self.arn]
+            grantee=grantee,
+            actions=[
+                "sagemaker:InvokeEndpointAsync"
+                if self.kind == "asynchronous"
+                else "sagemaker:InvokeEndpoint"
+            ],
+            resource_arns=[self.arn],
         )
 
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
@@ -96,11 +116,15 @@ def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
 
 
 def _fingerprint(
-    variants: Sequence[ServedVariant], volume_kms_key: str | None, capture: DataCapture | None
+    variants: Sequence[ServedVariant],
+    volume_kms_key: str | None,
+    capture: DataCapture | None,
+    queue: Queue | None,
 ) -> str:
     decides = [
         [variant.decides for variant in variants],
         volume_kms_key,
         capture.decides if capture else None,
+        queue.decides if queue else None,
     ]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()

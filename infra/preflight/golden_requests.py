@@ -29,6 +29,17 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         golden = environment.rollout.golden_requests if environment.rollout else None
         if golden is None:
             return
+        if environment.kind == "asynchronous":
+            yield self.finding(
+                loaded,
+                "rollout.golden_requests",
+                None,
+                "an asynchronous endpoint takes requests from S3 only, and golden requests wait for "
+                "their answers",
+                allowed="endpoints that answer at once",
+                remedy="take [rollout.golden_requests] out",
+                reads=("asynchronous",),
+            )
         try:
             size = (loaded.root / golden.body).stat().st_size
             readable = (loaded.root / golden.body).is_file()

@@ -51,14 +51,14 @@ class RollbackAlarmsFit(Rule):
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
-        count = each * len(environment.variants)
+        count = each * len(environment.production_variants)
         if environment.rollout is not None and count > MOST_ALARMS:
             yield self.finding(
                 loaded,
                 "rollout.strategy",
                 environment.rollout.strategy,
-                f"{environment.rollout.strategy}: {len(environment.variants)} variants with {each} "
-                f"rollback alarm{'s' if each > 1 else ''} each make {count}",
+                f"{environment.rollout.strategy}: {len(environment.production_variants)} variants with "
+                f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
                 remedy="take variants out, or [rollout]",
             )

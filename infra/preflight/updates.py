@@ -41,7 +41,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             return
         key, percent = _share(rollout)
         for name, variant in environment.variants.items():
-            count = variant.min_instances
+            count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"

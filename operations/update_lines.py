@@ -23,6 +23,8 @@ def update_lines(
     `running`: how many there are, where that is known.
     """
     rollout, variant = environment.rollout, one.variant
+    if variant.serverless is not None:
+        return  # SageMaker's own machines, whatever their number
     least, most = variant.min_instances, variant.most_instances
     if running is not None and variant.scaling is not None:
         least = most = running  # an update keeps what scaling has reached

@@ -14,7 +14,7 @@ from stacks.environment_stage import EnvironmentStage
 from tests.constructs.conftest import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval", "updates")
+PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval")
 LOADED = {
     f"{preset}/{one.name}": one
     for preset in PRESETS
@@ -50,10 +50,6 @@ def test_every_preset_has_its_environments() -> None:
         "pages/p2",
         "ranking/c5",
         "retrieval/c5",
-        "updates/all-at-once",
-        "updates/canary",
-        "updates/linear",
-        "updates/rolling",
     ]
 
 

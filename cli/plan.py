@@ -18,7 +18,7 @@ from operations.invoke import Target, embedded
 from operations.live import Live, clients, live
 from operations.plan import Plan, planned
 from operations.revision import RevisionError, checked_out
-from operations.synthesis import template
+from operations.endpoint_template import template
 from operations.update_lines import Said, update_lines
 
 LIVE = "what is live"

@@ -3,12 +3,12 @@
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from infra.parameters.deployed import DeployedVariant, deployed_by
+from infra.parameters.deployed import deployed_by
 from infra.parameters.loading import Loaded, load
 from model_packaging.places import WHEELS
 
@@ -20,14 +20,16 @@ class RevisionError(Exception):
 def against(loaded: Iterable[Loaded], root: Path, folder: Path, revision: str) -> list[Loaded]:
     """The same environments, each with what its file deployed at `revision`. Raises RevisionError."""
     then = files_at(root, folder, revision)
+    drafts = {name: one.draft for name, one in then.items()}
     return [
-        replace(one, against=revision, deployed=_deployed(then.get(one.name))) for one in loaded
+        replace(
+            one,
+            against=revision,
+            before=before,
+            deployed=deployed_by(before) if before else {},
+        )
+        for one, before in ((one, drafts.get(one.name)) for one in loaded)
     ]
-
-
-def _deployed(then: Loaded | None) -> Mapping[str, DeployedVariant]:
-    """As far as the file could be read; none where it was not there."""
-    return {} if then is None or then.draft is None else deployed_by(then.draft)
 
 
 def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:

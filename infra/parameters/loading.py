@@ -49,6 +49,8 @@ class Loaded:
     overrides: Mapping[str, str]
     against: str | None = None
     """What the file is compared with, where something is: a revision, or "what is live"."""
+    before: Environment | None = None
+    """The file at that revision, as far as it could be read; None where it was not there."""
     deployed: Mapping[str, DeployedVariant] = field(default_factory=dict)
     """The variants of that; none where the environment was not there."""
 

@@ -14,7 +14,7 @@ from infra.functions.golden_sender import send
 from infra.parameters.loading import load
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
-from operations.synthesis import template
+from operations.endpoint_template import template
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.synthesised import Deployed

@@ -12,7 +12,7 @@ from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from operations.live import live
 from operations.plan import Plan, planned
-from operations.synthesis import template
+from operations.endpoint_template import template
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account

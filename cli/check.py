@@ -31,7 +31,7 @@ def check(
     as_json: bool,
 ) -> int:
     """Every finding of the environments named, or of all; exit 1 on an error."""
-    chosen = _choose(_load(folder, sets, against), names)
+    chosen = _choose(_compared(loaded_with(folder, sets), folder, against), names)
     found = {one.name: check_all(one) for one in chosen}
     if as_json:
         said: dict[str, object] = {
@@ -51,19 +51,24 @@ def check(
     )
 
 
-def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
+def loaded_with(folder: str, sets: tuple[str, ...]) -> list[Loaded]:
+    """Every environment, with what `--set` gives."""
     root, files = project(folder)
     overrides = from_options(dict(_parted(one) for one in sets))
     loaded = load(root, files, overrides, "--set")
     lost = strangers(overrides, [one.name for one in loaded], "--set")
     if lost:
         raise click.UsageError("\n".join(map(str, lost)))
+    return loaded
+
+
+def _compared(loaded: list[Loaded], folder: str, revision: str | None) -> list[Loaded]:
     if revision is None:
         return loaded
     from operations.revision import RevisionError, against  # only where it is asked for
 
     try:
-        return against(loaded, root, files, revision)
+        return against(loaded, *project(folder), revision)
     except RevisionError as wrong:
         raise click.UsageError(f"--against {revision}: {wrong}") from None
 

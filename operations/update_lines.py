@@ -15,16 +15,26 @@ Said = tuple[str, str, str, str]
 """Name, value, origin and reason, as `servable check --explain` shows a line."""
 
 
-def update_lines(environment: Environment, one: Placement) -> Iterator[Said]:
-    """With the fewest and the most instances, where they differ: scaling decides which it meets."""
+def update_lines(
+    environment: Environment, one: Placement, *, running: int | None = None
+) -> Iterator[Said]:
+    """With the fewest and the most instances, where they differ: scaling decides which it meets.
+
+    `running`: how many there are, where that is known.
+    """
     rollout, variant = environment.rollout, one.variant
+    if variant.serverless is not None:
+        return  # SageMaker's own machines, whatever their number
+    least, most = variant.min_instances, variant.most_instances
+    if running is not None and variant.scaling is not None:
+        least = most = running  # an update keeps what scaling has reached
     if rollout is None:
-        at_once = f"up to {2 * variant.most_instances}"
+        at_once = f"up to {2 * most}"
         yield ("instances during an update", at_once, "sizing", QUOTA)
         return
     updates = rollout.updates(
-        least=variant.min_instances,
-        most=variant.most_instances,
+        least=least,
+        most=most,
         window_minutes=environment.alarms.window_minutes,
     )
     if not updates:

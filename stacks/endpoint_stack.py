@@ -17,6 +17,7 @@ from infra.constructs.endpoint_events import EndpointEvents
 from infra.constructs.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint_rollout import EndpointRollout
 from infra.constructs.endpoint_scaling import EndpointScaling
+from infra.constructs.golden_sender import GoldenSender
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
 from infra.constructs.queue import Queue
@@ -105,6 +106,18 @@ class EndpointStack(cdk.Stack):
                 rollout=environment.rollout,
                 alarms=environment.alarms,
             )
+            golden = environment.rollout.golden_requests
+            if golden is not None:
+                sender = GoldenSender(
+                    self,
+                    "GoldenRequests",
+                    endpoint_name=name,
+                    golden=golden,
+                    body=(root / golden.body).read_bytes(),
+                    log_kms_key_arn=environment.endpoint.log_kms_key,
+                )
+                # Before the update that it is to ask in.
+                endpoint.resource.node.add_dependency(sender)
         for served in endpoint.variants:
             variant = environment.variants[served.name]
             if variant.scaling is not None and variant.scales:

@@ -3,13 +3,14 @@
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
+from infra.parameters.deployed import DeployedVariant
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.problems import finding
@@ -47,9 +48,11 @@ class Loaded:
     source: Source
     overrides: Mapping[str, str]
     against: str | None = None
-    """The revision that the file is compared with, where one is given."""
+    """What the file is compared with, where something is: a revision, or "what is live"."""
     before: Environment | None = None
-    """What the file was then, as far as it could be read; None where it was not there."""
+    """The file at that revision, as far as it could be read; None where it was not there."""
+    deployed: Mapping[str, DeployedVariant] = field(default_factory=dict)
+    """The variants of that; none where the environment was not there."""
 
     def origin(self, key: str) -> str:
         """The file, or the option, that set a key."""

@@ -64,5 +64,5 @@ class Rollout(Table):
                 window_minutes=window_minutes,
                 instances=count,
             )
-            for count in range(least, most + 1)
+            for count in range(max(least, 1), max(most, 1) + 1)
         ]

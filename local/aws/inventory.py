@@ -5,6 +5,7 @@ and what is there are two different things. Long because it is one small look pe
 and only together are they an answer.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,6 +84,22 @@ def _saved_queries(client: Client) -> Iterator[str]:
 def _rules(client: Client) -> Iterator[str]:
     for one in _all(client("events"), "list_rules", "Rules"):
         yield one["Name"]
+
+
+def _functions(client: Client) -> Iterator[str]:
+    for one in _all(client("lambda"), "list_functions", "Functions"):
+        yield one["FunctionName"]
+
+
+def _function_permissions(client: Client) -> Iterator[str]:
+    functions = client("lambda")
+    for name in _functions(client):
+        try:
+            policy = functions.get_policy(FunctionName=name)["Policy"]
+        except functions.exceptions.ResourceNotFoundException:
+            continue
+        for statement in json.loads(policy)["Statement"]:
+            yield statement["Sid"]
 
 
 def _roles(client: Client) -> Iterator[str]:
@@ -188,6 +205,8 @@ _LOOK: dict[str, Callable[[Client], Iterator[str] | set[str]]] = {
     "AWS::IAM::Role": _roles,
     "AWS::KMS::Alias": _aliases,
     "AWS::KMS::Key": _keys,
+    "AWS::Lambda::Function": _functions,
+    "AWS::Lambda::Permission": _function_permissions,
     "AWS::Logs::LogGroup": _log_groups,
     "AWS::Logs::MetricFilter": _metric_filters,
     "AWS::Logs::QueryDefinition": _saved_queries,

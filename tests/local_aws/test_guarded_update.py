@@ -183,6 +183,27 @@ def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
     assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
 
 
+def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
+    begin: Callable[[str], Update],
+    clock: ManualClock,
+    server: Server,
+    deployed: dict[str, Deployed],
+) -> None:
+    begin("prod")
+    clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves
+    live = deployed["prod"].account
+    live.settled()
+    cloudwatch = live.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
+    for one in alarms:
+        cloudwatch.set_alarm_state(
+            AlarmName=one["AlarmName"], StateValue="ALARM", StateReason="the incident"
+        )
+    fix = begin("prod")
+    Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
+    assert (len(alarms), fix.status()) == (2, "UPDATE_COMPLETE")
+
+
 def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:
     watched.ask(4, update.name)
     metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]

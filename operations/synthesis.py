@@ -83,3 +83,10 @@ def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
         name = told.get("stackName", artifact["displayName"])
         found.append(SynthesisedStack(kind=kind, name=name, template=template))
     return found
+
+
+def stack_name(loaded: Loaded, kind: str = "endpoint") -> str:
+    """Of a stack of the environment, as CloudFormation knows it."""
+    assert loaded.environment is not None  # the caller has looked at its findings
+    parts = (loaded.environment.service, loaded.name, kind)
+    return "-".join(one for one in parts if one)

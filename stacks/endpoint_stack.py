@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.constructs.alarm_topic import AlarmTopic
 from infra.constructs.capture_store import Destination
 from infra.constructs.data_capture import DataCapture
+from infra.constructs.deployment_history import DeploymentHistory
 from infra.constructs.deployment_record import record
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.endpoint_callers import EndpointCallers
@@ -20,6 +21,7 @@ from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment
+from model_packaging.places import MADE
 
 
 class EndpointStack(cdk.Stack):
@@ -117,5 +119,15 @@ class EndpointStack(cdk.Stack):
             endpoint=endpoint.watched,
             alarms=alarms,
             guarded=environment.rollout is not None,
+        )
+        DeploymentHistory(
+            self,
+            "Deployment",
+            settings=environment.model_dump(mode="json", exclude_unset=True),
+            overrides=overrides,
+            variants=[one.recorded for one in endpoint.variants],
+            after=endpoint.resource,
+            root=root,
+            made=root / MADE,
         )
         record(self, endpoint=endpoint, topic=inform, overrides=overrides)

@@ -6,7 +6,7 @@ from pathlib import Path
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import Refusal
 from operations.account import Account, AwsError
-from operations.synthesis import SynthesisedStack, synthesised
+from operations.synthesis import SynthesisedStack, stack_name, synthesised
 from operations.verify import (
     alarms,
     artefact,
@@ -37,7 +37,7 @@ def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = Tru
     try:
         # What is in force decides what the file stands for; overrides that nobody meant are
         # told of on their own, once, and not again as everything that follows from them.
-        name = _stack_name(loaded)
+        name = stack_name(loaded)
         live = deployed(account, name)
         in_force = live.overrides if live else loaded.overrides
         stacks = synthesised(loaded, folder, in_force)
@@ -89,12 +89,6 @@ def _endpoint(
     if invoke:
         yield from golden.look(account, environment, loaded.root, note)
     yield from latency.look(account, environment, report.measured, note)
-
-
-def _stack_name(loaded: Loaded) -> str:
-    assert loaded.environment is not None  # the caller has looked at its findings
-    service = loaded.environment.service
-    return f"{service}-{loaded.name}-endpoint" if service else f"{loaded.name}-endpoint"
 
 
 def _loaded(loaded: Loaded, folder: Path, overrides: Mapping[str, str]) -> Loaded:

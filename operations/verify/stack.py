@@ -42,9 +42,9 @@ def overrides(deployed: Deployed, meant: Mapping[str, str]) -> Iterator[Differen
                 kind="override",
                 resource=deployed.name,
                 key=key,
-                wanted=wanted,
-                found=there,
-                remedy="write it into the file, or deploy without it; `--set` says that it is meant",
+                wanted=wanted or "without it",
+                found=there or "without it",
+                remedy="write it into the file, or deploy again; `--set` says that it is meant",
             )
 
 

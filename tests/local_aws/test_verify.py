@@ -9,7 +9,8 @@ import pytest
 
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
-from operations.verify import Report
+from operations.verify import Report, image
+from operations.verify.deployed import Deployed, Resource
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.verified import GOLDEN, Project, Verified
 
@@ -121,9 +122,6 @@ def overridden(deployed: Verified) -> None:
     for one in main.template["Resources"].values():
         if one["Type"].endswith("ScalableTarget"):
             one["Properties"]["MaxCapacity"] = 5
-        if one["Type"] == "AWS::SageMaker::Model":
-            container = one["Properties"]["PrimaryContainer"]
-            container["Image"] = container["Image"].replace("2.20", "2.19")
     deployed.deploy(main)
 
 
@@ -156,7 +154,6 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (removal, "log retention", GROUP["logGroupName"], "RetentionInDays"),
     (failed_update, "stack status", "prod-endpoint", ""),
     (overridden, "override", "prod-endpoint", "variants.primary.max_instances"),
-    (overridden, "ended image", "763104351884", ""),
     (overridden, "not as in the file", "prod-endpoint/", "Properties.MaxCapacity"),
 ]
 Planted = Callable[[Callable[[Verified], None]], Report]
@@ -215,13 +212,50 @@ def test_a_report_is_json(planted: Planted) -> None:
     assert (said["ok"], said["differences"][0]["kind"]) == (False, "stack status")
 
 
-def test_the_first_minutes_are_read_against_the_alarm(
-    deployed: Verified, clock: ManualClock
-) -> None:
+def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
     for one in deployed.launcher.serving(deployed.project.archive):
         one.seconds = 0.25
-    deployed.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName="ranker", Body=b"{}", ContentType="application/json", TargetVariant="primary"
-    )
-    clock.advance(minutes=1)
+    for _ in range(minutes):
+        deployed.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="ranker",
+            Body=b"{}",
+            ContentType="application/json",
+            TargetVariant="primary",
+        )
+        clock.advance(minutes=1)
+
+
+def test_first_minutes_as_slow_as_the_alarm_takes_are_a_difference(
+    deployed: Verified, clock: ManualClock
+) -> None:
+    ask_slowly(deployed, clock, minutes=4)
     assert "slow since the update" in deployed.kinds()
+
+
+def test_one_slow_minute_is_said_and_is_no_difference(
+    deployed: Verified, clock: ManualClock
+) -> None:
+    ask_slowly(deployed, clock, minutes=1)
+    report = deployed.report()
+    assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
+
+
+def running(version: str, deployed: Verified) -> Deployed:
+    """A stack whose model has the stock image of that version."""
+    uri = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:{version}-cpu-py312"
+    model = Resource(
+        logical="Model",
+        type="AWS::SageMaker::Model",
+        physical="model",
+        properties={"PrimaryContainer": {"Image": uri}},
+    )
+    return Deployed(account=deployed.asked, name="s", status="", template={}, resources=(model,))
+
+
+@pytest.mark.parametrize(("version", "kinds"), [("2.19", ["ended image"]), ("2.20", [])])
+def test_an_image_whose_patches_have_ended_is_named(
+    deployed: Verified, written: Project, version: str, kinds: list[str]
+) -> None:
+    assert written.loaded.environment is not None
+    found = image.look(running(version, deployed), written.loaded.environment, print)
+    assert [one.kind for one in found] == kinds

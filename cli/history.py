@@ -38,11 +38,11 @@ def history(
     except Refusal as wrong:
         click.echo(f"servable history: {wrong}", err=True)
         return 1
-    wrong = [one for one in back.findings if one.severity is Severity.ERROR]
-    if writes and not wrong:
+    errors = [one for one in back.findings if one.severity is Severity.ERROR]
+    if writes and not errors:
         click.echo(f"{write(loaded, files, back)}: written", err=True)
-    _show_restored(loaded, back, as_json, shown=not writes)
-    return int(bool(wrong))
+    _show_restored(loaded, back, as_json, shown=not writes or bool(errors))
+    return int(bool(errors))
 
 
 def _chosen(found: list[Deployment], wanted: str) -> Deployment:

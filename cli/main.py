@@ -16,6 +16,8 @@ COMMANDS = {
     "package": ("cli.package", "Pack the models of an environment, and say what went in."),
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
     "cost": ("cli.cost", "What an environment costs, and what a change costs."),
+    "init": ("cli.init", "A first environment file for a SavedModel."),
+    "doctor": ("cli.doctor", "Is this machine ready, and the account?"),
     "history": ("cli.history", "What was deployed when, and the way back."),
     "verify": ("cli.verify", "Is what is live what was deployed?"),
     "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),

@@ -59,10 +59,10 @@ def _ask(
 
     try:
         body = (root / golden.request).read_bytes()
-        wanted = None if golden.answer is None else (root / golden.answer).read_bytes()
     except OSError as wrong:
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
         return
+    wanted = _answer(root, golden)
     content_type = {**CONTENT_TYPES, ".npy": NPY}.get(Path(golden.request).suffix)
     try:
         answer = account.client("sagemaker-runtime").invoke_endpoint(
@@ -76,12 +76,19 @@ def _ask(
         return
     found = answer["Body"].read()
     if wanted is None:
-        note(f"{resource}: {golden.request} was answered; there is no golden answer to compare")
+        write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
+        note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
         return
     for key, one, other in _unequal(_read(wanted), _read(found), golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(other, one, remedy, key)
         return  # one place says it
+
+
+def _answer(root: Path, golden: Golden) -> bytes | None:
+    """None while nobody has written it."""
+    file = None if golden.answer is None else root / golden.answer
+    return file.read_bytes() if file is not None and file.is_file() else None
 
 
 def _read(body: bytes) -> Any:

@@ -1,26 +1,19 @@
 """`servable doctor`: what is missing, each with how to mend it; and what could not be asked."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
-from local.aws import EmbeddedAws, running
+from local.aws import EmbeddedAws
 from operations.account import Account
 from operations.doctor import Look, account, machine, needed
 from tests.checkouts import ROOT
 from tests.operations.test_cost import environment
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with running() as found:
-        yield found
-
-
-def asked(aws: EmbeddedAws, number: str = "111111111111") -> dict[str, Look]:
-    told = Account(region="us-west-2", number=number, aws=aws)
+def asked(embedded: EmbeddedAws, number: str = "111111111111") -> dict[str, Look]:
+    told = Account(region="us-west-2", number=number, aws=embedded)
     return {one.name: one for one in account(environment(rps=10), told)}
 
 
@@ -39,12 +32,12 @@ def test_a_machine_without_node_is_told_how_to_get_it(
     )
 
 
-def test_an_account_without_bootstrap_is_a_problem_with_its_command(aws: EmbeddedAws) -> None:
-    assert asked(aws)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
+def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: EmbeddedAws) -> None:
+    assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
 
 
-def test_credentials_of_another_account_are_a_problem(aws: EmbeddedAws) -> None:
-    assert asked(aws, "222222222222")["credentials"].state == "problem"
+def test_credentials_of_another_account_are_a_problem(embedded: EmbeddedAws) -> None:
+    assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
 
 class Silent(Account):

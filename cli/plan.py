@@ -14,11 +14,11 @@ from infra.parameters.loading import Loaded
 from infra.preflight.check import check, errors
 from infra.preflight.placement import placements
 from model_packaging.refusal import Refusal
+from operations.endpoint_template import template
 from operations.invoke import Target, embedded
 from operations.live import Live, clients, live
 from operations.plan import Plan, planned
 from operations.revision import RevisionError, checked_out
-from operations.endpoint_template import template
 from operations.update_lines import Said, update_lines
 
 LIVE = "what is live"

@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.constructs.alarm_topic import AlarmTopic
 from infra.constructs.capture_store import Destination
 from infra.constructs.data_capture import DataCapture
+from infra.constructs.deployment_history import DeploymentHistory
 from infra.constructs.deployment_record import record
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.endpoint_callers import EndpointCallers
@@ -25,6 +26,7 @@ from infra.constructs.queue_store import QueuePlaces
 from infra.constructs.queue_topics import QueueTopics
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment
+from model_packaging.places import MADE
 
 
 class EndpointStack(cdk.Stack):
@@ -153,5 +155,15 @@ class EndpointStack(cdk.Stack):
             endpoint=endpoint.watched,
             alarms=alarms,
             guarded=environment.rollout is not None,
+        )
+        DeploymentHistory(
+            self,
+            "Deployment",
+            settings=environment.model_dump(mode="json", exclude_unset=True),
+            overrides=overrides,
+            variants=[one.recorded for one in endpoint.variants],
+            after=endpoint.resource,
+            root=root,
+            made=root / MADE,
         )
         record(self, endpoint=endpoint, topic=inform, overrides=overrides)

@@ -79,10 +79,12 @@ class ServedVariant(Construct):
         )
         """Until a new instance answers, estimated; None where the model's size is unknown, and of
         serverless."""
+        self._served = known
+        self._archive = self._make_archive(environment, root)
         self._model = ServedModel(
             self,
             "Model",
-            archive=self._archive(environment, root),
+            archive=self._archive,
             image=self._hosting.image,
             variables=self._hosting.variables,
             log_group_arn=log_group_arn,
@@ -94,7 +96,7 @@ class ServedVariant(Construct):
             volume_kms_key=environment.endpoint.volume_kms_key,
         )
 
-    def _archive(self, environment: Environment, root: Path) -> Archive:
+    def _make_archive(self, environment: Environment, root: Path) -> Archive:
         name = self._variant.model
         model = environment.models[name]
         if model.artifact is not None:
@@ -165,6 +167,19 @@ class ServedVariant(Construct):
     @property
     def _startup_timeout_seconds(self) -> int | None:
         return self._variant.startup_timeout_seconds or self._hosting.startup_timeout_seconds
+
+    @property
+    def recorded(self) -> dict[str, object]:
+        """What it runs, as somebody who goes back to it must know it."""
+        return {
+            "variant": self.name,
+            "model": self._variant.model,
+            "archive": self._archive.url,
+            "image": self._hosting.image.uri,
+            "tensorflow": self._hosting.tensorflow,
+            "model_gib": self._served.model_gib,
+            "container": self._hosting.settings.model_dump(mode="json", exclude_none=True),
+        }
 
     @property
     def decides(self) -> list[object]:

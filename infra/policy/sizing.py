@@ -92,3 +92,13 @@ def instances_for(rps: float, *, max_rps_per_instance: float, safety_factor: flo
 def usd_per_month(instances: int, usd_per_hour: float) -> float:
     """At a price by the hour, all month."""
     return instances * usd_per_hour * HOURS_PER_MONTH
+
+
+def instances_during_update(instances: int, *, rolling_percent: int | None) -> int:
+    """Both fleets of a blue/green update; one batch more than the fleet when it rolls.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
+    """
+    if rolling_percent is None:
+        return 2 * instances
+    return instances + math.ceil(instances * rolling_percent / 100)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from infra.catalog.limits import least, most
+from infra.policy.sizing import instances_during_update
 
 Strategy = Literal["all_at_once", "canary", "linear", "rolling"]
 
@@ -56,9 +57,8 @@ class Update:
     @property
     def instances_at_once(self) -> int:
         """Both fleets of a blue/green update; the fleet and one batch when it rolls."""
-        if self.strategy == "rolling":
-            return self.instances + self.steps[0]
-        return 2 * self.instances
+        rolling = self.percent if self.strategy == "rolling" else None
+        return instances_during_update(self.instances, rolling_percent=rolling)
 
     @property
     def earliest_alarm_minutes(self) -> int:

@@ -18,6 +18,7 @@ from infra.preflight import (
     isolation,
     memory,
     model_sources,
+    names,
     network,
     notifications,
     own_images,
@@ -41,6 +42,7 @@ from infra.preflight.rule import Rule
 RULES: tuple[Rule, ...] = (
     references.VariantNamesAModel(),
     references.SomethingAnswers(),
+    names.EndpointNameIsItsOwn(),
     serverless.VariantHasOneMachine(),
     serverless.ServerlessHasNoInstances(),
     serverless.ServerlessStandsAlone(),

@@ -14,9 +14,8 @@ from tests.template_graph import before, imports, in_order
 NAMES = sorted(environments())
 WITH_DATA = [
     name
-    for name in NAMES
-    if environments()[name].environment
-    and (environments()[name].environment.capture or environments()[name].environment.asynchronous)
+    for name, one in environments().items()
+    if one.environment and (one.environment.capture or one.environment.asynchronous)
 ]
 # What people change from day to day, in every file that has it.
 ORDINARY = {

@@ -74,6 +74,11 @@ def test_the_months_cost_is_the_articles() -> None:
     assert sizing.usd_per_month(50, 3.06) == pytest.approx(110_160)
 
 
+@pytest.mark.parametrize(("rolling", "count"), [(None, 8), (25, 5), (5, 5), (50, 6)])
+def test_an_update_needs_two_fleets_or_one_batch_more(rolling: int | None, count: int) -> None:
+    assert sizing.instances_during_update(4, rolling_percent=rolling) == count
+
+
 @pytest.mark.parametrize(
     ("gib", "download", "startup"), [(0.1, None, None), (10.0, 420, 120), (500.0, 3600, 3600)]
 )

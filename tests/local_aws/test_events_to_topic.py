@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from tests.local_aws.deployed_templates import serving
-from tests.local_aws.everything_on import watching
 from tests.local_aws.watched_endpoint import Watched
 
 OF_EVENTS = ("AWS::Events::Rule", "AWS::KMS::Key", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
 
 
 @pytest.fixture(scope="module")
-def rule_and_topics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    resources = watching(tmp_path_factory.mktemp("watching"))["Resources"]
+def rule_and_topics(watching_template: dict[str, Any]) -> dict[str, Any]:
+    resources = watching_template["Resources"]
     return {name: one for name, one in resources.items() if one["Type"] in OF_EVENTS}
 
 

@@ -18,13 +18,12 @@ GUARDED = ["prod", "staging"]
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Any]]]:
+def templates(
+    project_templates: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, dict[str, Any]]]:
     """As they are, and with another container setting: another configuration."""
     changes = [f"{name}.variants.primary.container.tfs_processes=2" for name in ENVIRONMENTS]
-    return [
-        synthesise(tmp_path_factory.mktemp("first")),
-        synthesise(tmp_path_factory.mktemp("second"), *changes),
-    ]
+    return [project_templates, synthesise(tmp_path_factory.mktemp("second"), *changes)]
 
 
 class Update:

@@ -7,10 +7,10 @@ from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
+from local.aws.resources.constraints import refusal, unmet
 from local.aws.resources.resource_type import ResourceError
 from local.aws.resources.shapes import fit
 from local.aws.sagemaker import archive
-from local.aws.sagemaker.constraints import refusal, unmet
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.hosting import Hosting, Record
 from local.aws.sagemaker.hostings import Hostings

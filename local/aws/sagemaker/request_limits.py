@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from local.aws.resources.constraints import broken_length, broken_pattern
 from local.aws.resources.shapes import service_model
-from local.aws.sagemaker.constraints import broken_length, broken_pattern
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456

@@ -7,8 +7,8 @@ from urllib.parse import unquote, urlparse
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
+from local.aws.resources.constraints import refusal
 from local.aws.sagemaker import published_metrics
-from local.aws.sagemaker.constraints import refusal
 from local.aws.sagemaker.container import Container
 from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.errors import RuntimeValidationError

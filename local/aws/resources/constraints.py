@@ -43,6 +43,8 @@ def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
 
 def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
     kind = shape.type_name
+    if value is None:
+        return  # left out
     if kind == "structure":
         for key, item in value.items():
             name = key[0].lower() + key[1:]

@@ -9,9 +9,10 @@ from serving.call import DEFAULT_SIGNATURE, Call
 from serving.json_answers import as_columns
 from serving.json_tensors import BadValue, parse_answer, to_array
 from serving.model_servers import ModelServers
+from serving.predict_message import predict_message
 from serving.refusal import Refusal
 from serving.signature import Signature, signatures
-from serving.tensors import Array, Arrays, BadTensor, fill
+from serving.tensors import Array, Arrays, BadTensor
 from serving.tensors import to_array as from_proto
 from serving.text_bodies import with_signature
 
@@ -42,14 +43,13 @@ class Model:
 
     def over_grpc(self, arrays: Arrays, signature: Signature, call: Call) -> bytes:
         """The serialized PredictResponse. Raises `Refusal`."""
-        request = wire.PredictRequest(model_spec=call.model_spec())
-        request.model_spec.signature_name = signature.name
-        for name, array in arrays.items():
-            try:
-                fill(request.inputs[name], array, signature.inputs[name].dtype)
-            except BadTensor as bad:
-                raise Refusal(400, f"{name}: {bad}") from None
-        return self.servers.grpc("Predict", request.SerializeToString(), call)
+        spec = call._replace(signature=signature.name).overriding(body_names_model=False)
+        types = {name: signature.inputs[name].dtype for name in arrays}
+        try:
+            request = predict_message(spec, arrays, types)
+        except BadTensor as bad:
+            raise Refusal(400, str(bad)) from None
+        return self.servers.grpc("Predict", request, call)
 
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
         """The outputs. Raises `Refusal`."""

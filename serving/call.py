@@ -44,6 +44,10 @@ class Call(NamedTuple):
         named_here = body_names_model and not self.model_named
         return _overriding("" if named_here else self.model, self.version, self.signature)
 
+    def asking(self, signature: str) -> bytes:
+        """The beginning of a serialized request for this signature."""
+        return _overriding(self.model, self.version, signature)
+
     def model_spec(self) -> Any:
         """The wire.ModelSpec of a gRPC request."""
         return _model_spec(self.model, self.version, self.signature)

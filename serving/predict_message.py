@@ -6,11 +6,12 @@ Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framew
 """
 
 import functools
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from serving import wire
+from serving.signature import Signature
 from serving.tensors import BFLOAT16, STRING, Array, Arrays, BadTensor, array_dtype, fill
 
 # Tags of the fields that hold bytes: inputs of PredictRequest, key and value of a map's
@@ -18,11 +19,11 @@ from serving.tensors import BFLOAT16, STRING, Array, Arrays, BadTensor, array_dt
 _INPUTS, _KEY, _VALUE, _CONTENT = b"\x12", b"\x0a", b"\x12", b"\x22"
 
 
-def predict_message(model_spec: bytes, arrays: Arrays, types: Mapping[str, int]) -> bytes:
+def predict_message(model_spec: bytes, arrays: Arrays, signature: Signature) -> bytes:
     """`model_spec` is a PredictRequest that holds only that. Raises `BadTensor`."""
-    pieces: list[bytes | Array] = [model_spec]
+    pieces: list[Any] = [model_spec]
     for name, array in arrays.items():
-        number = types[name]
+        number = signature.inputs[name].dtype
         if number in (STRING, BFLOAT16) or array.dtype.kind in "OSU":
             pieces.append(_entry(name, array, number))
             continue
@@ -45,7 +46,7 @@ def _head(name: str, number: int, shape: tuple[int, ...], content_bytes: int) ->
     tensor = wire.TensorProto(dtype=number)
     for size in shape:
         tensor.tensor_shape.dim.add(size=size)
-    before = tensor.SerializeToString() + _CONTENT + _varint(content_bytes)
+    before = bytes(tensor.SerializeToString()) + _CONTENT + _varint(content_bytes)
     value = _VALUE + _varint(len(before) + content_bytes) + before
     key = _KEY + _varint(len(name.encode())) + name.encode()
     return _INPUTS + _varint(len(key) + len(value) + content_bytes) + key + value

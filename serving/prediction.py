@@ -9,11 +9,11 @@ from serving.call import DEFAULT_SIGNATURE, Call
 from serving.json_answers import as_columns
 from serving.json_tensors import BadValue, parse_answer, to_array
 from serving.model_servers import ModelServers
+from serving.predict_answer import arrays_in
 from serving.predict_message import predict_message
 from serving.refusal import Refusal
 from serving.signature import Signature, signatures
 from serving.tensors import Array, Arrays, BadTensor
-from serving.tensors import to_array as from_proto
 from serving.text_bodies import with_signature
 
 
@@ -43,10 +43,8 @@ class Model:
 
     def over_grpc(self, arrays: Arrays, signature: Signature, call: Call) -> bytes:
         """The serialized PredictResponse. Raises `Refusal`."""
-        spec = call._replace(signature=signature.name).overriding(body_names_model=False)
-        types = {name: signature.inputs[name].dtype for name in arrays}
         try:
-            request = predict_message(spec, arrays, types)
+            request = predict_message(call.asking(signature.name), arrays, signature)
         except BadTensor as bad:
             raise Refusal(400, str(bad)) from None
         return self.servers.grpc("Predict", request, call)
@@ -69,8 +67,7 @@ class Model:
 def outputs_of(reply: bytes) -> dict[str, Array]:
     """The outputs in a serialized PredictResponse, by name, sorted. Raises `Refusal`."""
     try:
-        response = wire.PredictResponse.FromString(reply)
-        return {name: from_proto(tensor) for name, tensor in sorted(response.outputs.items())}
+        return arrays_in(reply)
     except (DecodeError, BadTensor) as error:
         raise Refusal(502, f"the model server's answer cannot be read: {error}") from None
 

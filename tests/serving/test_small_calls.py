@@ -246,7 +246,7 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
 @pytest.mark.parametrize(
     "options",
     [
-        {"grpc.http2.lookahead_bytes": 1_000},
+        {"grpc.http2.lookahead_bytes": 1_000, "grpc.http2.bdp_probe": 0},
         {"grpc.http2.max_frame_size": 16_384},
         {"grpc.http2.hpack_table_size.encoder": 0},
         {"grpc.max_concurrent_streams": 1},

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,8 @@ def test_sagemakers_own_client_gets_an_answer(aws: EmbeddedAws, environment: Non
 
 
 def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
-    command = shutil.which("aws")
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = shutil.which("aws", path=here)
     if command is None:
         pytest.skip("the AWS CLI is not installed here")
     ran = subprocess.run(

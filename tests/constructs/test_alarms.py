@@ -146,6 +146,12 @@ def test_all_instances_in_use_is_looked_at_only_where_something_scales(
     assert (found["Threshold"], found["EvaluationPeriods"]) == (2.5, 10)
 
 
+def test_where_scaling_has_no_room_all_instances_in_use_is_no_news(synthesise: Synthesise) -> None:
+    scaling = "min_instances = 2\nmax_instances = 2\n[variants.primary.scaling]\n"
+    found = synthesise(VALID + scaling + "max_rps_per_instance = 10\n")
+    assert not [one for one in alarms(found) if "at-max" in one["AlarmName"]]
+
+
 def test_no_traffic_is_no_data_and_then_alarms(synthesise: Synthesise) -> None:
     text = VALID + "[alarms]\nno_traffic_minutes = 15\n"
     (found,) = [one for one in alarms(synthesise(text)) if "traffic" in one["AlarmName"]]

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from infra.catalog.log_filters import log_filters
+from local.aws.clock import ManualClock
 from local.aws.cloudwatch.filter_pattern import compiled
+from local.aws.embedded_aws import EmbeddedAws
+from local.aws.server import Server
+from tests.local_aws.container_stand_in import Launcher
+from tests.local_aws.embedded_account import Account
 from tests.local_aws.everything_on import watching
 from tests.local_aws.gunicorn_log import gunicorn_log
 from tests.local_aws.watched_endpoint import Watched
@@ -70,11 +75,6 @@ def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
     assert found == ["WorkerTimeouts", "KilledWorkers", "KilledWorkers"]
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return watching(tmp_path_factory.mktemp("watching"))
-
-
 class Log:
     """The endpoint's log group, as its stack made it, and a container that writes to it."""
 
@@ -101,9 +101,24 @@ class Log:
         return self._watched.state("ranker-queue-refused")
 
 
+@pytest.fixture(scope="module")
+def written(
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    server: Server,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Log:
+    watched = Watched(Account(embedded, launcher), clock, server)
+    return Log(watched, watching(tmp_path_factory.mktemp("watching")))
+
+
 @pytest.fixture
-def log(watched: Watched, template: dict[str, Any]) -> Log:
-    return Log(watched, template)
+def log(written: Log) -> Log:
+    """After as many good minutes as the alarm looks back."""
+    for _ in range(3):
+        written.minute(access(200))
+    return written
 
 
 def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(log: Log) -> None:

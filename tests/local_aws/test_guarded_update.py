@@ -191,6 +191,7 @@ def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
         " Deployment State Change): UPDATING",
         " State Change): ROLLING_BACK",
     ]
+    assert "Stage, where there is one: Baking for 600 seconds" in said[1]
     assert "-rollback-primary-5xx-" in said[2].partition("Reason, where there is one: ")[2]
 
 

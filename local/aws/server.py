@@ -88,7 +88,7 @@ class Server:
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
         self._cloudwatches = CloudWatches(self.url, self._clock)
-        CloudWatchApi.cloudwatches = self._cloudwatches
+        CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
         self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings

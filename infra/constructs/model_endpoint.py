@@ -13,8 +13,8 @@ from constructs import Construct
 from infra.constructs.data_capture import DataCapture
 from infra.constructs.disk_encryption import accept_disks
 from infra.constructs.endpoint_metrics import EndpointMetrics
+from infra.constructs.endpoint_variant import EndpointVariant
 from infra.constructs.queue import Queue
-from infra.constructs.served_variant import ServedVariant
 from infra.constructs.watched_endpoint import WatchedEndpoint
 from infra.parameters.environment import Kind
 
@@ -32,7 +32,7 @@ class ModelEndpoint(Construct):
         construct_id: str,
         *,
         name: str,
-        variants: Sequence[ServedVariant],
+        variants: Sequence[EndpointVariant],
         volume_kms_key: str | None = None,
         capture: DataCapture | None = None,
         queue: Queue | None = None,
@@ -109,14 +109,14 @@ class ModelEndpoint(Construct):
         return self.metrics.model_latency(variant, statistic)
 
 
-def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
+def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:
     """Counts belong to scaling where there is any, else to the file, as weights do."""
     scaled = any(variant.scaled for variant in variants)
     return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
 
 
 def _fingerprint(
-    variants: Sequence[ServedVariant],
+    variants: Sequence[EndpointVariant],
     volume_kms_key: str | None,
     capture: DataCapture | None,
     queue: Queue | None,

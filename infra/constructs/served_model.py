@@ -35,7 +35,7 @@ class ServedModel(Construct):
         image: Image,
         variables: Mapping[str, str],
         log_group_arn: str,
-        rollback_alarm_prefix: str | None,
+        rollback_alarm_prefix: str | None = None,
         network_isolation: bool = False,
         network: Network = NO_NETWORK,
         captured: Destination | None = None,

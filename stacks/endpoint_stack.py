@@ -72,27 +72,28 @@ class EndpointStack(cdk.Stack):
             asked = environment.asynchronous
             topics = QueueTopics(self, "Queue", asynchronous=asked, key=key)
             queue = Queue(asynchronous=asked, places=queued, topics=topics)
+        variants = [
+            ServedVariant(
+                self,
+                f"Variant-{variant_name}",
+                name=variant_name,
+                variant=variant,
+                environment=environment,
+                endpoint_name=name,
+                region=environment.region,
+                log_group_arn=logs.arn,
+                may_roll_back=environment.rollout is not None,
+                root=root,
+                captured=captured,
+                queue=queue,
+            )
+            for variant_name, variant in environment.variants.items()
+        ]
         endpoint = ModelEndpoint(
             self,
             "Endpoint",
             name=name,
-            variants=[
-                ServedVariant(
-                    self,
-                    f"Variant-{variant_name}",
-                    name=variant_name,
-                    variant=variant,
-                    environment=environment,
-                    endpoint_name=name,
-                    region=environment.region,
-                    log_group_arn=logs.arn,
-                    may_roll_back=environment.rollout is not None,
-                    root=root,
-                    captured=captured,
-                    queue=queue,
-                )
-                for variant_name, variant in environment.variants.items()
-            ],
+            variants=variants,
             volume_kms_key=environment.endpoint.volume_kms_key,
             capture=DataCapture(capture=environment.capture, destination=captured)
             if environment.capture and captured
@@ -120,7 +121,7 @@ class EndpointStack(cdk.Stack):
                 )
                 # Before the update that it is to ask in.
                 endpoint.resource.node.add_dependency(sender)
-        for served in endpoint.variants:
+        for served in variants:
             variant = environment.variants[served.name]
             if variant.scaling is not None and variant.scales:
                 least, most = variant.capacity
@@ -161,7 +162,7 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[one.recorded for one in endpoint.variants],
+            variants=[one.recorded for one in variants],
             after=endpoint.resource,
             root=root,
             made=root / MADE,

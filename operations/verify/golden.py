@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.invoke import CONTENT_TYPES
 from operations.verify.difference import Difference
 

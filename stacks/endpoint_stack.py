@@ -18,7 +18,6 @@ from infra.constructs.endpoint_events import EndpointEvents
 from infra.constructs.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint_rollout import EndpointRollout
 from infra.constructs.endpoint_scaling import EndpointScaling
-from infra.constructs.golden_sender import GoldenSender
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
 from infra.constructs.queue import Queue
@@ -72,27 +71,28 @@ class EndpointStack(cdk.Stack):
             asked = environment.asynchronous
             topics = QueueTopics(self, "Queue", asynchronous=asked, key=key)
             queue = Queue(asynchronous=asked, places=queued, topics=topics)
+        variants = [
+            ServedVariant(
+                self,
+                f"Variant-{variant_name}",
+                name=variant_name,
+                variant=variant,
+                environment=environment,
+                endpoint_name=name,
+                region=environment.region,
+                log_group_arn=logs.arn,
+                may_roll_back=environment.rollout is not None,
+                root=root,
+                captured=captured,
+                queue=queue,
+            )
+            for variant_name, variant in environment.variants.items()
+        ]
         endpoint = ModelEndpoint(
             self,
             "Endpoint",
             name=name,
-            variants=[
-                ServedVariant(
-                    self,
-                    f"Variant-{variant_name}",
-                    name=variant_name,
-                    variant=variant,
-                    environment=environment,
-                    endpoint_name=name,
-                    region=environment.region,
-                    log_group_arn=logs.arn,
-                    may_roll_back=environment.rollout is not None,
-                    root=root,
-                    captured=captured,
-                    queue=queue,
-                )
-                for variant_name, variant in environment.variants.items()
-            ],
+            variants=variants,
             volume_kms_key=environment.endpoint.volume_kms_key,
             capture=DataCapture(capture=environment.capture, destination=captured)
             if environment.capture and captured
@@ -110,6 +110,9 @@ class EndpointStack(cdk.Stack):
             )
             golden = environment.rollout.golden_requests
             if golden is not None:
+                # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
+                from infra.constructs.golden_sender import GoldenSender
+
                 sender = GoldenSender(
                     self,
                     "GoldenRequests",
@@ -161,7 +164,7 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[one.recorded for one in endpoint.variants],
+            variants=[one.recorded for one in variants],
             after=endpoint.resource,
             root=root,
             made=root / MADE,

@@ -17,6 +17,7 @@ COMMANDS = {
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
     "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),
     "serve": ("cli.serve", "The endpoint of an environment, on this machine."),
+    "load": ("cli.load", "How much load an environment takes, step by step."),
     "local": ("cli.local", "The embedded AWS on this machine."),
 }
 

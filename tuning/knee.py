@@ -72,7 +72,7 @@ def knee(curve: LoadCurve, objective: Objective, *, seed: int = 0) -> Knee | Non
             return load, load
         return load, float(np.interp(load, loads, one_peak(rps, 1 / noise**2)))
 
-    drawn = [found(again(), random.normal(rps, noise)) for _ in range(_DRAWS)]
+    drawn = [found(again(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
     load, at = found(logs, rps)
     bounded = not all(objective.met_by(step) for step in steps)
     return Knee(
@@ -100,7 +100,8 @@ def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
         full = _FULL_SHARE * most
         return float(np.interp(full, fit[:up_to_peak], loads[:up_to_peak])), most
 
-    drawn = [found(random.normal(rps, noise)) for _ in range(_DRAWS)]
+    # What is hardly known is drawn below nothing too; nobody answers less than none.
+    drawn = [found(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
     load, most = found(rps)
     flat = int((one_peak(rps, 1 / noise**2) >= _PLATEAU_SHARE * most).sum())
     return Saturation(

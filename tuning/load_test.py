@@ -36,7 +36,8 @@ def measure(
                 step = generator.step(load, pace, _watched(load, watch, progress))
             except KeyboardInterrupt:
                 last = generator.interrupted()
-                if last and last.latencies.count:
+                # One that had hardly begun knows nothing, and would be read as if it did.
+                if last and last.throughput_rps.low > 0:
                     curve = curve.with_step(_used(last, watch))
                     kept(curve)
                 raise

@@ -139,3 +139,11 @@ def test_an_uncertain_latency_makes_the_interval_wider() -> None:
         return at.load.high - at.load.low
 
     assert found(60.0, 90.0) > 2 * found(74.0, 76.0)
+
+
+def test_steps_of_which_next_to_nothing_is_known_have_points_too() -> None:
+    unknown = Interval(value=100.0, low=0.0, high=200.0)
+    steps = [step(users, 100.0, throughput_rps=unknown) for users in (1, 2)]
+    found = saturation(curve(*steps))
+    assert found is not None
+    assert found.rps.low < 100 < found.rps.high

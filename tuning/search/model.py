@@ -98,4 +98,5 @@ def _covariance(distances: Array, parameters: Array) -> Array:
     scaled = np.sqrt(3.0) * distances / np.exp(parameters[:-3])
     each = (1 + scaled) * np.exp(-scaled)
     alone: Array = np.exp(2 * parameters[-3]) * each.mean(axis=-1)
-    return alone + np.exp(2 * parameters[-2]) * each.prod(axis=-1)
+    together: Array = np.exp(2 * parameters[-2]) * each.prod(axis=-1)
+    return alone + together

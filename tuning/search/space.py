@@ -72,15 +72,15 @@ class Space:
         if _typed((value,)) in [_typed((one,)) for one in values]:
             at = [_typed((one,)) for one in values].index(_typed((value,)))
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            numbers = [(abs(one - value), rank) for rank, one in enumerate(values) if _number(one)]
-            at = min(numbers)[1] if numbers else 0
+            apart = [
+                (abs(one - value), rank)
+                for rank, one in enumerate(values)
+                if isinstance(one, (int, float)) and not isinstance(one, bool)
+            ]
+            at = min(apart)[1] if apart else 0
         else:
             at = 0
         return at / max(1, len(values) - 1)
-
-
-def _number(value: Value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _typed(key: Key) -> tuple[tuple[str, Value], ...]:

@@ -42,4 +42,5 @@ def logarithms(values: Sequence[float]) -> NDArray[np.float64]:
         return np.zeros(len(found))
     logs = np.log(np.where(ran, found, 1.0))
     top, poorest = logs[ran].max(), logs[ran].min()
-    return np.maximum(np.where(ran, logs, poorest), top - POOR)
+    learnt: NDArray[np.float64] = np.maximum(np.where(ran, logs, poorest), top - POOR)
+    return learnt

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Value = int | bool | None
+Value = int | float | str | bool | None
 Point = Mapping[str, Value]
 
 # Relative standard deviation of one measurement, as of a load test of half a minute.

@@ -92,3 +92,8 @@ def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def middle_ms(number: int) -> float:
     return LEAST_MS * math.exp((number + 0.5) * WIDTH)
+
+
+def middles_ms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    middles: NDArray[np.float64] = LEAST_MS * np.exp((numbers + 0.5) * WIDTH)
+    return middles

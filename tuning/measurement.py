@@ -55,6 +55,9 @@ class Step:
     throughput_rps: Interval
     """Answered well, per second."""
     latencies: Latencies
+    p95_interval_ms: Interval | None = None
+    p99_interval_ms: Interval | None = None
+    """How well those two are known, from how they varied during the step."""
     errors: dict[str, int] = field(default_factory=dict)
     """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
     timeouts: int = 0
@@ -62,7 +65,7 @@ class Step:
     send_lags: Latencies
     """How much later than meant requests were sent; part of their latency."""
     generator_cpu_share: float
-    """Of the cores that the generator's processes may use; 1.0 is all of them, always."""
+    """Of the cores that its processes can use, one each; 1.0 is all of them, always."""
     target: Usage | None = None
 
     @property

@@ -26,8 +26,10 @@ class Run:
     """Simulated, warm-up excluded."""
     finished_at: NDArray[np.float64]
     """Seconds since the warm-up ended, of each request that ended in the time, in order."""
+    began_at: NDArray[np.float64]
+    """Likewise, of each request that began in the time, by when it ended."""
     latencies_ms: NDArray[np.float64]
-    """Of the same requests."""
+    """Of the requests that began in the time: each is waited for, however long it takes."""
 
     @property
     def throughput_rps(self) -> float:
@@ -87,6 +89,7 @@ class _Simulation:
         self._servers = [_Server() for _ in range(system.processes)]
         self._ended: list[tuple[float, float]] = []
         self._closed = False
+        self._open = True
 
     def run(self, users: int | None, rate: float | None, warm_up: float, seconds: float) -> Run:
         self._closed = users is not None
@@ -102,21 +105,28 @@ class _Simulation:
             core_at = cores.next_at()
             now = min(timer_at, core_at)
             if now > until:
-                break
+                # Nobody asks any more, and those who have asked are answered.
+                self._closed, self._open = False, False
+                if now == float("inf"):
+                    break
             self._now = now
             event = cores.finish(now) if core_at <= timer_at else heapq.heappop(timers)[2]
             event()
-        ended = np.array([one for one in self._ended if one[0] >= warm_up]).reshape(-1, 2)
+        ended, began = np.array(self._ended).reshape(-1, 2).T
+        asked = began >= warm_up
         return Run(
             seconds=seconds,
-            finished_at=ended[:, 0] - warm_up,
-            latencies_ms=(ended[:, 0] - ended[:, 1]) * 1000,
+            finished_at=ended[(ended >= warm_up) & (ended < until)] - warm_up,
+            began_at=began[asked] - warm_up,
+            latencies_ms=(ended - began)[asked] * 1000,
         )
 
     # --- arrivals
 
     def _arrive_at_random(self, gap_seconds: float) -> None:
         def arrive() -> None:
+            if not self._open:
+                return
             self._later(float(self._random.exponential(gap_seconds)), arrive)
             self._arrive()
 

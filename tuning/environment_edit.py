@@ -1,6 +1,7 @@
 """A recommendation in an environment file: as a diff, or written, with every comment kept."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,12 @@ def edited(text: str, changes: Sequence[Change], *, note: str) -> str:
     document: Any = tomlkit.parse(text)
     for change in changes:
         _put(document, change, note)
-    return tomlkit.dumps(document)
+    after = tomlkit.dumps(document)
+    # A table that tomlkit appends has no blank line after it.
+    return after if _CLOSE.search(text) else _CLOSE.sub("\n\n[", after)
+
+
+_CLOSE = re.compile(r"(?<!\n)\n\[")
 
 
 def diff(file: str, before: str, after: str) -> str:
@@ -47,7 +53,9 @@ def _put(document: Any, change: Change, note: str) -> None:
     if isinstance(table, tomlkit.items.InlineTable):
         table[name] = value  # a comment has no place inside
         return
-    comment = getattr(getattr(old, "trivia", None), "comment", "")
+    trivia = getattr(old, "trivia", None)
+    comment = trivia.comment.lstrip("# ") if trivia else ""
+    value.comment(note if not comment or comment == note else f"{comment}; {note}")
+    if trivia and trivia.comment:
+        value.trivia.comment_ws = trivia.comment_ws
     table[name] = value
-    if not comment:
-        table[name].comment(note)

@@ -60,10 +60,10 @@ def knee(curve: LoadCurve, objective: Objective, *, seed: int = 0) -> Knee | Non
     far = float(np.log(_beyond(objective)) - np.log(objective.most_ms))
 
     def again() -> Numbers:
-        drawn = logs + random.normal(size=len(steps)) * spread
-        return np.where(
-            fails, np.log(objective.most_ms) + random.uniform(0, far, len(steps)), drawn
-        )
+        drawn: Numbers = logs + random.normal(size=len(steps)) * spread
+        unknown = np.log(objective.most_ms) + random.uniform(0, far, len(steps))
+        drawn[fails] = unknown[fails]
+        return drawn
 
     def found(logs: Numbers, rps: Numbers) -> tuple[float, float]:
         load = _crossing(loads, rising(logs, 1 / spread**2), float(np.log(objective.most_ms)))

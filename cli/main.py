@@ -17,6 +17,7 @@ COMMANDS = {
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
     "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),
     "serve": ("cli.serve", "The endpoint of an environment, on this machine."),
+    "tune": ("cli.tune", "Search the settings of an environment's container."),
     "local": ("cli.local", "The embedded AWS on this machine."),
 }
 

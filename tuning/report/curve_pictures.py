@@ -58,8 +58,12 @@ def throughput(contents: Sequence[Content]) -> bytes:
         below.axhline(objective.most_ms, color=style.RED, linestyle=":", label=label)
     below.set_yscale("log")
     below.yaxis.set_major_formatter("{x:g}")
+    below.yaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 3.0, 5.0)))
+    below.yaxis.set_minor_formatter("{x:g}")
     load = _load_label(contents[0].curve)
-    style.finish(above, title=f"Throughput against load{_label(contents)}", x="", y="requests per second")
+    style.finish(
+        above, title=f"Throughput against load{_label(contents)}", x="", y="requests per second"
+    )
     style.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
     above.set_ylim(bottom=0)
     return style.png(figure)
@@ -78,7 +82,11 @@ def distribution(contents: Sequence[Content]) -> bytes:
         share = 1 - np.concatenate([[0], counts[:-1]]) / counts[-1]
         milliseconds = [middle_ms(number) for number in numbers]
         axes.step(
-            milliseconds, share * 100, where="post", color=colour, label=f"{content.label}, {_of(step)}"
+            milliseconds,
+            share * 100,
+            where="post",
+            color=colour,
+            label=f"{content.label}, {_of(step)}",
         )
         for percent in _SHOWN_PERCENTS:
             at = step.latencies.percentile_ms(percent)
@@ -87,13 +95,15 @@ def distribution(contents: Sequence[Content]) -> bytes:
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("{x:g}")
-    axes.set_yticks([100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"])
+    axes.set_yticks(
+        [100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"]
+    )
     axes.set_ylim(bottom=0.08, top=130)
     axes.tick_params(axis="x", which="minor", labelsize=9)
     axes.xaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
     style.finish(
         axes,
-        title="How many requests are slower than",
+        title="Share of requests that are slower than a latency, at the knee",
         x="latency, ms (log)",
         y="slower than that, % (log)",
     )
@@ -104,7 +114,9 @@ def machine(contents: Sequence[Content]) -> bytes:
     """What the endpoint's processes took, and the generator beside them."""
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):
-        return style.nothing("Not known: only an endpoint on this machine is looked at.", title=title)
+        return style.nothing(
+            "Not known: only an endpoint on this machine is looked at.", title=title
+        )
     figure = style.figure(inches=(12.0, 7.0))
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
@@ -139,7 +151,9 @@ def at_knee(content: Content) -> Step | None:
     if content.knee is None:
         return steps[0]
     most = content.knee.load.value
-    return max((step for step in steps if step.load <= most), key=lambda s: s.load, default=steps[0])
+    return max(
+        (step for step in steps if step.load <= most), key=lambda s: s.load, default=steps[0]
+    )
 
 
 def _load_label(curve: LoadCurve) -> str:

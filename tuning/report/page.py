@@ -58,9 +58,7 @@ def html(contents: Sequence[Content], shown: Sequence[Tab]) -> str:
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     return template.render(
         title=" against ".join(content.label for content in contents),
-        abouts=[
-            {"sentence": tables.sentence(one), "where": tables.where(one)} for one in contents
-        ],
+        abouts=[{"sentence": tables.sentence(one), "where": tables.where(one)} for one in contents],
         relative=any(one.curve.asked.relative for one in contents),
         tabs=shown,
     )
@@ -98,9 +96,7 @@ def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
             id="trials",
             name="Trials",
             texts=tuple(f"{one.label} ended: {one.stopped}." for one in contents if one.stopped),
-            pictures=(
-                picture("trials", "every trial's value", trial_pictures.trials(contents)),
-            ),
+            pictures=(picture("trials", "every trial's value", trial_pictures.trials(contents)),),
             tables=tuple(tables.trials(content) for content in contents if content.trials),
         ),
         Tab(

@@ -136,7 +136,9 @@ def changes(content: Content) -> Table:
 
 
 def _number(value: float) -> Cell:
-    return Cell(text="" if value != value else f"{value:,.4g}", number=value if value == value else None)
+    return Cell(
+        text="" if value != value else f"{value:,.4g}", number=value if value == value else None
+    )
 
 
 def _interval(of: Interval) -> str:

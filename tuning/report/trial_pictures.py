@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tuning.report import style
 from tuning.report.content import Content, Effect
@@ -33,7 +34,9 @@ def trials(contents: Sequence[Content]) -> bytes:
         for trial in content.trials:
             best = max(best, trial.measured.value)
             line.append(best)
-        axes.step(range(len(line)), line, where="post", color=colour, alpha=0.5, label="best so far")
+        axes.step(
+            range(len(line)), line, where="post", color=colour, alpha=0.5, label="best so far"
+        )
         if failed:
             axes.plot(
                 [trial.number for trial in failed],
@@ -50,7 +53,7 @@ def trials(contents: Sequence[Content]) -> bytes:
                 linestyle="--",
                 label=f"{content.label}: expected of the choice",
             )
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.finish(axes, title=title, x="trial", y=_value_label(contents))
     axes.set_ylim(bottom=0)
     return style.png(figure)
@@ -94,13 +97,12 @@ def _bars(figure: Figure, effects: Mapping[str, Sequence[Effect]], rows: int) ->
 def cost(contents: Sequence[Content]) -> bytes:
     """What a million predictions cost, against how long the slowest hundredth waits."""
     title = "Cost against latency"
-    points = [(content, *_costs(content)) for content in contents]
-    if not any(found for _, found, _ in points):
+    points = [(content, _costs(content)) for content in contents]
+    if not any(found for _, found in points):
         return style.nothing(NO_SEARCH, title=title)
     figure = style.figure()
     axes = figure.subplots()
-    unit = ""
-    for (content, found, unit), colour in zip(points, style.OF_RUNS, strict=False):
+    for (content, found), colour in zip(points, style.OF_RUNS, strict=False):
         axes.plot(
             [latency for latency, _, _ in found],
             [dollars for _, dollars, _ in found],
@@ -120,25 +122,29 @@ def cost(contents: Sequence[Content]) -> bytes:
                 color=style.RED,
                 label="the choice",
             )
-    style.finish(axes, title=title, x="p99 at the knee, ms", y=unit)
+    style.finish(axes, title=title, x="p99 at the knee, ms", y=_cost_label(contents))
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     return style.png(figure)
 
 
-def _costs(content: Content) -> tuple[list[tuple[float, float, Trial]], str]:
-    """(p99 in ms, cost, trial) of each that ran, and the cost's unit."""
+def _costs(content: Content) -> list[tuple[float, float, Trial]]:
+    """(p99 in ms, cost, trial) of each that ran."""
     ran = [
         (float(trial.measured.about["p99_ms"]), float(trial.measured.about["rps"]["value"]), trial)
         for trial in content.trials
         if trial.measured.value > 0 and "p99_ms" in trial.measured.about
     ]
-    if content.usd_per_hour is not None:
-        dollars = content.usd_per_hour / 3600 * 1e6
-        return [(p99, dollars / rps, trial) for p99, rps, trial in ran], "$ per million predictions"
     most = max((rps for _, rps, _ in ran), default=1.0)
-    unit = "cost of a prediction, the cheapest = 1"
-    return [(p99, most / rps, trial) for p99, rps, trial in ran], unit
+    # Without a price the cheapest is 1.
+    one_rps = most if content.usd_per_hour is None else content.usd_per_hour / 3600 * 1e6
+    return [(p99, one_rps / rps, trial) for p99, rps, trial in ran]
+
+
+def _cost_label(contents: Sequence[Content]) -> str:
+    if all(content.usd_per_hour is not None for content in contents):
+        return "$ per million predictions"
+    return "cost of a prediction, the cheapest = 1"
 
 
 def _value_label(contents: Sequence[Content]) -> str:

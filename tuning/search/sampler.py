@@ -19,6 +19,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
 
     def __init__(self, space: Space, starts: Sequence[int], *, noise: float) -> None:
         self._space, self._starts, self._noise = space, list(starts), noise
+        self.forced: Point | None = None
+        """Asked for next, whatever is expected of it."""
 
     def proposal(self, study: optuna.Study) -> Proposal:
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -38,6 +40,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        if self.forced is not None:
+            return dict(self.forced)
         number = self.proposal(study).number
         # Asked although nothing more is expected: the first one again.
         return self._space.point(self._starts[0] if number is None else number)
@@ -54,7 +58,3 @@ class ModelSampler(optuna.samplers.BaseSampler):
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
     return {name: CategoricalDistribution(values) for name, values in space.grid.items()}
-
-
-def point_of(trial: FrozenTrial | optuna.Trial) -> Point:
-    return dict(trial.params)

@@ -1,5 +1,6 @@
 """The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ class Found:
 class Search:
     """One search; with a `file` it goes on where it was interrupted.
 
-    wanted: tried first, the first of them is what the others are compared with.
+    `wanted`: tried first, the first of them is what the others are compared with.
+    `confirm`: so often the choice and the first one are measured again, in turn, at the end.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class Search:
         *,
         seed: int = 0,
         noise: float = NOISE,
+        confirm: int = 0,
         file: Path | None = None,
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._space, self._noise = space, noise
+        self._space, self._noise, self._confirm = space, noise, confirm
         self._starts = starts(space, wanted, count=STARTS, seed=seed)
         self._sampler = ModelSampler(space, self._starts, noise=noise)
         self._study = optuna.create_study(
@@ -84,24 +87,48 @@ class Search:
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
     ) -> Found:
         """Until it ends. `told` hears of each trial once it is kept."""
-        while True:
-            trials = self.trials()
-            stopped = budget.ended(trials) or self._sampler.proposal(self._study).stopped
-            if stopped:
-                return Found(trials=trials, stopped=stopped, choice=self.choice())
-            asked = self._study.ask(distributions(self._space))
-            began = time.monotonic()
-            try:
-                measured = measure(dict(asked.params))
-            except BaseException:
-                self._study.tell(asked, state=TrialState.FAIL)
-                raise
-            asked.set_user_attr("failure", measured.failure)
-            asked.set_user_attr("about", dict(measured.about))
-            asked.set_user_attr("seconds", time.monotonic() - began)
-            self._study.tell(asked, measured.value)
-            if told is not None:
-                told(self.trials()[-1])
+        stopped = ""
+        while not stopped:
+            kept = dataclasses.replace(budget, trials=budget.trials - 2 * self._confirm)
+            stopped = kept.ended(self.trials()) or self._proposed() or ""
+            if not stopped:
+                self._measure(measure, told)
+        for number in range(self._confirmed(), 2 * self._confirm):
+            choice = self.choice()
+            if choice is None or choice.point == choice.start or budget.ended(self.trials()):
+                break
+            self._sampler.forced = choice.start if number % 2 else choice.point
+            self._measure(measure, told, confirms=True)
+        self._sampler.forced = None
+        return Found(trials=self.trials(), stopped=stopped, choice=self.choice())
+
+    def _proposed(self) -> str | None:
+        """Why nothing is proposed; what is measured again at the end has ended it already."""
+        if self._confirmed():
+            return "nothing more is expected: the choice was being confirmed"
+        return self._sampler.proposal(self._study).stopped
+
+    def _confirmed(self) -> int:
+        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return sum(1 for trial in done if trial.user_attrs.get("confirms"))
+
+    def _measure(
+        self, measure: Measure, told: Callable[[Trial], None] | None, *, confirms: bool = False
+    ) -> None:
+        asked = self._study.ask(distributions(self._space))
+        began = time.monotonic()
+        try:
+            measured = measure(dict(asked.params))
+        except BaseException:
+            self._study.tell(asked, state=TrialState.FAIL)
+            raise
+        asked.set_user_attr("confirms", confirms)
+        asked.set_user_attr("failure", measured.failure)
+        asked.set_user_attr("about", dict(measured.about))
+        asked.set_user_attr("seconds", time.monotonic() - began)
+        self._study.tell(asked, measured.value)
+        if told is not None:
+            told(self.trials()[-1])
 
     def choice(self) -> Choice | None:
         return choose(self._space, self._starts[0], self.trials(), self._noise)

@@ -193,6 +193,20 @@ class LoadGenerator:
         return LoadError(f"the load generator's process has ended.{said}")
 
 
+def join(host: str, port: int) -> None:
+    """Be a sending process of a test on another machine, until that ends. KeyboardInterrupt ends it."""
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tuning.generator", "worker", host, str(port)],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        worker.wait()
+    finally:
+        assert worker.stdin is not None  # asked for as a pipe
+        worker.stdin.close()
+        worker.wait()
+
+
 def _role(crowd: Crowd) -> tuple[str, ...]:
     if not crowd.distributed:
         return ("alone",)

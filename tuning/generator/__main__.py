@@ -29,6 +29,8 @@ from tuning.generator.signature import NoCredentials
 from tuning.measurement import Step
 
 _STEP = TypeAdapter(Step)
+# For the message to those on other machines, who would otherwise wait for a minute.
+_QUIT_SECONDS = 2.0
 
 
 def main(role: str, *where: str) -> None:
@@ -61,6 +63,8 @@ def _obey(lines: FileObject, conductor: Conductor) -> None:
         told = json.loads(line)
         # Beside this: a step can be stopped.
         gevent.spawn(_stop if "stop" in told else _do, told, conductor)
+    with gevent.Timeout(_QUIT_SECONDS, False):
+        conductor.quit()
     os._exit(0)
 
 

@@ -44,6 +44,10 @@ class Conductor:
         """The step that runs is ended now; what it has found so far is kept."""
         self._stopping = True
 
+    def quit(self) -> None:
+        """The end, for processes on other machines too."""
+        self._runner.quit()
+
     def step(self, told: dict[str, Any], progress: Progress) -> None:
         """Its result is `last`. Raises GeneratorError."""
         self.busy, self.last = True, None

@@ -47,11 +47,14 @@ def grid(placement: Placement, *, rows_per_request: int | None) -> dict[str, tup
 def space(loaded: Loaded, placement: Placement, only: tuple[str, ...] = ()) -> Space:
     """`only`: settings that may change; none named, all. Others stay as they are.
 
-    Left out is what does not fit into memory, and what preflight refuses.
+    Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
     """
     environment = loaded.environment
     rows = environment.traffic.rows_per_request if environment else None
     whole = grid(placement, rows_per_request=rows)
+    unknown = [name for name in only if name not in whole]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: no setting to try; allowed: {', '.join(whole)}")
     chosen = {name: values for name, values in whole.items() if not only or name in only}
     everything = Space(chosen)
     points = [everything.point(number) for number in range(len(everything))]

@@ -80,15 +80,15 @@ def trials(content: Content) -> Table:
         rps = about.get("rps")
         cells = (
             _number(trial.number),
-            *(Cell(text=_shown(trial.point[name])) for name in names),
             Cell(text=_interval(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
             _number(about["p99_ms"]) if "p99_ms" in about else Cell(text=""),
+            *(Cell(text=_shown(trial.point[name])) for name in names),
             _number(trial.seconds),
             Cell(text=trial.measured.failure or ""),
         )
         kind = "failed" if trial.measured.failure else ""
         rows.append(Row(cells=cells, kind="chosen" if dict(trial.point) == chosen else kind))
-    heads = ("trial", *names, "requests/s", "p99, ms", "took, s", "")
+    heads = ("trial", "requests/s", "p99, ms", *names, "took, s", "")
     return Table(title=f"Trials of {content.label}", heads=heads, rows=tuple(rows))
 
 

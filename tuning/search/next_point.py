@@ -13,8 +13,8 @@ from tuning.search.trial import logarithms
 
 # Measured first, before a model is asked.
 STARTS = 10
-# A gain of half a percent is not worth a load test.
-WORTH = 0.005
+# A tenth of a percent is not worth a load test.
+WORTH = 0.001
 # From here on a flat surface may be called one; by FLAT_UNTIL it must be, or it is not flat.
 FLAT_FROM, FLAT_UNTIL = 12, 15
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations of the
@@ -43,10 +43,12 @@ def propose(
         return Proposal(number=None, stopped=_flat_sentence(logs))
     model = Model(space.coordinates[list(tried)], logs, noise=noise)
     expected = model.expected(space.coordinates)
-    gains = expected_gain(expected.mean, expected.deviation, float(expected.mean[tried].max()))
+    gains = expected_gain(
+        expected.mean, expected.deviation, float(expected.mean[tried].max()), model.noise
+    )
     best = int(gains.argmax())
     if gains[best] < WORTH and len(tried) >= FLAT_FROM:
-        sentence = f"another measurement is expected to gain {gains[best]:.1%}: below {WORTH:.1%}"
+        sentence = f"another measurement is expected to gain {gains[best]:.2%}: below {WORTH:.1%}"
         return Proposal(number=None, stopped=sentence, expected_gain=float(gains[best]))
     return Proposal(number=best, expected_gain=float(gains[best]))
 
@@ -69,14 +71,18 @@ def _flat_sentence(logs: NDArray[np.float64]) -> str:
 
 
 def expected_gain(
-    mean: NDArray[np.float64], deviation: NDArray[np.float64], best: float
+    mean: NDArray[np.float64], deviation: NDArray[np.float64], best: float, noise: float
 ) -> NDArray[np.float64]:
-    """Expected improvement over `best`, of logarithms: about relative.
+    """Augmented expected improvement over `best`, of logarithms: about relative.
 
-    Source: Jones, Schonlau and Welch, Efficient Global Optimization, 1998.
+    What is known as well as a measurement could tell it is not measured again: a repeat is worth
+    little, unless it could still win.
+    Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
+    Sequential Kriging Meta-Models, 2006.
     """
     z = (mean - best) / deviation
     below = 0.5 * (1 + np.vectorize(math.erf)(z / math.sqrt(2)))
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    found: NDArray[np.float64] = deviation * (z * below + density)
+    told = 1 - noise / np.sqrt(deviation**2 + noise**2)
+    found: NDArray[np.float64] = deviation * (z * below + density) * told
     return found

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.client import report as client
+from benchmarks.load import report as load
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
 from benchmarks.search import report as search
@@ -11,7 +12,7 @@ from benchmarks.serving import report as serving
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving, client, search)
+SECTIONS = (packaging, local, serving, client, load, search)
 
 
 def markdown() -> str:

@@ -1,5 +1,6 @@
 """`servable load ENV|URL`: how much load it takes, step by step."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from cli.load_options import Address, Loads
+from cli.load_options import checked, is_url, with_options
 from cli.load_said import say
 from cli.load_table import table
 from cli.project import project, unknown
@@ -30,109 +31,13 @@ from tuning.objective import Objective
 from tuning.schedule import Schedule
 from tuning.temporary import TemporaryError
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
-TARGETS = ("local", "deployed", "sagemaker")
+# What is decided by packing, which comes first here.
 MENDED_HERE = "code-not-vendored"
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False)
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
-@click.option(
-    "--target",
-    type=click.Choice(TARGETS),
-    default="local",
-    show_default=True,
-    help="Its double on this machine, its endpoint, or a copy of that for the test.",
-)
-@click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS.")
-@click.option(
-    "--embedded", "in_embedded", is_flag=True, help="The embedded AWS (`servable local up`) is AWS."
-)
-@click.option(
-    "--budget-usd",
-    type=click.FloatRange(0, min_open=True),
-    help="With --target sagemaker: at most.",
-)
-@click.option("--instance-type", help="With --target sagemaker; left out, the endpoint's.")
-@click.option(
-    "--usd-per-hour",
-    type=click.FloatRange(0, min_open=True),
-    help="Of it, where the catalog has no price.",
-)
-@click.option("--variant", help="Of the environment; left out, the first.")
-@click.option(
-    "--body",
-    "files",
-    multiple=True,
-    metavar="FILE[=WEIGHT]",
-    help="A request, or captured ones; again for a mix. Left out, the model's warm_up.",
-)
-@click.option("--content-type", help="Of the bodies; left out, by the file's name.")
-@click.option(
-    "--users", type=Loads(), help="Closed loop with these, as 1,2,4; left out, up until flat."
-)
-@click.option("--rates", type=Loads(), help="Open loop with these requests per second, as 50,100.")
-@click.option("--open", "opened", is_flag=True, help="Open loop, up until the answers fall behind.")
-@click.option(
-    "--most",
-    type=click.FloatRange(1),
-    default=4096,
-    show_default=True,
-    help="Users, or requests per second, at most.",
-)
-@click.option(
-    "--p99-ms",
-    type=click.FloatRange(0, min_open=True),
-    help="The knee's objective; left out, the alarm's of ENV.",
-)
-@click.option("--warm-up-seconds", type=click.FloatRange(0), default=2.0, show_default=True)
-@click.option(
-    "--step-seconds",
-    type=click.FloatRange(0.5),
-    default=30.0,
-    show_default=True,
-    help="At most; a step ends when its throughput is known within 5 %.",
-)
-@click.option("--least-seconds", type=click.FloatRange(0.5), default=4.0, show_default=True)
-@click.option(
-    "--arrivals",
-    type=click.Choice(("poisson", "constant")),
-    default="poisson",
-    show_default=True,
-    help="Of an open loop.",
-)
-@click.option(
-    "--timeout-seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="For one request.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="That send, on this machine.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="That send, on other machines; they --join.",
-)
-@click.option(
-    "--listen",
-    type=Address(),
-    default=("127.0.0.1", 0),
-    show_default="127.0.0.1, any port",
-    help="Where they join. Unencrypted: a private network.",
-)
-@click.option("--join", "joined", type=Address(), help="Be a sending process of a test elsewhere.")
-@click.option("--output", type=FOLDER, help="Folder of the run; left out, .servable/load/….")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@with_options
 def load(what: str | None, folder: str, **told: Any) -> int:
     """How much load ENV takes: users are added until more of them bring no more throughput.
 
@@ -143,7 +48,7 @@ def load(what: str | None, folder: str, **told: Any) -> int:
             raise click.UsageError("--join takes ENV and everything else from where it joins")
         join(*told["joined"])
         return 0
-    _checked(what, told)
+    checked(what, told)
     assert what is not None  # checked
     # As Ctrl-C: whoever started us in the background ends us so.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -156,28 +61,8 @@ def load(what: str | None, folder: str, **told: Any) -> int:
         return 1
 
 
-def _checked(what: str | None, told: dict[str, Any]) -> None:
-    if not what:
-        raise click.UsageError("give an environment or an address, as `servable load prod`")
-    if told["users"] and (told["rates"] or told["opened"]):
-        raise click.UsageError("--users is a closed loop, --rates and --open are open: one of them")
-    if told["users"] and any(one != round(one) for one in told["users"]):
-        raise click.UsageError("--users are whole numbers")
-    if (told["endpoint_url"] or told["in_embedded"]) and told["target"] == "local":
-        raise click.UsageError(
-            "--endpoint-url and --embedded are for --target deployed or sagemaker"
-        )
-    if (told["target"] == "sagemaker") != (told["budget_usd"] is not None):
-        raise click.UsageError("--target sagemaker and --budget-usd come together: it costs money")
-    if told["processes"] + told["workers"] < 1:
-        raise click.UsageError("nobody sends: give --processes or --workers")
-    if _is_url(what):
-        if told["variant"] or told["target"] != "local":
-            raise click.UsageError("--variant and --target are for an environment, not an address")
-
-
 def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
-    loaded = None if _is_url(what) else _environment(what, folder)
+    loaded = None if is_url(what) else _environment(what, folder)
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     root = loaded.root if loaded else Path.cwd()
     output = told["output"] or run_folder(root, what)
@@ -254,7 +139,7 @@ def _reached(
     else:
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["in_embedded"] else None
+        aws = embedded().aws if told["embedded"] else None
         account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
         where: dict[str, Any] = {
             "name": loaded.name,
@@ -298,10 +183,6 @@ def _environment(name: str, folder: str) -> Loaded:
             f"{known[name].file}: does not load; see `servable check {name}`"
         )
     return known[name]
-
-
-def _is_url(what: str) -> bool:
-    return "://" in what
 
 
 def _joined_at(host: str, port: int) -> None:

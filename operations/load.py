@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import botocore.exceptions
+from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
@@ -23,7 +23,8 @@ from operations.serve import prepared
 from operations.serving import serve_double
 from tuning.measurement import Asked
 from tuning.target import Target, container, endpoint
-from tuning.temporary import TemporaryEndpoints
+from tuning.temporary import TemporaryEndpoints, TemporaryError
+from tuning.temporary.marks import PREFIX
 
 RUNS = Path(".servable") / "load"
 
@@ -119,14 +120,20 @@ def temporary(
         usd_per_hour=usd_per_hour,
         poll_seconds=0.2 if account.embedded else 5.0,
     )
-    for one in endpoints.sweep():
-        spending.told(f"removed, left by an earlier run: {one}")
     live = environment.endpoint.name
     instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
     kind = spending.instance_type or instance_type
-    with endpoints.like(live, variant=chosen, instance_type=kind) as made:
-        spending.told(f"{made} is in service on {kind}")
-        yield _at(account, made, bodies, name=name, variant=chosen, instance_type=kind)
+    try:
+        for one in endpoints.sweep():
+            spending.told(f"removed, left by an earlier run: {one}")
+        with endpoints.like(live, variant=chosen, instance_type=kind) as made:
+            spending.told(f"{made} is in service on {kind}")
+            yield _at(account, made, bodies, name=name, variant=chosen, instance_type=kind)
+    except (ClientError, BotoCoreError) as error:
+        raise TemporaryError(
+            f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
+            "removes it"
+        ) from None
     over = "; the budget ended it" if endpoints.ended_by_budget else ""
     spending.told(f"{made} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
 
@@ -170,7 +177,7 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
     try:
         found = client.describe_endpoint(EndpointName=name)
         config = client.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
-    except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
+    except (ClientError, BotoCoreError) as error:
         fix = "deploy it first, or look at the credentials: `aws sts get-caller-identity`"
         raise Refusal(Path(name), f"the endpoint cannot be described: {error}", fix) from None
     if found["EndpointStatus"] not in ("InService", "Updating"):

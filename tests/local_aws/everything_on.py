@@ -52,13 +52,15 @@ _OF_ALARMS = (
     "AWS::CloudWatch::CompositeAlarm",
     "AWS::Events::Rule",
     "AWS::KMS::Key",
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",
     "AWS::SNS::Topic",
     "AWS::SNS::TopicPolicy",
 )
 
 
 def watching(folder: Path) -> dict[str, Any]:
-    """Alarms, rule and topics of the synthesised template, without the endpoint they watch."""
+    """Alarms, log counters, rule and topics of the synthesised template, without the endpoint they watch."""
     (folder / "environments").mkdir()
     (folder / "model").symlink_to(RANKER)
     (folder / "environments" / "prod.toml").write_text(EVERYTHING)

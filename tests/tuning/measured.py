@@ -14,7 +14,7 @@ ASKED = Asked(
 )
 
 
-def step(users: int, rps: float, p50_ms: float = 10.0, **told: Any) -> Step:
+def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> Step:
     """Answers spread evenly between half of `p50_ms` and one and a half of it."""
     spread = [p50_ms * (0.5 + number / 100) for number in range(101)]
     given: dict[str, Any] = {

@@ -17,8 +17,9 @@ class Server:
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.ports: set[int] = set()
         """Of the connections that came."""
+        self.paths: set[str] = set()
         lock = threading.Lock()
-        asked, ports = self.asked, self.ports
+        asked, ports, paths = self.asked, self.ports, self.paths
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -30,6 +31,7 @@ class Server:
                 with lock:
                     number = len(asked)
                     ports.add(self.client_address[1])
+                    paths.add(self.path)
                     asked.append((headers, body))
                 status, more, content = answer(number, headers, body)
                 self.send_response(status)

@@ -14,7 +14,7 @@ from tuning.measurement import Loop, Step
 from tuning.target import Target, container, endpoint
 
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
-BRIEF = Pace(warm_up_seconds=0.2, least_seconds=0.8, most_seconds=0.8, arrivals="constant")
+BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
 
 Measured = Callable[..., Step]

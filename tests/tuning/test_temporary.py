@@ -16,6 +16,8 @@ import pytest
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
+from tests.checkouts import ROOT
+from tests.conftest import VALID
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
@@ -170,10 +172,9 @@ with one.like("ranker"):
     print("up", flush=True)
     time.sleep(60)
 """
-    root = Path(__file__).resolve().parents[2]
     run = subprocess.Popen(
         [sys.executable, "-c", code],
-        env={**os.environ, **told, "PYTHONPATH": str(root)},
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
     )
     assert run.stdout is not None
@@ -181,3 +182,26 @@ with one.like("ranker"):
     run.send_signal(signal.SIGKILL)
     run.wait()
     run.stdout.close()
+
+
+def test_servable_load_makes_one_loads_it_and_deletes_it(
+    account: Account, client: Any, environment: Any, project: Path
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1"})
+    body = project / "a.json"
+    body.write_text("{}")
+    told = account.aws.environment(account=account.number)
+    command = f"load prod --target sagemaker --endpoint-url {account.aws.url} --budget-usd 5"
+    command += f" --body {body} --users 1 --warm-up-seconds 0.2 --step-seconds 0.6 --json"
+    ran = subprocess.run(
+        [sys.executable, "-m", "cli", *command.split()],
+        cwd=project,
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ran.stdout, ran.stderr
+    (step,) = json.loads(ran.stdout)["steps"]
+    assert (step["failed"], temporary(client)) == (0, []), ran.stderr

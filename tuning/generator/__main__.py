@@ -14,6 +14,7 @@ import locust  # noqa: F401  (first: it patches the process for gevent)
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from typing import Any
@@ -37,6 +38,9 @@ def main(role: str, *where: str) -> None:
     # Ctrl-C goes to the whole group: who started us decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.ERROR)
+    # Each request of an open loop that waits holds a connection.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     environment = Environment(user_classes=[Caller], reset_stats=False)
     lines = FileObject(sys.stdin.fileno(), "rb", closefd=False)
     if role == "worker":

@@ -1,9 +1,9 @@
 """Application Auto Scaling refuses a target that does not exist, and forgets its policies.
 
 Upstream (moto 5.2.5): `register_scalable_target` looks only at ECS; a SageMaker variant
-need not exist. `put_scaling_policy` needs no target, and deregistering one leaves its
-policies. AWS: RegisterScalableTarget fails, PutScalingPolicy answers
-ObjectNotFoundException, DeregisterScalableTarget deletes the policies.
+need not exist, and its capacities may cross. `put_scaling_policy` needs no target, and
+deregistering one leaves its policies. AWS: RegisterScalableTarget fails, PutScalingPolicy
+answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies.
 Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html
 """
 
@@ -23,6 +23,7 @@ class ScalingApi(ApplicationAutoScalingResponse):
     def register_scalable_target(self) -> str:
         if self._get_param("ServiceNamespace") == "sagemaker":
             self._check_variant(self._get_param("ResourceId"))
+            self._check_capacities()
         return super().register_scalable_target()
 
     def put_scaling_policy(self) -> str:
@@ -64,6 +65,13 @@ class ScalingApi(ApplicationAutoScalingResponse):
                 "No scalable target registered for service namespace: "
                 f"{self._get_param('ServiceNamespace')}, resource ID: {resource_id}, "
                 f"scalable dimension: {dimension}",
+            )
+
+    def _check_capacities(self) -> None:
+        lowest, highest = self._get_param("MinCapacity"), self._get_param("MaxCapacity")
+        if lowest is not None and highest is not None and int(lowest) > int(highest):
+            raise JsonRESTError(
+                "ValidationException", "Maximum capacity cannot be less than minimum capacity"
             )
 
     def _check_variant(self, resource_id: str) -> None:

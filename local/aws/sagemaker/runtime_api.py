@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlparse
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
+from local.aws.resources.constraints import refusal
 from local.aws.sagemaker import published_metrics
 from local.aws.sagemaker.container import Container
 from local.aws.sagemaker.endpoint import Endpoint
@@ -15,7 +16,7 @@ from local.aws.sagemaker.hosting import Hosting
 from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.model_error import model_error
 from local.aws.sagemaker.published_metrics import Invocation
-from local.aws.sagemaker.request_limits import problems, refusal
+from local.aws.sagemaker.request_limits import problems
 from local.aws.sagemaker.surroundings import Route
 
 _ANSWER_TIMEOUT_SECONDS = 60.0

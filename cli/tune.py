@@ -13,18 +13,16 @@ from infra.preflight.check import check, errors
 from infra.preflight.placement import Placement, placements
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
-from operations.tune import Asking, Told, Tuned, TuneError, read_run
+from operations.tune import Asking, Told, Tuned, TuneError
 from operations.tune import tune as search
 from tuning import environment_edit
 from tuning.bodies import BodyError, read
 from tuning.load_generator import LoadError
 from tuning.objective import Objective
-from tuning.report import page
 from tuning.search.space import Space
 from tuning.search.trial import Trial
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 # What packing decides, which comes first here.
 MENDED_HERE = "code-not-vendored"
 
@@ -42,7 +40,6 @@ MENDED_HERE = "code-not-vendored"
 @click.option(
     "--new", "anew", is_flag=True, help="Begin anew; left out, an interrupted run goes on."
 )
-@click.option("--against", type=FOLDER, help="A former run's folder, beside this one's.")
 @click.option("--write", is_flag=True, help="Apply the diff to the environment's file.")
 @click.option("--force-local-numbers", is_flag=True, help="Scaling and alarms from this machine.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -63,8 +60,6 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     try:
         asking = _asking(loaded, placement, told)
         tuned = search(loaded, placement, asking, _speaker(told["trials"]), anew=told["anew"])
-        if told["against"]:
-            page.write(tuned.folder, [tuned.content, read_run(told["against"])], diff=tuned.diff)
     except (TuneError, LaunchError, LoadError, Refusal, BodyError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 1

@@ -28,7 +28,7 @@ from tuning.measurement import Asked
 from tuning.objective import Objective
 from tuning.recommendation import recommend
 from tuning.report import page
-from tuning.report.content import Content
+from tuning.report.content import RUN, Content
 from tuning.report.curve_pictures import at_knee
 from tuning.report.effects import effects
 from tuning.search.budget import Budget
@@ -38,7 +38,6 @@ from tuning.search.start import rules_of_thumb
 from tuning.search.trial import Trial
 
 RUNS = Path(".servable") / "tuning"
-RUN = "run.json"
 STUDY = "study.sqlite"
 _OBJECTIVE = "objective.json"
 # Each of the choice and of today's settings, in turn, at the end.
@@ -150,8 +149,7 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
         recommendation=advice,
         stopped=found.stopped,
     )
-    with beside(folder / RUN) as file:
-        file.write(TypeAdapter(Content).dump_json(content))
+    content.write(folder / RUN)
     before = (loaded.root / loaded.file).read_text(encoding="utf-8")
     note = f"measured {asked.started_at[:10]}, servable tune"
     after = environment_edit.edited(before, advice.changes, note=note) if advice.changes else before
@@ -164,11 +162,6 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
         after=after,
         file=loaded.root / loaded.file,
     )
-
-
-def read_run(folder: Path) -> Content:
-    """What a former run found. Raises OSError, ValueError."""
-    return TypeAdapter(Content).validate_json((folder / RUN).read_bytes())
 
 
 def _objective(

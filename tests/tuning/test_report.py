@@ -1,5 +1,6 @@
 """The report: one file, readable, and every tab of it opens."""
 
+import dataclasses
 import os
 import re
 import tempfile
@@ -11,9 +12,11 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.tuning.example_content import content
+from cli.report import report
+from operations.report import write_load_report
+from tests.tuning.example_content import OBJECTIVE, content
 from tuning.report import page
-from tuning.report.content import Content
+from tuning.report.content import RUN, Content
 
 CHROMIUM = Path("/usr/bin/chromium")
 DRIVER = Path("/usr/bin/chromedriver")
@@ -64,6 +67,31 @@ def test_a_local_measurement_is_called_relative(written: Path) -> None:
 def test_three_runs_are_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="3 runs"):
         page.write(tmp_path, [content()] * 3)
+
+
+def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None:
+    empty = dataclasses.replace(content().curve, steps=())
+    assert write_load_report(tmp_path, empty, OBJECTIVE) is None
+    page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
+    assert (tmp_path / "pictures" / "throughput.png").exists()
+
+
+def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        content().write(tmp_path / name / RUN)
+    runs = [str(tmp_path / name) for name in ("one", "other")]
+    assert report.main([*runs, "--output", str(tmp_path / "both")], standalone_mode=False) == 0
+    assert "ranker, simulated against ranker, simulated" in (
+        tmp_path / "both" / page.PAGE
+    ).read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main([str(tmp_path)], standalone_mode=False) == 1
+    assert f"{tmp_path}: has neither run.json nor curve.json" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

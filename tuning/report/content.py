@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from model_packaging.beside import beside
 from tuning.interval import Interval
 from tuning.knee import Knee
 from tuning.measurement import LoadCurve
 from tuning.recommendation import Recommendation
 from tuning.search.space import Value
 from tuning.search.trial import Trial
+
+# The file of a search's folder that holds all of it.
+RUN = "run.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +41,12 @@ class Content:
     stopped: str = ""
     usd_per_hour: float | None = None
     """Of the instance; None where no source states it, and on this machine."""
+
+    def write(self, file: Path) -> None:
+        with beside(file) as to:
+            to.write(TypeAdapter(Content).dump_json(self))
+
+    @classmethod
+    def read(cls, file: Path) -> "Content":
+        """Raises OSError, ValueError."""
+        return TypeAdapter(Content).validate_json(file.read_bytes())

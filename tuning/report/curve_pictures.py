@@ -10,11 +10,14 @@ from tuning.measurement import LoadCurve, Step
 from tuning.report import style
 from tuning.report.content import Content
 
+NO_STEP = "No step that counts: in every one requests were sent late. See the table of steps."
 _SHOWN_PERCENTS = (50.0, 90.0, 95.0, 99.0)
 
 
 def throughput(contents: Sequence[Content]) -> bytes:
     """Requests per second above, latency bands below, the knee in both."""
+    if not any(content.curve.valid for content in contents):
+        return style.nothing(NO_STEP, title="Throughput against load")
     figure = style.figure(inches=(12.0, 8.4))
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
@@ -71,6 +74,8 @@ def throughput(contents: Sequence[Content]) -> bytes:
 
 def distribution(contents: Sequence[Content]) -> bytes:
     """How many are slower than: the tail is what an objective is about."""
+    if not any(at_knee(content) for content in contents):
+        return style.nothing(NO_STEP, title="Share of requests that are slower than a latency")
     figure = style.figure()
     axes = figure.subplots()
     for content, colour in zip(contents, style.OF_RUNS, strict=False):

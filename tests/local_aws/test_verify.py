@@ -95,6 +95,21 @@ def drift(deployed: Verified) -> None:
             iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
     for rule in deployed.client("events").list_rules()["Rules"]:
         deployed.client("events").disable_rule(Name=rule["Name"])
+        edited = {"source": ["aws.nobody"]}
+        deployed.client("events").put_rule(Name=rule["Name"], EventPattern=json.dumps(edited))
+        deployed.client("events").disable_rule(Name=rule["Name"])
+    for topic in sns.list_topics()["Topics"]:
+        nothing = json.dumps({"Version": "2012-10-17", "Statement": []})
+        sns.set_topic_attributes(
+            TopicArn=topic["TopicArn"], AttributeName="Policy", AttributeValue=nothing
+        )
+    for board in cloudwatch.list_dashboards()["DashboardEntries"]:
+        cloudwatch.put_dashboard(
+            DashboardName=board["DashboardName"], DashboardBody='{"widgets": []}'
+        )
+    deployed.client("application-autoscaling").register_scalable_target(
+        **{**TARGET, "ResourceId": "endpoint/ranker/variant/fixed"}, MinCapacity=1, MaxCapacity=9
+    )
     for key in deployed.client("kms").list_keys()["Keys"]:
         deployed.client("kms").disable_key(KeyId=key["KeyId"])
 
@@ -148,6 +163,10 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (drift, "IAM Policy missing", "", ""),
     (drift, "event rule disabled", "", "State"),
     (drift, "key not usable", "", "KeyState"),
+    (drift, "event pattern", "", "source"),
+    (drift, "topic policy", "arn:", "Statement"),
+    (drift, "dashboard changed", "", ""),
+    (drift, "scaling by hand", "endpoint/ranker/variant/fixed", "MaxCapacity"),
     (removal, "scaling target missing", TARGET["ResourceId"], ""),
     (removal, "artefact missing", "s3://", ""),
     (removal, "endpoint missing", "ranker", ""),

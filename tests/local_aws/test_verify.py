@@ -5,12 +5,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
+from infra.constructs.pipeline_role import LOOKS
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from operations.verify import Report, image
 from operations.verify.deployed import Deployed, Resource
+from stacks.pipeline_stack import _reads
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.verified import GOLDEN, Project, Verified
 
@@ -278,3 +281,42 @@ def test_an_image_whose_patches_have_ended_is_named(
     assert written.loaded.environment is not None
     found = image.look(running(version, deployed), written.loaded.environment, print)
     assert [one.kind for one in found] == kinds
+
+
+# Where an operation's action has another name.
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "monitoring:": "cloudwatch:",
+}
+
+
+def action(service: str, operation: str) -> str:
+    said = f"{service}:{operation}"
+    for one, other in ACTIONS.items():
+        said = said.replace(one, other)
+    return said
+
+
+def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
+    deployed: Verified, written: Project
+) -> None:
+    asked: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        metadata = model.service_model.metadata
+        prefix = metadata.get("signingName", metadata["endpointPrefix"])
+        asked.add(action(prefix, model.name))
+
+    services = ("application-autoscaling", "cloudformation", "cloudwatch", "events", "iam", "kms")
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = deployed.asked.client(service)
+        client.meta.events.register("before-call", note, unique_id="asked")
+    deployed.report()
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = deployed.asked.client(service)
+        client.meta.events.unregister("before-call", note, unique_id="asked")
+    assert written.loaded.environment is not None
+    allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
+    assert asked - allowed == set()

@@ -14,6 +14,7 @@ import click
 COMMANDS = {
     "check": ("cli.check", "Every finding of the environments, before anything is deployed."),
     "package": ("cli.package", "Pack the models of an environment, and say what went in."),
+    "plan": ("cli.plan", "What the next deploy of an environment does, in how many deploys."),
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
     "cost": ("cli.cost", "What an environment costs, and what a change costs."),
     "init": ("cli.init", "A first environment file for a SavedModel."),

@@ -105,11 +105,13 @@ def cost(name: str, environment: Environment) -> Cost:
 
 
 def _variant(name: str, variant: Variant, region: str, rolling: int | None) -> VariantCost:
-    row = price(variant.instance_type, region)
+    # No source here states a price of serverless: it is unknown, and said so.
+    kind = variant.instance_type or "serverless"
+    row = price(kind, region)
     most = variant.most_instances
     return VariantCost(
         variant=name,
-        instance_type=variant.instance_type,
+        instance_type=kind,
         min_instances=variant.min_instances,
         max_instances=most,
         max_during_update=instances_during_update(most, rolling_percent=rolling),

@@ -143,6 +143,8 @@ def needed(environment: Environment) -> dict[str, int]:
     rolling = rollout.batch_percent if rollout and rollout.strategy == "rolling" else None
     found: dict[str, int] = {}
     for one in environment.variants.values():
+        if one.instance_type is None:
+            continue  # serverless has a quota of its own
         count = instances_during_update(one.most_instances, rolling_percent=rolling)
         found[one.instance_type] = found.get(one.instance_type, 0) + count
     return found

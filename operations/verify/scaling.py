@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from operations.verify.deployed import Deployed
 from operations.verify.difference import Difference
-from operations.verify.endpoint import TARGET, changed, gone
+from operations.verify.endpoint import TARGET, changed, gone, planned_actions
 
+_SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 
@@ -25,6 +26,11 @@ def look(stack: Deployed) -> Iterator[Difference]:
             yield gone("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
+        planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(wanted)]
+        # A schedule moves the bounds: those of any of its actions are as deployed.
+        for key in bounds:
+            if found[0].get(key) in [each.get(key) for each in planned]:
+                bounds[key] = found[0][key]
         remedy = "somebody registered it anew: deploy again"
         yield from changed("scaling bounds", name, bounds, found[0], remedy)
         for key, suspended in (found[0].get("SuspendedState") or {}).items():
@@ -55,9 +61,9 @@ def look(stack: Deployed) -> Iterator[Difference]:
         if not found:
             yield gone("scaling policy", name)
             continue
-        key = "TargetTrackingScalingPolicyConfiguration"
+        shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = "somebody put another policy: deploy again"
-        yield from changed("scaling policy", name, {key: wanted.get(key, {})}, found[0], remedy)
+        yield from changed("scaling policy", name, shape, found[0], remedy)
 
 
 def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:

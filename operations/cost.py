@@ -121,6 +121,20 @@ def _variant(name: str, variant: Variant, region: str, rolling: int | None) -> V
     )
 
 
+def _serverless(name: str) -> VariantCost:
+    """Paid for by the request and the second; no source in the catalog states it."""
+    return VariantCost(
+        variant=name,
+        instance_type="serverless",
+        min_instances=0,
+        max_instances=0,
+        max_during_update=0,
+        usd_per_instance_hour=None,
+        price_of="no source states a price",
+        max_rps_per_instance=None,
+    )
+
+
 def _said(row: Price | None, region: str) -> str:
     if row is None:
         return "no source states a price"

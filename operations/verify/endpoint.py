@@ -18,6 +18,7 @@ _CONFIG_EXTRAS = (
     "AsyncInferenceConfig",
     "KmsKeyId",
 )
+_KINDS = ("ProductionVariants", "ShadowProductionVariants")
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
 
 
@@ -121,11 +122,17 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
     kept = {
         key: value for key, value in config.items() if key not in ("EndpointConfigName", "Tags")
     }
-    kept["ProductionVariants"] = [
-        {key: value for key, value in one.items() if key != "ModelName"}
-        for one in config["ProductionVariants"]
-    ]
+    for kind in _KINDS:
+        if kind in config:
+            kept[kind] = [
+                {key: value for key, value in one.items() if key != "ModelName"}
+                for one in config[kind]
+            ]
     return kept
+
+
+def _variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for kind in _KINDS for one in config.get(kind) or []]
 
 
 def _extras(
@@ -161,9 +168,9 @@ def _models(
     stack: Deployed, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    live = {one["VariantName"]: one["ModelName"] for one in config["ProductionVariants"]}
+    live = {one["VariantName"]: one["ModelName"] for one in _variants(config)}
     models = {one.name: one for one in stack.of("AWS::SageMaker::Model")}
-    for one in meant["ProductionVariants"]:
+    for one in _variants(meant):
         name, wanted = live.get(one["VariantName"]), models.get(one["ModelName"])
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
@@ -214,9 +221,14 @@ def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
                     remedy="deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)",
                 )
         count = now.get("CurrentInstanceCount")
+        if "ServerlessConfig" in one or "InitialInstanceCount" not in one:
+            continue  # no instances of ours to count
         if variant in scaled:
             bounds = scaled[variant].properties
-            least, most = int(bounds["MinCapacity"]), int(bounds["MaxCapacity"])
+            planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(bounds)]
+            every = [bounds, *planned]
+            least = min(int(each["MinCapacity"]) for each in every if "MinCapacity" in each)
+            most = max(int(each["MaxCapacity"]) for each in every if "MaxCapacity" in each)
         else:
             least = most = int(one["InitialInstanceCount"])
         if count is None or not least <= count <= most:
@@ -230,3 +242,9 @@ def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
                 if variant in scaled
                 else "set it back with UpdateEndpointWeightsAndCapacities, or deploy",
             )
+
+
+def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Scheduled actions, which move a scaling target's bounds as they were meant to."""
+    found: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
+    return found

@@ -29,8 +29,13 @@ def look(
     account: Account, environment: Environment, root: Path, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Each variant is asked once for each of its models that has a golden request."""
+    if environment.asynchronous is not None:
+        note("no golden request was sent: the endpoint is asynchronous")
+        return
     asked = False
     for variant, one in environment.variants.items():
+        if one.shadow:
+            continue  # nobody may ask it by name, and its answers are thrown away
         model = environment.models[one.model]
         names = model.multi_model or [one.model]
         for name in names:

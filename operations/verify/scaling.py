@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 from operations.verify.deployed import Deployed
 from operations.verify.difference import Difference
-from operations.verify.endpoint import TARGET, changed, gone
+from operations.verify.endpoint import TARGET, changed, gone, planned_actions
 
+_SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 
 def look(stack: Deployed) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
     targets = list(stack.of(TARGET))
-    if not targets:
-        return
+    yield from _by_hand(stack, {one.properties["ResourceId"] for one in targets})
     for one in targets:
         wanted = one.properties
         name = wanted["ResourceId"]
@@ -26,6 +26,11 @@ def look(stack: Deployed) -> Iterator[Difference]:
             yield gone("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
+        planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(wanted)]
+        # A schedule moves the bounds: those of any of its actions are as deployed.
+        for key in bounds:
+            if found[0].get(key) in [each.get(key) for each in planned]:
+                bounds[key] = found[0][key]
         remedy = "somebody registered it anew: deploy again"
         yield from changed("scaling bounds", name, bounds, found[0], remedy)
         for key, suspended in (found[0].get("SuspendedState") or {}).items():
@@ -56,6 +61,29 @@ def look(stack: Deployed) -> Iterator[Difference]:
         if not found:
             yield gone("scaling policy", name)
             continue
-        key = "TargetTrackingScalingPolicyConfiguration"
+        shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = "somebody put another policy: deploy again"
-        yield from changed("scaling policy", name, {key: wanted.get(key, {})}, found[0], remedy)
+        yield from changed("scaling policy", name, shape, found[0], remedy)
+
+
+def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:
+    """Scaling of a variant whose file asks for none: its count is then not the file's."""
+    (endpoint,) = stack.of("AWS::SageMaker::Endpoint")
+    name = endpoint.properties["EndpointName"]
+    found = stack.account.pages(
+        "application-autoscaling",
+        "describe_scalable_targets",
+        "ScalableTargets",
+        ServiceNamespace="sagemaker",
+    )
+    for one in found:
+        resource = one["ResourceId"]
+        if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
+            yield Difference(
+                kind="scaling by hand",
+                resource=resource,
+                key="MaxCapacity",
+                wanted="no scaling",
+                found=one["MaxCapacity"],
+                remedy="write [variants.NAME.scaling] into the file, or deregister it",
+            )

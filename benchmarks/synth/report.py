@@ -71,7 +71,7 @@ def _bounds(result: dict[str, Any]) -> list[str]:
 
 def _of_empty(result: dict[str, Any]) -> float:
     found = result["seconds"]
-    return median(found[ALL]) / median(found[EMPTY])
+    return float(median(found[ALL]) / median(found[EMPTY]))
 
 
 def _each(result: dict[str, Any]) -> float:

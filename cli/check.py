@@ -6,19 +6,17 @@ from dataclasses import asdict
 import click
 
 from cli.findings import print_findings
+from cli.overrides import SET, loaded_with
 from cli.project import project, unknown
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, load
-from infra.parameters.overrides import from_options, strangers
+from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 
 
 @click.command()
 @click.argument("names", metavar="[ENV]...", nargs=-1)
 @click.option("--environments", "folder", default="environments", help="Folder of the files.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
-)
+@SET
 @click.option("--against", metavar="REF", help="The git revision that is deployed now.")
 @click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -31,7 +29,7 @@ def check(
     as_json: bool,
 ) -> int:
     """Every finding of the environments named, or of all; exit 1 on an error."""
-    chosen = _choose(_compared(loaded_with(folder, sets), folder, against), names)
+    chosen = _choose(_load(folder, sets, against), names)
     found = {one.name: check_all(one) for one in chosen}
     if as_json:
         said: dict[str, object] = {
@@ -51,33 +49,17 @@ def check(
     )
 
 
-def loaded_with(folder: str, sets: tuple[str, ...]) -> list[Loaded]:
-    """Every environment, with what `--set` gives."""
+def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
     root, files = project(folder)
-    overrides = from_options(dict(_parted(one) for one in sets))
-    loaded = load(root, files, overrides, "--set")
-    lost = strangers(overrides, [one.name for one in loaded], "--set")
-    if lost:
-        raise click.UsageError("\n".join(map(str, lost)))
-    return loaded
-
-
-def _compared(loaded: list[Loaded], folder: str, revision: str | None) -> list[Loaded]:
+    loaded = loaded_with(sets, root, files)
     if revision is None:
         return loaded
     from operations.revision import RevisionError, against  # only where it is asked for
 
     try:
-        return against(loaded, *project(folder), revision)
+        return against(loaded, root, files, revision)
     except RevisionError as wrong:
         raise click.UsageError(f"--against {revision}: {wrong}") from None
-
-
-def _parted(option: str) -> tuple[str, str]:
-    key, equals, value = option.partition("=")
-    if not equals or "." not in key:
-        raise click.UsageError(f"--set {option}: not of the form ENV.KEY=VALUE")
-    return key, value
 
 
 def _choose(loaded: list[Loaded], names: tuple[str, ...]) -> list[Loaded]:

@@ -7,7 +7,7 @@ import click
 from cli.environment import one_environment
 from cli.project import project
 from model_packaging.refusal import Refusal
-from operations.account import account_of
+from operations.deployed_account import account_of
 from operations.doctor import Look, account, machine
 
 COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}

@@ -8,7 +8,7 @@ from cli.environment import one_environment
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import Refusal
-from operations.account import account_of
+from operations.deployed_account import account_of
 from operations.history import Deployment, Restored, deployments, restored, write
 from operations.synthesis import stack_name
 

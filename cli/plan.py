@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from cli.check import loaded_with
 from cli.findings import print_findings
+from cli.overrides import loaded_with
 from cli.project import project, unknown
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check, errors
@@ -55,7 +55,7 @@ def plan(
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
-    known = {one.name: one for one in loaded_with(folder, sets)}
+    known = {one.name: one for one in loaded_with(sets, *project(folder))}
     if environment not in known:
         raise unknown(environment, known)
     loaded = known[environment]

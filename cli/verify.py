@@ -6,7 +6,7 @@ import click
 
 from cli.environment import one_environment
 from model_packaging.refusal import Refusal
-from operations.account import account_of
+from operations.deployed_account import account_of
 from operations.verify import Report
 from operations.verify import verify as verify_environment
 

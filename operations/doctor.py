@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from operations.account import Account, AwsError, absent
+from operations.deployed_account import Account, AwsError, absent
 
 State = Literal["ok", "problem", "open"]
 # requires-python of pyproject.toml.

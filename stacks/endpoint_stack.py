@@ -122,7 +122,7 @@ class EndpointStack(cdk.Stack):
                 )
                 # Before the update that it is to ask in.
                 endpoint.resource.node.add_dependency(sender)
-        for served in endpoint.variants:
+        for served in variants:
             variant = environment.variants[served.name]
             if variant.scaling is not None and variant.scales:
                 least, most = variant.capacity

@@ -105,6 +105,7 @@ class EndpointAlarms(Construct):
 
     def _ending(self, earliest_minutes: int, kind: str) -> str:
         return (
-            f"Fires at the earliest {earliest_minutes} min after it begins. "
+            f"Fires at the earliest {earliest_minutes} min after the first minute that shows it "
+            f"begins. "
             f"Runbook: {self._alarms.runbook}#{kind}"
         )

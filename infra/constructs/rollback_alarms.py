@@ -52,7 +52,7 @@ class RollbackAlarms(Construct):
                 name=f"{name_prefix(endpoint_name)}{signal.name}-{short}",
                 description=f"Takes back an update of {endpoint_name} to configuration {short}: "
                 f"{signal.said} in variant {variant}. Fires at the earliest "
-                f"{signal.earliest_minutes} min after it begins. "
+                f"{signal.earliest_minutes} min after the first minute that shows it begins. "
                 f"Runbook: {alarms.runbook}#{ROLLBACK}",
             )
             for variant in variants

@@ -130,7 +130,8 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             # An endpoint that never had a request has no metric that could be filled.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-    if variant.scales:
+    # Where nothing can be added on purpose, all in use is every day.
+    if variant.scales and variant.max_instances > variant.min_instances:
         yield Signal(
             kind="at-max",
             variant=variant.name,

@@ -7,6 +7,9 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConf
 
 from dataclasses import dataclass
 
+# To publish to a topic that is encrypted with the key.
+PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
+
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPermission:
@@ -21,13 +24,13 @@ KEY_PERMISSIONS = (
     KeyPermission(
         key="alarms.topic_kms_key",
         who="cloudwatch.amazonaws.com",
-        actions=("kms:Decrypt", "kms:GenerateDataKey*"),
+        actions=PUBLISHING,
         condition="aws:SourceAccount is the account",
     ),
     KeyPermission(
         key="alarms.topic_kms_key",
         who="events.amazonaws.com",
-        actions=("kms:Decrypt", "kms:GenerateDataKey*"),
+        actions=PUBLISHING,
         condition="none: EventBridge sends no source to an encrypted topic",
     ),
     KeyPermission(

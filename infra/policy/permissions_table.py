@@ -30,7 +30,8 @@ Nobody gets anything else by it.
 ## Resource policies
 
 The topics and the buckets of ENV/data deny whatever does not come over TLS (`aws:SecureTransport`). The
-topics let CloudWatch publish for this account's alarms, and EventBridge publish.
+topics let CloudWatch publish for this account's alarms, and EventBridge publish. The key of the notifications
+lets both use it for that; in the policy of a key, `*` is the key itself.
 
 ## Keys of your own
 

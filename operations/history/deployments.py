@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from infra.constructs.deployment_history import FOLDER, OUTPUT
 from model_packaging.refusal import Refusal
-from operations.account import Account, AwsError, absent
+from operations.deployed_account import Account, AwsError, absent
 
 POINTER = "AWS::SSM::Parameter"
 # What `cdk bootstrap` makes, where nothing else is said.

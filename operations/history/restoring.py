@@ -19,7 +19,7 @@ from infra.preflight.check import check
 from model_packaging.manifest import key
 from model_packaging.places import MADE
 from model_packaging.refusal import Refusal
-from operations.account import Account, absent
+from operations.deployed_account import Account, absent
 from operations.history.deployments import Deployment
 from operations.verify.artefact import digest
 

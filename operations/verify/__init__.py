@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import Refusal
-from operations.account import Account, AwsError
+from operations.deployed_account import Account, AwsError
 from operations.synthesis import SynthesisedStack, stack_name, synthesised
 from operations.verify import (
     alarms,

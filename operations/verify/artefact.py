@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import Refusal
-from operations.account import absent
+from operations.deployed_account import absent
 from operations.package import Package, package
 from operations.verify.deployed import Deployed, Resource
 from operations.verify.difference import Difference

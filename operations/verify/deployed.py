@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from operations.account import Account, absent
+from operations.deployed_account import Account, absent
 from operations.verify.resolving import Scope
 
 
@@ -57,7 +57,7 @@ class Deployed:
 
 
 def deployed(account: Account, name: str) -> Deployed | None:
-    """None where there is no such stack. Raises one of `operations.account.AwsError`."""
+    """None where there is no such stack. Raises one of `operations.deployed_account.AwsError`."""
     cloudformation = account.client("cloudformation")
     try:
         described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]

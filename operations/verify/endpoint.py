@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from operations.account import absent
+from operations.deployed_account import absent
 from operations.verify.comparison import same, unequal
 from operations.verify.deployed import Deployed, Resource
 from operations.verify.difference import Difference

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from infra.parameters.environment import Environment
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.verify.difference import Difference
 
 FIRST_MINUTES = 15

@@ -152,6 +152,25 @@ def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
     assert set(narrowable) == exempt
 
 
+def test_nothing_in_a_template_is_allowed_on_everything_but_the_starred_rows(
+    synthesise: Synthesise,
+) -> None:
+    """In the policy of a key, a star is the key itself."""
+    callers = f'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]\nvolume_kms_key = "{KEY}1"'
+    text = VALID.replace('name = "ranker"', callers) + NETWORK
+    text += '[capture]\n[alarms]\nnotify = ["a@example.com"]\n[rollout]\nstrategy = "canary"\n'
+    resources = synthesise(text).template["Resources"].values()
+    allowed = {
+        action
+        for one in resources
+        if one["Type"] != "AWS::KMS::Key"
+        for statement in one["Properties"].get("PolicyDocument", {}).get("Statement", [])
+        if statement["Effect"] == "Allow" and "*" in _listed(statement["Resource"])
+        for action in _listed(statement["Action"])
+    }
+    assert allowed == {action for one in PERMISSIONS if not one.on for action in one.actions}
+
+
 def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
     (one,) = [one for one in statements(synthesise(text)) if one["Action"] == ["kms:CreateGrant"]]

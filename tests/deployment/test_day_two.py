@@ -22,6 +22,7 @@ def servable(deployment: Deployment, *arguments: str) -> Ran:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_there_and_back_again(tmp_path: Path) -> None:
     """Deploy A, verify, deploy B, go back to A; then without A's archive."""
     with running() as aws:

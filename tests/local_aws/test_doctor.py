@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from local.aws import EmbeddedAws
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.doctor import Look, account, machine, needed
 from tests.checkouts import ROOT
 from tests.operations.test_cost import environment

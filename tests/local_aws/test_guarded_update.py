@@ -12,19 +12,19 @@ from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher, StandIn
 from tests.local_aws.synthesised import ENVIRONMENTS, Deployed, synthesise
+from tests.local_aws.topic_inbox import TopicInbox
 from tests.local_aws.watched_endpoint import Watched
 
 GUARDED = ["prod", "staging"]
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Any]]]:
+def templates(
+    project_templates: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, dict[str, Any]]]:
     """As they are, and with another container setting: another configuration."""
     changes = [f"{name}.variants.primary.container.tfs_processes=2" for name in ENVIRONMENTS]
-    return [
-        synthesise(tmp_path_factory.mktemp("first")),
-        synthesise(tmp_path_factory.mktemp("second"), *changes),
-    ]
+    return [project_templates, synthesise(tmp_path_factory.mktemp("second"), *changes)]
 
 
 class Update:
@@ -170,6 +170,28 @@ def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
     watched.minutes(4, requests=2, endpoint=update.name)
     update.status()
     assert "-rollback-primary-5xx-" in update.endpoint()["FailureReason"]
+
+
+def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
+    begin: Callable[[str], Update],
+    deployed: dict[str, Deployed],
+    clock: ManualClock,
+    server: Server,
+) -> None:
+    inbox = TopicInbox(deployed["prod"].account)
+    update = begin("prod")
+    update.new.status = 503
+    Watched(deployed["prod"].account, clock, server).minutes(4, requests=2, endpoint=update.name)
+    update.status()
+    said = inbox.said(4)
+    begins = f"Endpoint {update.name} (SageMaker Endpoint"
+    assert [one.split(" at ")[0].removeprefix(begins) for one in said[:3]] == [
+        " State Change): UPDATING",
+        " Deployment State Change): UPDATING",
+        " State Change): ROLLING_BACK",
+    ]
+    assert "Stage, where there is one: Baking for 600 seconds" in said[1]
+    assert "-rollback-primary-5xx-" in said[2].partition("Reason, where there is one: ")[2]
 
 
 def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(

@@ -12,7 +12,7 @@ from infra.constructs.deployment_history import OUTPUT
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import Refusal
-from operations import account as operations_account
+from operations import deployed_account as operations_account
 from operations.history import Deployment, deployments, restored, write
 from tests.conftest import VALID
 from tests.local_aws.embedded_account import Account

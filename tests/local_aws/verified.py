@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.parameters.loading import Loaded, load
 from local.aws.embedded_aws import EmbeddedAws
-from operations import account as operations_account
+from operations import deployed_account as operations_account
 from operations.package import package
 from operations.synthesis import SynthesisedStack, synthesised
 from operations.verify import Report, compare

@@ -86,7 +86,8 @@ def test_a_scaled_variant_cannot_be_taken_out(
 def test_an_environment_that_was_not_there_has_nothing_to_run_into(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (deployed / "environments" / "new.toml").write_text(SCALED)
+    text = SCALED.replace('name = "ranker"', 'name = "new"')
+    (deployed / "environments" / "new.toml").write_text(text)
     assert run(monkeypatch, deployed, SECOND, "new", "--against", "HEAD").return_value == 0
 
 

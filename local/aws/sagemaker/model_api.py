@@ -11,6 +11,7 @@ from local.aws.resources.constraints import refusal, unmet
 from local.aws.resources.resource_type import ResourceError
 from local.aws.resources.shapes import fit
 from local.aws.sagemaker import archive
+from local.aws.sagemaker.config_refusals import refuse
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.hosting import Hosting, Record
 from local.aws.sagemaker.hostings import Hostings
@@ -106,6 +107,7 @@ class ModelApi(SageMakerResponse):
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
                 here.model(variant["ModelName"])
+        refuse(asked)
         self._tag(arn, asked)
         here.configs[name.lower()] = Record(arn, asked)
         return ActionResult({"EndpointConfigArn": arn})

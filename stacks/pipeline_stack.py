@@ -103,6 +103,9 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     ]
     bucket = f"arn:{cdk.Aws.PARTITION}:s3:::cdk-hnb659fds-assets-{account}-{region}"
     roles = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:role/{stem}-*"]
+    policies = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:policy/{stem}-*"]
+    # The capture's, named by CloudFormation.
+    samples = f"arn:{cdk.Aws.PARTITION}:s3:::{stem.lower()}-data-*"
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
@@ -114,8 +117,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "cloudformation:ListStackResources": stacks,
         "iam:GetRole": roles,
         "iam:GetRolePolicy": roles,
+        "iam:GetPolicy": policies,
+        "iam:ListEntitiesForPolicy": policies,
+        "s3:GetBucketVersioning": [samples],
         "s3:GetObject": [f"{bucket}/*"],
-        "s3:ListBucket": [bucket],
+        "s3:ListBucket": [bucket, samples],
         "s3:ListBucketVersions": [bucket],
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
         "sagemaker:DescribeEndpointConfig": [sagemaker[1]],

@@ -12,8 +12,7 @@ POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 def look(stack: Deployed) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
     targets = list(stack.of(TARGET))
-    if not targets:
-        return
+    yield from _by_hand(stack, {one.properties["ResourceId"] for one in targets})
     for one in targets:
         wanted = one.properties
         name = wanted["ResourceId"]
@@ -59,3 +58,26 @@ def look(stack: Deployed) -> Iterator[Difference]:
         key = "TargetTrackingScalingPolicyConfiguration"
         remedy = "somebody put another policy: deploy again"
         yield from changed("scaling policy", name, {key: wanted.get(key, {})}, found[0], remedy)
+
+
+def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:
+    """Scaling of a variant whose file asks for none: its count is then not the file's."""
+    (endpoint,) = stack.of("AWS::SageMaker::Endpoint")
+    name = endpoint.properties["EndpointName"]
+    found = stack.account.pages(
+        "application-autoscaling",
+        "describe_scalable_targets",
+        "ScalableTargets",
+        ServiceNamespace="sagemaker",
+    )
+    for one in found:
+        resource = one["ResourceId"]
+        if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
+            yield Difference(
+                kind="scaling by hand",
+                resource=resource,
+                key="MaxCapacity",
+                wanted="no scaling",
+                found=one["MaxCapacity"],
+                remedy="write [variants.NAME.scaling] into the file, or deregister it",
+            )

@@ -109,6 +109,24 @@ def _topic(stack: Deployed, one: Resource) -> Iterator[Difference]:
         )
 
 
+def _topic_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    sns = stack.account.client("sns")
+    for topic in one.properties["Topics"]:
+        if topic is not UNKNOWN:
+            found = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
+            yield from _document("topic policy", topic, one.properties["PolicyDocument"], found)
+
+
+def _managed_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    iam = stack.account.client("iam")
+    iam.get_policy(PolicyArn=one.physical)
+    there = iam.list_entities_for_policy(PolicyArn=one.physical, EntityFilter="Role")
+    names = {role["RoleName"] for role in there["PolicyRoles"]}
+    missing = {role for role in one.properties.get("Roles", []) if role is not UNKNOWN} - names
+    if missing:
+        yield gone("policy on role", f"{one.name}: {', '.join(sorted(missing))}")
+
+
 def _subscription(stack: Deployed, one: Resource) -> Iterator[Difference]:
     topic = one.properties["TopicArn"]
     there = stack.account.pages(
@@ -130,6 +148,10 @@ def _rule(stack: Deployed, one: Resource) -> Iterator[Difference]:
             found=found.get("State"),
             remedy="nobody is told of rollbacks: enable it",
         )
+    wanted_pattern = one.properties.get("EventPattern", {})
+    remedy = "somebody edited it: deploy again"
+    pattern = json.loads(found.get("EventPattern") or "{}")
+    yield from changed("event pattern", one.physical, wanted_pattern, pattern, remedy)
     targets = events.list_targets_by_rule(Rule=one.physical.rsplit("/", 1)[-1])["Targets"]
     wanted = {target["Arn"] for target in one.properties.get("Targets", [])} - {UNKNOWN}
     missing = wanted - {target["Arn"] for target in targets}
@@ -151,8 +173,17 @@ def _key(stack: Deployed, one: Resource) -> Iterator[Difference]:
 
 
 def _dashboard(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    stack.account.client("cloudwatch").get_dashboard(DashboardName=one.physical.rsplit("/", 1)[-1])
-    return iter(())
+    name = one.physical.rsplit("/", 1)[-1]
+    found = stack.account.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
+    wanted = one.properties["DashboardBody"]
+    if wanted is not UNKNOWN and json.loads(wanted) != json.loads(found):
+        yield Difference(
+            kind="dashboard changed",
+            resource=name,
+            wanted="as in the template",
+            found="edited",
+            remedy="deploy again, or write it into infra/constructs",
+        )
 
 
 def _bucket(stack: Deployed, one: Resource) -> Iterator[Difference]:
@@ -176,6 +207,8 @@ _LOOKS: Mapping[str, Look] = {
     "AWS::Logs::MetricFilter": _filter,
     "AWS::IAM::Role": _role,
     "AWS::IAM::Policy": _policy,
+    "AWS::IAM::ManagedPolicy": _managed_policy,
+    "AWS::SNS::TopicPolicy": _topic_policy,
     "AWS::SNS::Topic": _topic,
     "AWS::SNS::Subscription": _subscription,
     "AWS::Events::Rule": _rule,

@@ -5,12 +5,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
+from infra.constructs.pipeline_role import LOOKS
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from operations.verify import Report, image
 from operations.verify.deployed import Deployed, Resource
+from stacks.pipeline_stack import _reads
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.verified import GOLDEN, Project, Verified
 
@@ -95,6 +98,21 @@ def drift(deployed: Verified) -> None:
             iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
     for rule in deployed.client("events").list_rules()["Rules"]:
         deployed.client("events").disable_rule(Name=rule["Name"])
+        edited = {"source": ["aws.nobody"]}
+        deployed.client("events").put_rule(Name=rule["Name"], EventPattern=json.dumps(edited))
+        deployed.client("events").disable_rule(Name=rule["Name"])
+    for topic in sns.list_topics()["Topics"]:
+        nothing = json.dumps({"Version": "2012-10-17", "Statement": []})
+        sns.set_topic_attributes(
+            TopicArn=topic["TopicArn"], AttributeName="Policy", AttributeValue=nothing
+        )
+    for board in cloudwatch.list_dashboards()["DashboardEntries"]:
+        cloudwatch.put_dashboard(
+            DashboardName=board["DashboardName"], DashboardBody='{"widgets": []}'
+        )
+    deployed.client("application-autoscaling").register_scalable_target(
+        **{**TARGET, "ResourceId": "endpoint/ranker/variant/fixed"}, MinCapacity=1, MaxCapacity=9
+    )
     for key in deployed.client("kms").list_keys()["Keys"]:
         deployed.client("kms").disable_key(KeyId=key["KeyId"])
 
@@ -148,6 +166,10 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (drift, "IAM Policy missing", "", ""),
     (drift, "event rule disabled", "", "State"),
     (drift, "key not usable", "", "KeyState"),
+    (drift, "event pattern", "", "source"),
+    (drift, "topic policy", "arn:", "Statement"),
+    (drift, "dashboard changed", "", ""),
+    (drift, "scaling by hand", "endpoint/ranker/variant/fixed", "MaxCapacity"),
     (removal, "scaling target missing", TARGET["ResourceId"], ""),
     (removal, "artefact missing", "s3://", ""),
     (removal, "endpoint missing", "ranker", ""),
@@ -259,3 +281,42 @@ def test_an_image_whose_patches_have_ended_is_named(
     assert written.loaded.environment is not None
     found = image.look(running(version, deployed), written.loaded.environment, print)
     assert [one.kind for one in found] == kinds
+
+
+# Where an operation's action has another name.
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "monitoring:": "cloudwatch:",
+}
+
+
+def action(service: str, operation: str) -> str:
+    said = f"{service}:{operation}"
+    for one, other in ACTIONS.items():
+        said = said.replace(one, other)
+    return said
+
+
+def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
+    deployed: Verified, written: Project
+) -> None:
+    asked: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        metadata = model.service_model.metadata
+        prefix = metadata.get("signingName", metadata["endpointPrefix"])
+        asked.add(action(prefix, model.name))
+
+    services = ("application-autoscaling", "cloudformation", "cloudwatch", "events", "iam", "kms")
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = deployed.asked.client(service)
+        client.meta.events.register("before-call", note, unique_id="asked")
+    deployed.report()
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = deployed.asked.client(service)
+        client.meta.events.unregister("before-call", note, unique_id="asked")
+    assert written.loaded.environment is not None
+    allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
+    assert asked - allowed == set()

@@ -23,6 +23,9 @@ COMMANDS = {
     "verify": ("cli.verify", "Is what is live what was deployed?"),
     "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),
     "serve": ("cli.serve", "The endpoint of an environment, on this machine."),
+    "tune": ("cli.tune", "Search the settings of an environment's container."),
+    "report": ("cli.report", "The page of a run of load or tune, or of two beside each other."),
+    "load": ("cli.load", "How much load an environment takes, step by step."),
     "local": ("cli.local", "The embedded AWS on this machine."),
 }
 

@@ -7,7 +7,6 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.alarm_topic import AlarmTopic
-from infra.constructs.capture_store import Destination
 from infra.constructs.data_capture import DataCapture
 from infra.constructs.deployment_history import DeploymentHistory
 from infra.constructs.deployment_record import record
@@ -20,8 +19,8 @@ from infra.constructs.endpoint_rollout import EndpointRollout
 from infra.constructs.endpoint_scaling import EndpointScaling
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
+from infra.constructs.places import Destination, QueuePlaces
 from infra.constructs.queue import Queue
-from infra.constructs.queue_store import QueuePlaces
 from infra.constructs.queue_topics import QueueTopics
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment

@@ -11,7 +11,6 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
 from infra.parameters.stack_name import stack_name
 from infra.preflight.check import check, errors
-from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.refused_stack import RefusedStack
 
@@ -48,6 +47,9 @@ class EnvironmentStage(cdk.Stage):
         )
         data = None
         if environment.capture is not None or environment.asynchronous is not None:
+            # CDK's modules of S3 and KMS: only who keeps something waits for them.
+            from stacks.data_stack import DataStack
+
             data = DataStack(
                 self,
                 "data",

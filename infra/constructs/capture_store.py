@@ -2,7 +2,8 @@
 
 from constructs import Construct
 
-from infra.constructs.retained_store import Destination, RetainedStore
+from infra.constructs.places import Destination
+from infra.constructs.retained_store import RetainedStore
 from infra.parameters.capture import Capture
 
 __all__ = ["CaptureStore", "Destination"]

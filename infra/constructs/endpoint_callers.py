@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.execution_role import flat
-from infra.constructs.queue_store import QueuePlaces
+from infra.constructs.places import QueuePlaces
 
 
 class EndpointCallers(Construct):

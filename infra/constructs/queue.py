@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.constructs.queue_store import QueuePlaces
+from infra.constructs.places import QueuePlaces
 from infra.constructs.queue_topics import QueueTopics
 from infra.parameters.asynchronous import Asynchronous
 

@@ -1,20 +1,10 @@
 """Where an asynchronous endpoint's requests, answers and failures lie."""
 
-from dataclasses import dataclass
-
 from constructs import Construct
 
-from infra.constructs.retained_store import Destination, RetainedStore
+from infra.constructs.places import QueuePlaces
+from infra.constructs.retained_store import RetainedStore
 from infra.parameters.asynchronous import Asynchronous
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueuePlaces:
-    """Three prefixes of one bucket."""
-
-    requests: Destination
-    answers: Destination
-    failures: Destination
 
 
 class QueueStore(RetainedStore):

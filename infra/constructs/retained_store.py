@@ -1,6 +1,5 @@
 """A bucket for what must outlive the endpoint, with a key and an end for everything in it."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import aws_cdk as cdk
@@ -8,19 +7,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.constructs.places import Destination
+
 # Long enough to answer who read a sample that is gone; access logs are small.
 ACCESS_LOG_DAYS = 365
 UNFINISHED_DAYS = 7
 NIST, HIPAA, PCI = "NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Destination:
-    """What writes there needs to know."""
-
-    url: str
-    objects_arn: str
-    key_arn: str
 
 
 class RetainedStore(Construct):

@@ -7,7 +7,7 @@ import aws_cdk as cdk
 
 from infra.catalog.images import Image
 from infra.constructs.archive import Archive
-from infra.constructs.capture_store import Destination
+from infra.constructs.places import Destination
 from infra.constructs.queue import Queue
 from infra.parameters.network import Network
 

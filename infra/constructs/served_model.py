@@ -10,8 +10,8 @@ from constructs import Construct
 
 from infra.catalog.images import Image
 from infra.constructs.archive import Archive
-from infra.constructs.capture_store import Destination
 from infra.constructs.execution_role import ExecutionRole
+from infra.constructs.places import Destination
 from infra.constructs.queue import Queue
 from infra.constructs.role_places import RolePlaces
 from infra.parameters.network import Network

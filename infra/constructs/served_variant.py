@@ -6,10 +6,10 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.archive import Archive
-from infra.constructs.capture_store import Destination
 from infra.constructs.model_archive import ModelArchive
 from infra.constructs.model_archives import ModelArchives
 from infra.constructs.pinned_archive import PinnedArchive
+from infra.constructs.places import Destination
 from infra.constructs.queue import Queue
 from infra.constructs.rollback_alarms import name_prefix
 from infra.constructs.served_model import ServedModel

@@ -21,6 +21,7 @@ from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
 from operations.load import run_folder
 from operations.load_bodies import bodies_of
+from operations.report import write_load_report
 from tuning.bodies import BodyError
 from tuning.load_generator import Crowd, LoadError, LoadGenerator, Pace, join
 from tuning.load_test import measure
@@ -111,6 +112,8 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     if live is not None:
         live.update("", refresh=True)
     say(curve, schedule.objective, output, as_json=told["as_json"])
+    if (report := write_load_report(output, curve, schedule.objective)) is not None:
+        click.echo(f"{report}: with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")

@@ -11,17 +11,15 @@ from rich.console import Console
 from rich.live import Live
 
 from cli.load_options import checked, is_url, with_options
+from cli.load_reached import reached_by
 from cli.load_said import say
 from cli.load_table import table
 from cli.project import project, unknown
 from infra.parameters.loading import Loaded
 from infra.parameters.loading import load as load_files
-from infra.preflight.check import check, errors
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
-from operations.account import account_of
-from operations.invoke import embedded
-from operations.load import Reached, Spending, at_url, deployed, local, run_folder, temporary
+from operations.load import run_folder
 from operations.load_bodies import bodies_of
 from operations.report import write_load_report
 from tuning.bodies import BodyError
@@ -31,9 +29,6 @@ from tuning.measurement import CURVE, LoadCurve
 from tuning.objective import Objective
 from tuning.schedule import Schedule
 from tuning.temporary import TemporaryError
-
-# What is decided by packing, which comes first here.
-MENDED_HERE = "code-not-vendored"
 
 
 @click.command(context_settings={"show_default": True})
@@ -68,7 +63,7 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     root = loaded.root if loaded else Path.cwd()
     output = told["output"] or run_folder(root, what)
     output.mkdir(parents=True, exist_ok=True)
-    reached = held.enter_context(_reached(what, loaded, names, output, told))
+    reached = held.enter_context(reached_by(what, loaded, names, output, told))
     schedule = _schedule(loaded, told)
     pace = Pace(
         warm_up_seconds=told["warm_up_seconds"],
@@ -122,44 +117,6 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     if curve.ended == "interrupted":
         return 130
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
-
-
-@contextmanager
-def _reached(
-    what: str, loaded: Loaded | None, names: list[str], output: Path, told: dict[str, Any]
-) -> Iterator[Reached]:
-    if loaded is None:
-        try:
-            yield at_url(what, names)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-    elif told["target"] == "local":
-        wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
-        if wrong:
-            raise click.ClickException("\n".join(str(one) for one in wrong))
-        with local(loaded, names, variant=told["variant"], log=output / "endpoint.log") as reached:
-            yield reached
-    else:
-        environment = loaded.environment
-        assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["embedded"] else None
-        account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
-        where: dict[str, Any] = {
-            "name": loaded.name,
-            "variant": told["variant"],
-            "account": account,
-        }
-        if told["target"] == "deployed":
-            yield deployed(environment, names, **where)
-            return
-        spending = Spending(
-            budget_usd=told["budget_usd"],
-            instance_type=told["instance_type"],
-            usd_per_hour=told["usd_per_hour"],
-            told=lambda line: click.echo(line, err=True),
-        )
-        with temporary(environment, names, **where, spending=spending) as reached:
-            yield reached
 
 
 def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:

@@ -1,6 +1,5 @@
 """Where AWS answers: the real one with the user's credentials, or the embedded one."""
 
-import functools
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,6 @@ class Account:
         """Does something else than AWS answer?"""
         return self.endpoint_url is not None
 
-    @functools.cache  # noqa: B019  (two or three in a process)
     def client(self, service: str) -> Any:
         return self.session.client(service, endpoint_url=self.endpoint_url)
 

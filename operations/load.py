@@ -5,7 +5,7 @@ import datetime
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
@@ -23,8 +22,6 @@ from operations.serve import prepared
 from operations.serving import serve_double
 from tuning.measurement import Asked
 from tuning.target import Target, container, endpoint
-from tuning.temporary import TemporaryEndpoints, TemporaryError
-from tuning.temporary.marks import PREFIX
 
 RUNS = Path(".servable") / "load"
 
@@ -42,18 +39,6 @@ class Reached:
 
     def target_within(self, timeout_seconds: float) -> Target:
         return dataclasses.replace(self.target, timeout_seconds=timeout_seconds)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """On a temporary endpoint."""
-
-    budget_usd: float
-    instance_type: str | None = None
-    """None: as the live one's."""
-    usd_per_hour: float | None = None
-    """None: the catalog's."""
-    told: Callable[[str], None] = lambda line: None
 
 
 @contextmanager
@@ -93,52 +78,13 @@ def deployed(
 ) -> Reached:
     """The live endpoint. Raises Refusal."""
     live = environment.endpoint.name
-    instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
-    return _at(account, live, bodies, name=name, variant=chosen, instance_type=instance_type)
-
-
-@contextmanager
-def temporary(
-    environment: Environment,
-    bodies: Sequence[str],
-    *,
-    name: str,
-    variant: str | None,
-    account: Account,
-    spending: Spending,
-) -> Iterator[Reached]:
-    """A copy of the live endpoint on an instance of its own. Raises Refusal, TemporaryError."""
-    region = environment.region
-
-    def usd_per_hour(instance_type: str) -> float | None:
-        known = price(instance_type, region)
-        return spending.usd_per_hour or (known.usd_per_hour if known else None)
-
-    endpoints = TemporaryEndpoints(
-        account.client("sagemaker"),
-        budget_usd=spending.budget_usd,
-        usd_per_hour=usd_per_hour,
-        poll_seconds=0.2 if account.embedded else 5.0,
+    instance_type, chosen = serving(account.client("sagemaker"), live, variant)
+    return at_endpoint(
+        account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
-    live = environment.endpoint.name
-    instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
-    kind = spending.instance_type or instance_type
-    try:
-        for one in endpoints.sweep():
-            spending.told(f"removed, left by an earlier run: {one}")
-        with endpoints.like(live, variant=chosen, instance_type=kind) as made:
-            spending.told(f"{made} is in service on {kind}")
-            yield _at(account, made, bodies, name=name, variant=chosen, instance_type=kind)
-    except (ClientError, BotoCoreError) as error:
-        raise TemporaryError(
-            f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
-            "removes it"
-        ) from None
-    over = "; the budget ended it" if endpoints.ended_by_budget else ""
-    spending.told(f"{made} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
 
 
-def _at(
+def at_endpoint(
     account: Account,
     live: str,
     bodies: Sequence[str],
@@ -147,6 +93,7 @@ def _at(
     variant: str,
     instance_type: str | None,
 ) -> Reached:
+    """An endpoint that is in service."""
     runtime = account.client("sagemaker-runtime")
     return Reached(
         target=endpoint(
@@ -172,7 +119,7 @@ def run_folder(root: Path, name: str) -> Path:
     return root / RUNS / f"{safe.strip('-')[:60]}-{now}"
 
 
-def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
+def serving(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
     """(instance type, variant) of a live endpoint. Raises Refusal."""
     try:
         found = client.describe_endpoint(EndpointName=name)

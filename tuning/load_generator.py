@@ -13,54 +13,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from tuning.arrivals import Arrivals
 from tuning.bodies import Body
 from tuning.measurement import Loop, Step
+from tuning.pace import ONE, Crowd, Pace
 from tuning.target import Target
 
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(Step)
+__all__ = ["Crowd", "LoadError", "LoadGenerator", "Pace", "join"]
+
 _LOCALHOST = "127.0.0.1"
 _END_SECONDS = 5.0
 
 
 class LoadError(Exception):
     """The load could not be sent. `str()` is a whole sentence: what failed, what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How long a step takes."""
-
-    warm_up_seconds: float = 2.0
-    """Connections are opened and queues fill; in no number."""
-    least_seconds: float = 4.0
-    """Two seconds can be known within 5 % by chance."""
-    most_seconds: float = 30.0
-    """What is not known within 5 % by then is said to be unknown."""
-    arrivals: Arrivals = "poisson"
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Crowd:
-    """Generator processes. One sends some thousands of requests per second, from one core."""
-
-    processes: int = 1
-    """On this machine."""
-    elsewhere: int = 0
-    """On other machines, each started by `servable load --join HOST:PORT`."""
-    listen: tuple[str, int] = (_LOCALHOST, 0)
-    """Where they join: unencrypted, for a private network. Port 0: any."""
-
-    @property
-    def distributed(self) -> bool:
-        return self.processes + self.elsewhere > 1 or self.elsewhere > 0
 
 
 class LoadGenerator:
@@ -70,7 +41,7 @@ class LoadGenerator:
         bodies: Sequence[Body],
         *,
         loop: Loop,
-        crowd: Crowd = Crowd(),
+        crowd: Crowd = ONE,
         variables: Mapping[str, str] | None = None,
         seed: int = 0,
         joined_at: Callable[[str, int], None] = lambda host, port: None,

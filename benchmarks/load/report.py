@@ -88,8 +88,7 @@ def _queues(queues: list[dict[str, Any]]) -> list[str]:
     return [
         *lines,
         "",
-        f"The knee's 95 % interval held the known rate in {held} of {len(queues)}: steps that are far apart,",
-        "and queues that take longer to fill than a step lasts, are not in it.",
+        f"The knee's 95 % interval held the known rate in {held} of {len(queues)}.",
     ]
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -169,3 +170,30 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
     one = started("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
     said, words = one.communicate(timeout=110)
     assert [step["failed"] for step in json.loads(said)["steps"]] == [0, 0], words
+
+
+@pytest.mark.long
+def test_a_process_elsewhere_joins_and_sends(server: Server, body: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    test = started(
+        server.url,
+        "--users",
+        "2",
+        "--body",
+        body,
+        *STEP,
+        "--output",
+        tmp_path,
+        "--processes",
+        "0",
+        "--workers",
+        "1",
+        "--listen",
+        where,
+    )
+    worker = started("--join", where)
+    test.communicate(timeout=100)
+    worker.communicate(timeout=30)
+    assert (worker.returncode, len(LoadCurve.read(tmp_path / CURVE).steps)) == (0, 1)

@@ -16,6 +16,8 @@ import pytest
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
+from operations.account import account_of
+from operations.load import deployed
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.local_aws.container_stand_in import Launcher
@@ -182,6 +184,16 @@ with one.like("ranker"):
     run.send_signal(signal.SIGKILL)
     run.wait()
     run.stdout.close()
+
+
+def test_the_live_endpoint_is_asked_signed_where_aws_answers(
+    account: Account, environment: Any
+) -> None:
+    told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    where = account_of(told.environment, aws=account.aws)
+    reached = deployed(told.environment, [], name="prod", variant=None, account=where)
+    wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
+    assert (reached.target.url, reached.target.signing_region) == wanted
 
 
 def test_servable_load_makes_one_loads_it_and_deletes_it(

@@ -61,15 +61,14 @@ class Server:
 
 
 class Stall:
-    """Every request that comes in the first `seconds` after `begin()` is held until they are over."""
+    """From the request of number `at` on, everything is held for `seconds`; then it is quick again."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, *, at: int) -> None:
+        self._seconds, self._at = seconds, at
         self._until = 0.0
 
-    def begin(self) -> None:
-        self._until = time.monotonic() + self._seconds
-
     def __call__(self, number: int, headers: dict[str, str], body: bytes) -> Answer:
+        if number == self._at:
+            self._until = time.monotonic() + self._seconds
         time.sleep(max(0.0, self._until - time.monotonic()))
         return OK

@@ -44,7 +44,8 @@ def account(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Ite
     server.start()
     aws = EmbeddedAws(server.url, os.getpid(), "now", tmp_path_factory.mktemp("client"))
     one = Account(aws, launcher)
-    one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
+    status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
+    assert status == "CREATE_COMPLETE"
     yield one
     server.close()
 

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.constructs.alarm_signal import Signal, Unit
 from infra.constructs.endpoint_alarm import EndpointAlarm
-from infra.constructs.variant_signals import variant_signals
+from infra.constructs.variant_signals import queue_signals, variant_signals
 from infra.constructs.watched_endpoint import WatchedEndpoint
 from infra.parameters.alarms import Alarms
 
@@ -40,6 +40,7 @@ class EndpointAlarms(Construct):
                 for variant in endpoint.variants
                 for signal in variant_signals(endpoint.metrics, variant, alarms)
             ),
+            *queue_signals(endpoint.metrics, alarms),
             *([self._refused()] if endpoint.log_is_counted else []),
         ]
         self.by_name: Mapping[str, EndpointAlarm] = {

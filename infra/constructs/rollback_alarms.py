@@ -35,10 +35,13 @@ class RollbackAlarms(Construct):
         fingerprint: str,
         variants: Sequence[str],
         alarms: Alarms,
+        kind: str = "real_time",
     ) -> None:
         super().__init__(scope, construct_id)
         new_fleet = EndpointMetrics(
-            endpoint_name=endpoint_name, extra_dimensions={"EndpointConfigName": config_name}
+            endpoint_name=endpoint_name,
+            extra_dimensions={"EndpointConfigName": config_name},
+            kind=kind,
         )
         short = fingerprint[:8]
         made = [

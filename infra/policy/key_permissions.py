@@ -53,6 +53,18 @@ KEY_PERMISSIONS = (
         condition="kms:GrantIsForAWSResource is true",
     ),
     KeyPermission(
+        key="alarms.topic_kms_key",
+        who="the model's role, with [asynchronous]",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="asynchronous.kms_key",
+        who="the model's role, and the callers",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
         key="capture.kms_key",
         who="the model's role",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),

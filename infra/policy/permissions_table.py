@@ -23,7 +23,9 @@ _CALLERS = """
 ## Callers
 
 The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, by one managed
-policy of the stack. Nobody gets anything else by it.
+policy of the stack. With [asynchronous] they get `sagemaker:InvokeEndpointAsync` on it instead, may put
+objects under requests/ of the queue's bucket, read those under answers/ and failures/, and use its key.
+Nobody gets anything else by it.
 
 ## Resource policies
 

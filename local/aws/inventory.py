@@ -4,6 +4,7 @@ So that a deployment can be compared with its template: what CloudFormation says
 and what is there are two different things.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +110,20 @@ def _bucket_policies(client: Client) -> Iterator[str]:
         yield name
 
 
+_FUNCTIONS = _List("lambda", "list_functions", "Functions", "FunctionName")
+
+
+def _function_permissions(client: Client) -> Iterator[str]:
+    functions = client("lambda")
+    for name in _FUNCTIONS(client):
+        try:
+            policy = functions.get_policy(FunctionName=name)["Policy"]
+        except functions.exceptions.ResourceNotFoundException:
+            continue
+        for statement in json.loads(policy)["Statement"]:
+            yield statement["Sid"]
+
+
 def _scalable_targets(client: Client) -> Iterator[str]:
     scaling = client("application-autoscaling")
     for one in _all(scaling, "describe_scalable_targets", "ScalableTargets", **_OF_SAGEMAKER):
@@ -136,6 +151,8 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::IAM::Role": _ROLES,
     "AWS::KMS::Alias": _aliases,
     "AWS::KMS::Key": _keys,
+    "AWS::Lambda::Function": _FUNCTIONS,
+    "AWS::Lambda::Permission": _function_permissions,
     "AWS::Logs::LogGroup": _List("logs", "describe_log_groups", "logGroups", "logGroupName"),
     "AWS::Logs::MetricFilter": _List(
         "logs", "describe_metric_filters", "metricFilters", "filterName"

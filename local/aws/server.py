@@ -23,6 +23,7 @@ from local.aws.corrections import (
     access_logging,
     bucket_policies,
     event_topics,
+    scalable_dimensions,
     web_subscriptions,
 )
 from local.aws.corrections.logs_api import LogsApi
@@ -73,6 +74,7 @@ class Server:
         access_logging.install()
         bucket_policies.install()
         event_topics.install()
+        scalable_dimensions.install()
         web_subscriptions.install()
         controls = Controls(
             self._clock,

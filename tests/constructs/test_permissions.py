@@ -22,6 +22,13 @@ ON = {
     "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
     "capture samples ([capture])": VALID + "[capture]\n",
     "encrypt samples ([capture])": VALID + f'[capture]\nkms_key = "{KEY}4"\n',
+    "read requests ([asynchronous])": VALID + "[asynchronous]\n",
+    "write answers ([asynchronous])": VALID + "[asynchronous]\n",
+    "encrypt requests and answers ([asynchronous])": VALID
+    + f'[asynchronous]\nkms_key = "{KEY}5"\n',
+    "tell of an answer ([asynchronous])": VALID + "[asynchronous]\n",
+    "encrypt what it tells ([asynchronous])": VALID
+    + f'[asynchronous]\n[alarms]\ntopic_kms_key = "{KEY}6"\n',
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
     ),
@@ -40,6 +47,11 @@ SHAPES = {
     "rollback_alarms": "arn:aws:cloudwatch:eu-west-1:111111111111:alarm:ranker-rollback-*",
     "captured": "arn:aws:s3:::prod-data-samples/captured/*",
     "capture_key": f"{KEY}4",
+    "requests": "arn:aws:s3:::prod-data-queue/requests/*",
+    "answers": "arn:aws:s3:::prod-data-queue/answers/*",
+    "queue_key": f"{KEY}5",
+    "topics": "Queue",
+    "topic_key": f"{KEY}6",
     "volume_key": f"{KEY}1",
     "subnets": "arn:aws:ec2:eu-west-1:111111111111:subnet/subnet-0a1b2c3d",
     "security_groups": "arn:aws:ec2:eu-west-1:111111111111:security-group/sg-0a1b2c3d",
@@ -99,13 +111,23 @@ def test_without_its_table_a_capability_is_absent(
 
 def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"')
-    text += NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[rollout]\nstrategy = "canary"\n'
+    text += (
+        NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[asynchronous]\n[rollout]\nstrategy = "canary"\n'
+    )
     known = {action for one in PERMISSIONS for action in one.actions}
     assert actions(synthesise(text)) <= known
 
 
 def test_every_star_has_a_reason() -> None:
-    starred = {"archive", "log_streams", "rollback_alarms", "captured", "interfaces"}
+    starred = {
+        "requests",
+        "answers",
+        "archive",
+        "log_streams",
+        "rollback_alarms",
+        "captured",
+        "interfaces",
+    }
     without = [
         one.capability
         for one in PERMISSIONS

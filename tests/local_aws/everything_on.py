@@ -47,6 +47,7 @@ canary_percent = 50
 """
 )
 CONFIG = "config-of-the-new-fleet"
+QUEUED = VALID + "[asynchronous]\n[alarms]\noldest_request_minutes = 60\n"
 _OF_ALARMS = (
     "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::CompositeAlarm",
@@ -59,11 +60,11 @@ _OF_ALARMS = (
 )
 
 
-def watching(folder: Path) -> dict[str, Any]:
+def watching(folder: Path, text: str = EVERYTHING) -> dict[str, Any]:
     """Alarms, log counters, rule and topics of the synthesised template, without the endpoint they watch."""
     (folder / "environments").mkdir()
     (folder / "model").symlink_to(RANKER)
-    (folder / "environments" / "prod.toml").write_text(EVERYTHING)
+    (folder / "environments" / "prod.toml").write_text(text)
     (loaded,) = load(folder, folder / "environments")
     findings = check(loaded)
     assert errors(findings) == []

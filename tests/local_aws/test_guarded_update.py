@@ -130,7 +130,7 @@ def test_an_update_without_trouble_completes(
     name: str, begin: Callable[[str], Update], clock: ManualClock, server: Server
 ) -> None:
     update = begin(name)
-    Watched(update.deployed.account, clock, server).minutes(13, requests=2, endpoint=update.name)
+    Watched(update.deployed.account, clock, server).minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 
@@ -152,7 +152,7 @@ def test_trouble_on_the_new_fleet_takes_the_update_back(
 
 def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watched) -> None:
     update.old.status = 503
-    watched.minutes(13, requests=2, endpoint=update.name)
+    watched.minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 
@@ -203,6 +203,27 @@ def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
     )
     watched.clock.advance(seconds=10)
     assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
+    begin: Callable[[str], Update],
+    clock: ManualClock,
+    server: Server,
+    deployed: dict[str, Deployed],
+) -> None:
+    begin("prod")
+    clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves
+    live = deployed["prod"].account
+    live.settled()
+    cloudwatch = live.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
+    for one in alarms:
+        cloudwatch.set_alarm_state(
+            AlarmName=one["AlarmName"], StateValue="ALARM", StateReason="the incident"
+        )
+    fix = begin("prod")
+    Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
+    assert (len(alarms), fix.status()) == (2, "UPDATE_COMPLETE")
 
 
 def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:

@@ -3,7 +3,8 @@
 Upstream (moto 5.2.5): `register_scalable_target` looks only at ECS; a SageMaker variant
 need not exist, and its capacities may cross. `put_scaling_policy` needs no target, and
 deregistering one leaves its policies. AWS: RegisterScalableTarget fails, PutScalingPolicy
-answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies.
+answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies and the scheduled
+actions.
 Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html
 """
 
@@ -40,6 +41,11 @@ class ScalingApi(ApplicationAutoScalingResponse):
             for key, policy in backend.policies.items()
             if (policy.resource_id, policy.scalable_dimension) != self._target()
         }
+        backend.scheduled_actions = [
+            one
+            for one in backend.scheduled_actions
+            if (one.resource_id, one.scalable_dimension) != self._target()
+        ]
         return answer
 
     def delete_scaling_policy(self) -> str:
@@ -85,7 +91,9 @@ class ScalingApi(ApplicationAutoScalingResponse):
                 "ValidationException",
                 f'Could not find endpoint "{here.arn("endpoint", parts[1])}".',
             )
-        variants = [v["VariantName"] for v in endpoint.config["ProductionVariants"]]
+        config = endpoint.config
+        specified = [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+        variants = [v["VariantName"] for v in specified]
         if parts[3] not in variants:
             raise JsonRESTError(
                 "ValidationException",

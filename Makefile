@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # pip and npm say nothing unless they fail; then the log is shown.
 QUIETLY = sh scripts/quietly.sh
 
-.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client check format lock clean
+.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search check format lock clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,15 @@ bench-serving: .venv/.everything  # what the handler costs, against other ways; 
 
 bench-client: .venv/.everything  # what the client costs beside plain boto3; writes docs/performance.md (10 minutes)
 	@$(BIN)/python -m benchmarks.client
+
+bench-synth: .venv/.everything  # how long synth takes, beside an empty app; writes docs/performance.md (2 minutes)
+	@$(BIN)/python -m benchmarks.synth
+
+bench-load: .venv/.everything  # what the load generator can do, and how near its knee is; writes docs/performance.md (3 minutes)
+	@$(BIN)/python -m benchmarks.load
+
+bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (10 minutes)
+	@$(BIN)/python -m benchmarks.search
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

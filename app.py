@@ -29,6 +29,11 @@ if lost:
 for loaded in environments:
     add_environment(app, loaded)
 
+if repository := app.node.try_get_context("pipeline"):
+    from stacks.pipeline_stack import add_pipelines  # roles for a repository's workflows
+
+    add_pipelines(app, environments, str(repository), app.node.try_get_context("oidc-provider"))
+
 if nag := app.node.try_get_context("nag"):
     from stacks.audits import audit  # a second of its own: only who asks waits for it
 

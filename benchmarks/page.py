@@ -4,13 +4,16 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.client import report as client
+from benchmarks.load import report as load
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
+from benchmarks.search import report as search
 from benchmarks.serving import report as serving
+from benchmarks.synth import report as synth
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving, client)
+SECTIONS = (packaging, local, serving, client, synth, load, search)
 
 
 def markdown() -> str:

@@ -6,19 +6,17 @@ from dataclasses import asdict
 import click
 
 from cli.findings import print_findings
+from cli.overrides import SET, loaded_with
 from cli.project import project, unknown
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, load
-from infra.parameters.overrides import from_options, strangers
+from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 
 
 @click.command()
 @click.argument("names", metavar="[ENV]...", nargs=-1)
 @click.option("--environments", "folder", default="environments", help="Folder of the files.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
-)
+@SET
 @click.option("--against", metavar="REF", help="The git revision that is deployed now.")
 @click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -53,11 +51,7 @@ def check(
 
 def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
     root, files = project(folder)
-    overrides = from_options(dict(_parted(one) for one in sets))
-    loaded = load(root, files, overrides, "--set")
-    lost = strangers(overrides, [one.name for one in loaded], "--set")
-    if lost:
-        raise click.UsageError("\n".join(map(str, lost)))
+    loaded = loaded_with(sets, root, files)
     if revision is None:
         return loaded
     from operations.revision import RevisionError, against  # only where it is asked for
@@ -66,13 +60,6 @@ def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Load
         return against(loaded, root, files, revision)
     except RevisionError as wrong:
         raise click.UsageError(f"--against {revision}: {wrong}") from None
-
-
-def _parted(option: str) -> tuple[str, str]:
-    key, equals, value = option.partition("=")
-    if not equals or "." not in key:
-        raise click.UsageError(f"--set {option}: not of the form ENV.KEY=VALUE")
-    return key, value
 
 
 def _choose(loaded: list[Loaded], names: tuple[str, ...]) -> list[Loaded]:

@@ -9,9 +9,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress as Bar
 
+from cli.overrides import SET, loaded_with
 from cli.project import project, unknown
 from infra.parameters.environment import Environment
-from infra.parameters.loading import load
 from model_packaging.refusal import Refusal
 from operations.invoke import (
     ARRAY_FILES,
@@ -34,6 +34,7 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 @click.argument("environment", metavar="ENV")
 @click.option("--body", type=FILE, required=True, help="Arrays (.npy, .npz), or a body as it is.")
 @click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@SET
 @click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
 @click.option("--url", help="Ask a container, as `servable serve` prints its address.")
 @click.option("--content-type", help="Of the body; left out, by the file's name.")
@@ -48,14 +49,14 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 @click.option("--retry-unsafe", is_flag=True, help="Repeat also what may have been executed.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it there.")
 @click.option("--json", "as_object", is_flag=True, help="For programs: the answer and about it.")
-def invoke(environment: str, folder: str, body: Path, **told: Any) -> int:
+def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **told: Any) -> int:
     """One prediction of ENV's endpoint in AWS, or with --local or --url on this machine."""
     if told["local"] and told["url"]:
         raise click.UsageError("give --local or --url, not both")
     arrays = body.suffix in ARRAY_FILES and told["content_type"] is None
     if not arrays and (told["split"] or told["form"]):
         raise click.UsageError("--split and --format are for arrays: give a .npy or a .npz")
-    loaded = _environment(environment, folder)
+    loaded = _environment(environment, folder, sets)
     names = ("variant", "model", "version", "signature", "timeout_seconds", "retry_unsafe")
     options = {name: told[name] for name in names}
     try:
@@ -71,9 +72,8 @@ def invoke(environment: str, folder: str, body: Path, **told: Any) -> int:
     return 0
 
 
-def _environment(name: str, folder: str) -> Environment:
-    root, files = project(folder)
-    known = {one.name: one for one in load(root, files)}
+def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
+    known = {one.name: one for one in loaded_with(sets, *project(folder))}
     if name not in known:
         raise unknown(name, known)
     loaded = known[name]

@@ -14,9 +14,18 @@ import click
 COMMANDS = {
     "check": ("cli.check", "Every finding of the environments, before anything is deployed."),
     "package": ("cli.package", "Pack the models of an environment, and say what went in."),
+    "plan": ("cli.plan", "What the next deploy of an environment does, in how many deploys."),
     "pin": ("cli.pin", "Hold an environment's artifacts to what lies in S3 now."),
+    "cost": ("cli.cost", "What an environment costs, and what a change costs."),
+    "init": ("cli.init", "A first environment file for a SavedModel."),
+    "doctor": ("cli.doctor", "Is this machine ready, and the account?"),
+    "history": ("cli.history", "What was deployed when, and the way back."),
+    "verify": ("cli.verify", "Is what is live what was deployed?"),
     "invoke": ("cli.invoke", "One prediction from wherever an environment runs."),
     "serve": ("cli.serve", "The endpoint of an environment, on this machine."),
+    "tune": ("cli.tune", "Search the settings of an environment's container."),
+    "report": ("cli.report", "The page of a run of load or tune, or of two beside each other."),
+    "load": ("cli.load", "How much load an environment takes, step by step."),
     "local": ("cli.local", "The embedded AWS on this machine."),
 }
 

@@ -9,7 +9,6 @@ from infra.parameters.loading import Loaded
 from infra.policy.container_settings import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.sizing import (
-    instances_during_update,
     instances_for,
     memory,
     start_seconds,
@@ -17,6 +16,8 @@ from infra.policy.sizing import (
 )
 from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 from infra.preflight.placement import Placement, choices, placements
+from operations.scaling_lines import scaling_lines
+from operations.update_lines import update_lines
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,6 @@ def explained(loaded: Loaded) -> list[Line]:
     """Of every variant whose machine and model are known; an unreadable file has none."""
     if loaded.draft is None:
         return []
-    rolling = (
-        loaded.draft.rollout.batch_percent if _rolls(loaded) and loaded.draft.rollout else None
-    )
     found: list[Line] = []
     for one in placements(loaded, loaded.draft):
         for choice in choices(one):
@@ -47,7 +45,10 @@ def explained(loaded: Loaded) -> list[Line]:
             shown = _shown(choice.value)
             found.append(Line(one.name, choice.name, shown, choice.origin, choice.reason))
         found += _machine(one)
-        found += _sizes(one, loaded.draft.region, rolling, _peak(loaded.draft, one))
+        found += _sizes(one, loaded.draft.region, _peak(loaded.draft, one))
+        found += [Line(one.name, *said) for said in scaling_lines(loaded.draft, one)]
+        if one.variant.serverless is None:
+            found += [Line(one.name, *said) for said in update_lines(loaded.draft, one)]
     return found
 
 
@@ -64,13 +65,8 @@ def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Line]:
         yield Line(one.name, f"batching.{name}", str(value), origin, why)
 
 
-def _rolls(loaded: Loaded) -> bool:
-    rollout = loaded.draft.rollout if loaded.draft else None
-    return rollout is not None and rollout.strategy == "rolling"
-
-
 def _peak(environment: Environment, one: Placement) -> float | None:
-    peak, weights = environment.traffic.peak_rps, environment.variants.values()
+    peak, weights = environment.traffic.peak_rps, environment.production_variants.values()
     total = sum(variant.weight for variant in weights)
     return None if peak is None or not total else peak * one.variant.weight / total
 
@@ -90,6 +86,8 @@ def _machine(one: Placement) -> Iterator[Line]:
         chosen = ami or driver_for(one.tensorflow)
         origin = "file" if ami else "derived"
         yield Line(one.name, "inference_ami", _shown(chosen), origin, why)
+    if one.variant.serverless is not None:
+        return  # it has the time that SageMaker gives it
     timeouts = {
         "download_timeout_seconds": download_timeout_seconds(one.served),
         "startup_timeout_seconds": startup_timeout_seconds(one.served, processes=one.processes),
@@ -103,9 +101,7 @@ def _machine(one: Placement) -> Iterator[Line]:
             yield Line(one.name, name, _shown(value), "derived" if value else "image", reason)
 
 
-def _sizes(
-    one: Placement, region: str, rolling_percent: int | None, rps: float | None
-) -> Iterator[Line]:
+def _sizes(one: Placement, region: str, rps: float | None) -> Iterator[Line]:
     """`rps`: its share of the traffic at the peak."""
     used = memory(one.instance, one.served, processes=one.processes, workers=one.workers)
     if used is not None:
@@ -117,16 +113,17 @@ def _sizes(
             f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
             f"{used.system_gib:.1f} of {one.instance.memory_gib:g} GiB",
         )
+    if one.variant.serverless is not None:
+        why = "by the request: memory, time and what is provisioned"
+        yield Line(one.name, "cost", "of use", "sizing", why)
+        return
     start = start_seconds(one.served, processes=one.processes)
     if start is not None:
         why = "boot, download, unpack and load, estimated"
         yield Line(one.name, "start", f"{start:.0f} s", "sizing", why)
     most = one.variant.most_instances
-    during = instances_during_update(most, rolling_percent=rolling_percent)
-    why = "what the account's quota must allow"
-    yield Line(one.name, "instances during an update", f"up to {during}", "sizing", why)
-    if one.variant.scaling is not None and rps is not None:
-        scaling = one.variant.scaling
+    scaling = one.variant.scaling
+    if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
         needed = instances_for(
             rps,
             max_rps_per_instance=scaling.max_rps_per_instance,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.instances import instances
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.policy.image import newest_version
+from infra.policy.machine import machine
 from model_packaging import dependencies, lock_file
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.image_modules import ImageModules, image_modules
@@ -126,7 +126,7 @@ def image_for(loaded: Loaded | None) -> ImageModules:
     if loaded is not None and loaded.environment is not None:
         variant = next(iter(loaded.environment.variants.values()))
         version = loaded.environment.models[variant.model].tensorflow or newest_version(
-            instances()[variant.instance_type]
+            machine(variant.instance_type, variant.serverless_memory_mib)
         )
     found = image_modules(".".join(version.split(".")[:2]))
     if found is None:
@@ -140,4 +140,6 @@ def _python(loaded: Loaded, name: str) -> str | None:
     assert loaded.environment is not None
     variant = variants_running(loaded.environment, name)[0]
     version = loaded.environment.models[variant.model].tensorflow
-    return images.python(version or newest_version(instances()[variant.instance_type]))
+    return images.python(
+        version or newest_version(machine(variant.instance_type, variant.serverless_memory_mib))
+    )

@@ -1,12 +1,16 @@
 """The environment files as they were at another git revision."""
 
 import subprocess
+import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from infra.parameters.deployed import deployed_by
 from infra.parameters.loading import Loaded, load
+from model_packaging.places import WHEELS
 
 
 class RevisionError(Exception):
@@ -14,7 +18,22 @@ class RevisionError(Exception):
 
 
 def against(loaded: Iterable[Loaded], root: Path, folder: Path, revision: str) -> list[Loaded]:
-    """The same environments, each with what its file was at `revision`.
+    """The same environments, each with what its file deployed at `revision`. Raises RevisionError."""
+    then = files_at(root, folder, revision)
+    drafts = {name: one.draft for name, one in then.items()}
+    return [
+        replace(
+            one,
+            against=revision,
+            before=before,
+            deployed=deployed_by(before) if before else {},
+        )
+        for one, before in ((one, drafts.get(one.name)) for one in loaded)
+    ]
+
+
+def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
+    """The environments as they were, by name; what their paths point to is not there.
 
     Reads git's objects, never the network and never the working folder. Raises RevisionError.
     """
@@ -26,15 +45,27 @@ def against(loaded: Iterable[Loaded], root: Path, folder: Path, revision: str) -
                 target = Path(copy, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(_git(root, "show", f"{revision}:./{name}"), encoding="utf-8")
-        then = {one.name: one for one in load(Path(copy), Path(copy, inside))}
-    return [
-        replace(
-            one,
-            against=revision,
-            before=then[one.name].draft if one.name in then else None,
-        )
-        for one in loaded
-    ]
+        return {one.name: one for one in load(Path(copy), Path(copy, inside))}
+
+
+@contextmanager
+def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, Loaded]]:
+    """The environments as they were, by name, with all that the project had at `revision`.
+
+    In a temporary folder, while the block lasts. Wheels are this machine's. Raises RevisionError.
+    """
+    inside = _inside(root, folder)
+    with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
+        packed = Path(copy, "packed.tar")
+        _git(root, "archive", "--format=tar", f"--output={packed}", revision, ".")
+        project = Path(copy, "project")
+        with tarfile.open(packed) as tar:
+            tar.extractall(project, filter="data")
+        wheels = project / WHEELS
+        if (root / WHEELS).is_dir():
+            wheels.parent.mkdir(parents=True, exist_ok=True)
+            wheels.symlink_to(root / WHEELS)
+        yield {one.name: one for one in load(project, project / inside)}
 
 
 def _inside(root: Path, folder: Path) -> str:

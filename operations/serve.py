@@ -50,6 +50,7 @@ def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None
         own_image=model.image,
         own_variables=chosen.variables,
         inference_ami=chosen.inference_ami,
+        serverless_memory_mib=chosen.serverless_memory_mib,
     )
     if model.artifact is not None and archive is None:
         problem = f"models.{chosen.model} is an archive in S3, {model.artifact.uri}"

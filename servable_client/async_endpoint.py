@@ -1,13 +1,13 @@
 """The same in asyncio: each call runs on a thread, since boto3 knows no event loop."""
 
-import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
 from servable_client.arrays import Outputs
-from servable_client.endpoint import CONNECTIONS, Endpoint
+from servable_client.endpoint import Endpoint
+from servable_client.errors import BadInput
 from servable_client.exchange import Answer
 from servable_client.job import Job
 
@@ -24,10 +24,13 @@ class AsyncEndpoint:
     """
 
     def __init__(self, name: str | Endpoint, **told: Any) -> None:
-        """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too."""
+        """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too. Raises `BadInput`."""
+        if isinstance(name, Endpoint) and told:
+            raise BadInput(f"{', '.join(told)}: say it to the Endpoint that you give")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **told)
-        connections = told.get("connections", CONNECTIONS)
-        self._executor = ThreadPoolExecutor(connections, f"servable {self.endpoint.name}")
+        self._executor = ThreadPoolExecutor(
+            self.endpoint.connections, f"servable {self.endpoint.name}"
+        )
 
     @classmethod
     def local(cls, url: str, **told: Any) -> Self:
@@ -52,6 +55,8 @@ class AsyncEndpoint:
 
     async def close(self) -> None:
         """Waits for what is under way."""
+        import asyncio  # here alone: half of what `import servable_client` would take beside NumPy
+
         await asyncio.to_thread(self._executor.shutdown)
         await asyncio.to_thread(self.endpoint.close)
 
@@ -62,5 +67,7 @@ class AsyncEndpoint:
         await self.close()
 
     async def _run(self, call: Callable[..., Result], *given: Any, **told: Any) -> Result:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, functools.partial(call, *given, **told))

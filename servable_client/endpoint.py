@@ -1,23 +1,20 @@
 """Arrays in, arrays out: one endpoint, deployed, embedded or on this machine."""
 
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
 
-from servable_client.arrays import Arrays, Outputs, as_arrays, typed
-from servable_client.batch import predict_parts
+from servable_client.arrays import Outputs, as_arrays, typed
+from servable_client.batches import Batches
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInput
 from servable_client.exchange import Answer, Deadline, Request, Transport
 from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
-from servable_client.part_sizes import PartSizes
 from servable_client.progress import Told
 from servable_client.retries import Backoff, Retries
-from servable_client.split import Part, Split, as_split, parts, rows_of
+from servable_client.split import Part, Split, as_split
 
 # boto3's own pool; and as many parts as the split of S4's ranking model.
 CONNECTIONS = 10
@@ -54,17 +51,15 @@ class Endpoint:
         if connections < 1 or attempts < 1:
             raise BadInput("connections and attempts: give 1 or more")
         self.name = name
+        self.connections = connections
         self._options = Options().with_(**options)
         self._upload_to = upload_to
-        self._connections = connections
         self._transport = transport or _sagemaker(
             name, region, session, endpoint_url, connections, self._options.timeout_seconds
         )
         self._retries = Retries(Backoff(attempts=attempts), sleep)
         self._calls = Calls(self._transport, self._retries)
-        self._part_sizes = PartSizes(connections)
-        self._executor: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._batches = Batches(name, connections)
 
     @classmethod
     def local(cls, url: str, **told: Any) -> Self:
@@ -128,7 +123,7 @@ class Endpoint:
                 inference_id=inference_id,
             )
 
-        return self._predict_split(arrays, as_split(split), predict, progress)
+        return self._batches.predict(arrays, as_split(split), predict, progress)
 
     def invoke(
         self,
@@ -172,10 +167,7 @@ class Endpoint:
 
     def close(self) -> None:
         """Waits for what is under way."""
-        with self._lock:
-            executor, self._executor = self._executor, None
-        if executor:
-            executor.shutdown(cancel_futures=True)
+        self._batches.close()
         self._transport.close()
 
     def __enter__(self) -> Self:
@@ -183,28 +175,6 @@ class Endpoint:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
-
-    def _predict_split(
-        self,
-        arrays: Arrays,
-        split: Split,
-        predict: Callable[[Part], Outputs],
-        told: Told | None,
-    ) -> Outputs:
-        rows = rows_of(arrays, split.whole)
-        measured_rows = self._part_sizes.rows(rows) if split.measured else 0
-        pieces = parts(arrays, split, measured_rows=measured_rows)
-        began = time.monotonic()
-        found = predict_parts(pieces, predict, self._threads(), told)
-        if split.measured:
-            self._part_sizes.record(rows, len(pieces), time.monotonic() - began)
-        return found
-
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._connections, f"servable {self.name}")
-            return self._executor
 
 
 def _sagemaker(name: str, *told: Any) -> Transport:

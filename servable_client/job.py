@@ -52,8 +52,9 @@ class Job:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise DeadlineExceeded(
-                    f"{self.output_location}: not there after {timeout_seconds:g} s; the job goes "
-                    "on: call result() again, or look into the endpoint's log"
+                    f"{self.output_location}: not there after {timeout_seconds:g} s, or not to be "
+                    "read by the caller (s3:GetObject); the job goes on: call result() again, or "
+                    "look into the endpoint's log"
                 )
             time.sleep(min(pause, left))
             pause = min(pause * LONGER_EACH_TIME, MOST_BETWEEN_LOOKS_SECONDS)

@@ -1,9 +1,9 @@
 """What one request asks for: model, version, signature, method, and until when."""
 
+import functools
 import re
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from serving import wire
 from serving.refusal import Refusal
@@ -17,8 +17,7 @@ _PATH = re.compile(r"/v1/models/(?P<model>.+?)(?:/versions/[^/:]*)?:[^:/]*$")
 _SIGNATURE = re.compile(r"tfs-signature-name=([^,]+)")
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One request's aim. `signature` is None where the caller named none."""
 
     model: str
@@ -42,18 +41,32 @@ class Call:
         A body that names no model gets the default one; what it names itself stays, unless
         the caller's custom attributes say otherwise.
         """
-        spec = self.model_spec()
-        if body_names_model and not self.model_named:
-            spec.ClearField("name")
-        written = spec.SerializeToString()
-        return bytes(wire.PredictRequest(model_spec=spec).SerializeToString()) if written else b""
+        named_here = body_names_model and not self.model_named
+        return _overriding("" if named_here else self.model, self.version, self.signature)
+
+    def asking(self, signature: str) -> bytes:
+        """The beginning of a serialized request for this signature."""
+        return _overriding(self.model, self.version, signature)
 
     def model_spec(self) -> Any:
         """The wire.ModelSpec of a gRPC request."""
-        spec = wire.ModelSpec(name=self.model, signature_name=self.signature or "")
-        if self.version is not None:
-            spec.version.value = self.version
-        return spec
+        return _model_spec(self.model, self.version, self.signature)
+
+
+def _model_spec(model: str, version: int | None, signature: str | None) -> Any:
+    spec = wire.ModelSpec(name=model, signature_name=signature or "")
+    if version is not None:
+        spec.version.value = version
+    return spec
+
+
+@functools.lru_cache(maxsize=256)
+def _overriding(model: str, version: int | None, signature: str | None) -> bytes:
+    # The same for most requests, and slower to write than the rest of a small one.
+    spec = _model_spec(model, version, signature)
+    if not spec.ByteSize():
+        return b""
+    return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
 
 
 def call_of(context: Any, most_seconds: float | None = None) -> Call:
@@ -67,16 +80,22 @@ def call_of(context: Any, most_seconds: float | None = None) -> Call:
         raise Refusal(400, f"tfs-model-version: {version!r:.40} is no version; send digits")
     if method not in METHODS:
         raise Refusal(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
-    found = _PATH.search(context.rest_uri)
-    signature = _SIGNATURE.search(context.custom_attributes or "")
+    attributes = context.custom_attributes
+    signature = _SIGNATURE.search(attributes) if attributes else None
     timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
     if most_seconds is not None:
         timeout = min(timeout, most_seconds)
     return Call(
-        model=context.model_name or (found["model"] if found else "model"),
+        model=context.model_name or _model_of(context.rest_uri),
         version=int(version) if version else None,
         signature=signature[1].strip() if signature else None,
         method=method,
         deadline=time.monotonic() + timeout,
         model_named=bool(context.model_name),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _model_of(rest_uri: str) -> str:
+    found = _PATH.search(rest_uri)
+    return found["model"] if found else "model"

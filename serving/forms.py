@@ -8,7 +8,8 @@ from serving.call import Call
 from serving.csv_answers import as_csv
 from serving.json_answers import as_columns, as_lines, as_rows
 from serving.json_tensors import arrays_of, parse
-from serving.npy import from_npy, from_npz, to_npy, to_npz
+from serving.npy import from_npy, to_npy
+from serving.npz import from_npz, to_npz
 from serving.protobuf_walk import check_predict_request
 from serving.refusal import Refusal
 from serving.signature import Signature
@@ -34,7 +35,10 @@ def decoded(content_type: str, body: bytes, signature: Signature) -> tuple[dict[
     rows = False
     if content_type in TEXTS:
         request = parse(TEXTS[content_type](body))
-        arrays, rows = arrays_of(request, signature), "instances" in request
+        try:
+            arrays, rows = arrays_of(request, signature), "instances" in request
+        except BadTensor as bad:  # an input of a type that nobody can send
+            raise Refusal(400, f"an input of the signature cannot be sent: {bad}") from None
     elif content_type == NPY:
         name = signature.only_input()
         arrays = {name: from_npy(body, name)}

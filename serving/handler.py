@@ -4,6 +4,7 @@ Text without hooks is relayed over REST: the model server's parser beats Python'
 protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Mapping
@@ -174,6 +175,7 @@ def _ports(text: str | None) -> tuple[int, ...]:
     return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
 
 
+@functools.lru_cache(maxsize=256)
 def _port_of(uri: str) -> int:
     return int(uri.split("/", 3)[2].rpartition(":")[2])
 

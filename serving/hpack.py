@@ -3,7 +3,11 @@
 Source: RFC 7541 (HPACK)
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
+
+# Kept, of what comes again and again. Beyond this it is an error's own words.
+_MOST_KEPT_BYTES = 256
 
 
 class Unexpected(Exception):
@@ -12,15 +16,32 @@ class Unexpected(Exception):
 
 def request_headers(authority: bytes, path: str, seconds: float) -> bytes:
     """Of a gRPC call that may take so long."""
+    timeout = b"%dm" % max(1, min(seconds, 99_999) * 1000)
+    return _before_the_timeout(authority, path) + bytes((len(timeout),)) + timeout
+
+
+@functools.lru_cache(maxsize=256)
+def _before_the_timeout(authority: bytes, path: str) -> bytes:
     # Literals without indexing; the numbers are names in HPACK's static table.
-    written, timeout = path.encode(), b"%dm" % max(1, min(seconds, 99_999) * 1000)
+    written = path.encode()
     return (
         b"\x83\x86\x04" + bytes((len(written),)) + written  # :method POST, :scheme http, :path
         + b"\x01" + bytes((len(authority),)) + authority
         + b"\x0f\x10\x10application/grpc"  # content-type
         + b"\x00\x02te\x08trailers"
-        + b"\x00\x0cgrpc-timeout" + bytes((len(timeout),)) + timeout
+        + b"\x00\x0cgrpc-timeout"
     )  # fmt: skip
+
+
+def read(block: bytes) -> Mapping[bytes, bytes]:
+    """The fields that are written out, by name. Raises `Unexpected` as `fields` does."""
+    return _kept(block) if len(block) <= _MOST_KEPT_BYTES else dict(fields(block))
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(block: bytes) -> Mapping[bytes, bytes]:
+    # Without a table of headers the same bytes mean the same.
+    return dict(fields(block))
 
 
 def fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -14,11 +14,12 @@ import grpc
 
 from serving.call import Call
 from serving.channels import Channels
+from serving.grpc_connection import Failed
 from serving.hpack import Unexpected
 from serving.refusal import Refusal
 from serving.rest import RestConnections, TooLate, Unreachable
 from serving.server_choice import ServerChoice
-from serving.small_calls import MOST_BYTES, Failed, SmallCalls
+from serving.small_calls import MOST_BYTES, SmallCalls
 
 # A server that was set aside is asked for its status this often, and given as long.
 CHECK_SECONDS = 0.5
@@ -56,7 +57,9 @@ class ModelServers:
             port, seconds = self._grpc_ports[server], _left(call)
             if self._small and len(request) <= MOST_BYTES and not again:
                 try:
-                    return self._small.call(port, method, request, deadline=call.deadline)
+                    return self._small.call(
+                        port, method, request, model=call.model, deadline=call.deadline
+                    )
                 except Failed as failed:
                     name = _CODES.get(failed.code, "UNKNOWN")
                     raise self._failure(name, failed.message, port) from None

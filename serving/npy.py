@@ -1,7 +1,6 @@
-"""NumPy's file formats as bodies: .npy is one tensor, .npz several by name.
+"""NumPy's file format .npy as a body: one tensor.
 
-No pickle is ever read. A header is believed only as far as the bytes behind it go, and an
-archive only as far as it unpacks into the bound.
+No pickle is ever read. A header is believed only as far as the bytes behind it go.
 Source: https://numpy.org/doc/1.26/reference/generated/numpy.lib.format.html
 """
 
@@ -9,59 +8,39 @@ import ast
 import functools
 import io
 import math
-import zipfile
-import zlib
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from serving.refusal import Refusal
-from serving.tensors import Array, Arrays
+from serving.seen_forms import SeenForms
+from serving.tensors import Array
 
-MOST_UNPACKED_BYTES = 64 << 20
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
 _MAGIC = b"\x93NUMPY"
+
+
+class _Layout(NamedTuple):
+    """What a header says of the bytes behind it, which are as many."""
+
+    dtype: np.dtype[Any]
+    order: Literal["C", "F"]
+    shape: tuple[int, ...]
+    start: int
+
+
+_SEEN: SeenForms[_Layout] = SeenForms()
 
 
 def from_npy(body: bytes, name: str = "the body") -> Array:
     """One array, sharing the body's memory. Raises `Refusal`; `name` begins its message."""
     try:
-        dtype, fortran, shape, start = _header(body)
+        dtype, order, shape, start = _SEEN.get(body) or _layout(body)
         count = math.prod(shape)
-        if count * dtype.itemsize != len(body) - start:
-            raise ValueError(
-                f"the header says {dtype} {list(shape)}, {count * dtype.itemsize} bytes; "
-                f"{len(body) - start} follow"
-            )
         flat = np.frombuffer(body, dtype, count, start) if count else np.empty(0, dtype)
-        return _plain(flat).reshape(shape, order="F" if fortran else "C")
+        return _plain(flat).reshape(shape, order=order)
     except ValueError as error:
         raise Refusal(400, f"{name}: no .npy of one tensor: {error}") from None
-
-
-def from_npz(body: bytes) -> dict[str, Array]:
-    """The archive's arrays by name. Raises `Refusal`: 413 for more than 64 MiB unpacked."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            files = archive.infolist()
-            unpacked = sum(file.file_size for file in files)
-            if unpacked > MOST_UNPACKED_BYTES:
-                raise Refusal(
-                    413,
-                    f"the .npz unpacks to {unpacked} bytes; "
-                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
-                )
-            names = [file.filename.removesuffix(".npy") for file in files]
-            if len(set(names)) < len(names):
-                raise Refusal(400, "the .npz holds the same name twice")
-            return {
-                name: from_npy(_member(archive, file), name[:60])
-                for name, file in zip(names, files, strict=True)
-            }
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise Refusal(400, f"the body is no .npz: {error}") from None
-    except (NotImplementedError, RuntimeError, KeyError, OverflowError, IndexError) as error:
-        # zipfile's words for an encrypted member, an unknown method, a damaged directory.
-        raise Refusal(400, f"the .npz cannot be read: {error}") from None
 
 
 def to_npy(array: Array) -> bytes:
@@ -70,20 +49,16 @@ def to_npy(array: Array) -> bytes:
     return _written_header(plain.dtype, plain.shape) + plain.tobytes()
 
 
-def to_npz(arrays: Arrays) -> bytes:
-    """The arrays as an uncompressed .npz file."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array))
-    return file.getvalue()
-
-
-def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
-    # Other methods can be told to take gigabytes before their first byte is out.
-    if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Refusal(400, f"{file.filename[:60]}: compressed by other means than deflate")
-    return archive.read(file)
+def _layout(body: bytes) -> _Layout:
+    dtype, fortran, shape, start = _header(body)
+    size = math.prod(shape) * dtype.itemsize
+    if size != len(body) - start:
+        raise ValueError(
+            f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
+        )
+    layout = _Layout(dtype, "F" if fortran else "C", shape, start)
+    _SEEN.keep(body, [(start, len(body))], layout)
+    return layout
 
 
 def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], int]:
@@ -97,9 +72,7 @@ def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], i
     return *_fields(body[start : start + length]), start + length
 
 
-@functools.lru_cache(maxsize=256)
 def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
-    # One client sends one shape again and again: its header is understood once.
     if header.count(b"(") > 1 or header.count(b"{") > 1 or b"[" in header:
         raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
     try:

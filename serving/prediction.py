@@ -9,10 +9,11 @@ from serving.call import DEFAULT_SIGNATURE, Call
 from serving.json_answers import as_columns
 from serving.json_tensors import BadValue, parse_answer, to_array
 from serving.model_servers import ModelServers
+from serving.predict_answer import arrays_in
+from serving.predict_message import predict_message
 from serving.refusal import Refusal
 from serving.signature import Signature, signatures
-from serving.tensors import Array, Arrays, BadTensor, fill
-from serving.tensors import to_array as from_proto
+from serving.tensors import Array, Arrays, BadTensor
 from serving.text_bodies import with_signature
 
 
@@ -42,14 +43,11 @@ class Model:
 
     def over_grpc(self, arrays: Arrays, signature: Signature, call: Call) -> bytes:
         """The serialized PredictResponse. Raises `Refusal`."""
-        request = wire.PredictRequest(model_spec=call.model_spec())
-        request.model_spec.signature_name = signature.name
-        for name, array in arrays.items():
-            try:
-                fill(request.inputs[name], array, signature.inputs[name].dtype)
-            except BadTensor as bad:
-                raise Refusal(400, f"{name}: {bad}") from None
-        return self.servers.grpc("Predict", request.SerializeToString(), call)
+        try:
+            request = predict_message(call.asking(signature.name), arrays, signature)
+        except BadTensor as bad:
+            raise Refusal(400, str(bad)) from None
+        return self.servers.grpc("Predict", request, call)
 
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
         """The outputs. Raises `Refusal`."""
@@ -69,8 +67,7 @@ class Model:
 def outputs_of(reply: bytes) -> dict[str, Array]:
     """The outputs in a serialized PredictResponse, by name, sorted. Raises `Refusal`."""
     try:
-        response = wire.PredictResponse.FromString(reply)
-        return {name: from_proto(tensor) for name, tensor in sorted(response.outputs.items())}
+        return arrays_in(reply)
     except (DecodeError, BadTensor) as error:
         raise Refusal(502, f"the model server's answer cannot be read: {error}") from None
 

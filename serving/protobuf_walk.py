@@ -12,6 +12,7 @@ import numpy as np
 
 from serving import wire
 from serving.refusal import Refusal
+from serving.seen_forms import SeenForms
 from serving.tensors import STRING, element_bytes, value_field
 from serving.wire_fields import BYTES, VARINT, BadWire, fields
 
@@ -19,35 +20,46 @@ MOST_TENSOR_BYTES = 64 << 20
 MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 
 _FIELDS = {field.number: field.name for field in wire.TensorProto.DESCRIPTOR.fields}
+_SEEN: SeenForms[bool] = SeenForms()
 _WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
 
 
 @dataclass
-class _Tensor:
+class Tensor:
     """What counts of a TensorProto."""
 
     dtype: int = 0
     sizes: list[int] = field(default_factory=list)
     content_bytes: int = 0
+    content_at: tuple[int, int] | None = None
     values: dict[str, int] = field(default_factory=dict)
+    packed_at: list[tuple[int, int]] = field(default_factory=list)
+    """Of values of a fixed width, where each packed piece of them is."""
     unknown_rank: bool = False
 
 
 def check_predict_request(body: bytes) -> bool:
     """Raises `Refusal` (400) for what must not be relayed. Returns whether it names a model."""
+    known = _SEEN.get(body)
+    if known is not None:
+        return known
     named = False
+    contents: list[tuple[int, int]] = []
     try:
         for number, kind, start, end in fields(body, 0, len(body)):
             if number == 1 and kind == BYTES:
                 named = any(one[0] == 1 and one[3] > one[2] for one in fields(body, start, end))
             elif number == 2 and kind == BYTES:
-                _check_input(body, start, end)
+                tensor = _checked_input(body, start, end)
+                if tensor.content_at:
+                    contents.append(tensor.content_at)
     except BadWire as bad:
         raise Refusal(400, f"the body is no PredictRequest: {bad}") from None
+    _SEEN.keep(body, contents, named)
     return named
 
 
-def _check_input(body: bytes, start: int, end: int) -> None:
+def _checked_input(body: bytes, start: int, end: int) -> Tensor:
     name, place = "", None
     for number, kind, first, last in fields(body, start, end):
         if number == 1 and kind == BYTES:
@@ -57,12 +69,13 @@ def _check_input(body: bytes, start: int, end: int) -> None:
                 # A parser would merge the two: each harmless, a bomb together.
                 raise Refusal(400, f"{name!r:.60}: the body holds the tensor in two pieces")
             place = first, last
-    tensor = _tensor(body, *place) if place else _Tensor()
+    tensor = tensor_of(body, *place) if place else Tensor()
     if problem := _problem(tensor):
         raise Refusal(400, f"{name[:60]}: {problem}")
+    return tensor
 
 
-def _problem(tensor: _Tensor) -> str | None:
+def _problem(tensor: Tensor) -> str | None:
     size = element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
     given = f"got {wire.dtype_name(tensor.dtype)} {shape}"
@@ -95,8 +108,8 @@ def _problem(tensor: _Tensor) -> str | None:
     return f"{given}, {count} elements, with {values} values"
 
 
-def _tensor(body: bytes, start: int, end: int) -> _Tensor:
-    found = _Tensor()
+def tensor_of(body: bytes, start: int, end: int) -> Tensor:
+    found = Tensor()
     for number, kind, first, last in fields(body, start, end):
         name = _FIELDS.get(number)
         if name is None:
@@ -106,13 +119,15 @@ def _tensor(body: bytes, start: int, end: int) -> _Tensor:
         elif name == "tensor_shape" and kind == BYTES:
             _add_shape(body, first, last, found)
         elif name == "tensor_content" and kind == BYTES:
-            found.content_bytes = last - first
+            found.content_bytes, found.content_at = last - first, (first, last)
         elif name.endswith("_val"):
             found.values[name] = found.values.get(name, 0) + _count(body, name, kind, first, last)
+            # A single value outside of a packed piece stands in no piece: one too many.
+            found.packed_at.append((first, last) if kind == BYTES and name in _WIDTHS else (0, 0))
     return found
 
 
-def _add_shape(body: bytes, start: int, end: int, tensor: _Tensor) -> None:
+def _add_shape(body: bytes, start: int, end: int, tensor: Tensor) -> None:
     for number, kind, first, last in fields(body, start, end):
         if number == 2 and kind == BYTES:
             size = 0

@@ -6,7 +6,6 @@ requests 0.95: more than all else that the handler does to a small body.
 
 import re
 import socket
-import threading
 import time
 from collections import defaultdict
 
@@ -23,6 +22,10 @@ class Unreachable(Exception):
     """Nobody listens, or the connection broke. `str()` says which."""
 
 
+class Broken(Unreachable):
+    """The server had begun to answer."""
+
+
 class TooLate(Exception):
     """The deadline passed."""
 
@@ -31,8 +34,8 @@ class RestConnections:
     """One process's connections, by port. Made on first use; safe between threads."""
 
     def __init__(self) -> None:
+        # A list's append and pop are one step each, for threads as well: no lock.
         self._idle: dict[int, list[socket.socket]] = defaultdict(list)
-        self._lock = threading.Lock()
 
     def exchange(
         self, port: int, method: str, path: str, body: bytes, *, deadline: float
@@ -42,11 +45,15 @@ class RestConnections:
             f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode()
-        with self._lock:
-            kept = self._idle[port].pop() if self._idle[port] else None
+        try:
+            kept = self._idle[port].pop()
+        except IndexError:
+            kept = None
         if kept is not None:
             try:
                 return self._use(kept, port, head, body, deadline)
+            except Broken:
+                raise
             except Unreachable:
                 pass  # closed while it was idle, most likely: once more, on a new one
         return self._use(connected(port, deadline), port, head, body, deadline)
@@ -59,11 +66,10 @@ class RestConnections:
         except BaseException:
             connection.close()
             raise
-        with self._lock:
-            if kept and len(self._idle[port]) < MOST_KEPT:
-                self._idle[port].append(connection)
-                return status, answer
-        connection.close()
+        if kept and len(self._idle[port]) < MOST_KEPT:
+            self._idle[port].append(connection)
+        else:
+            connection.close()
         return status, answer
 
 
@@ -82,14 +88,14 @@ def _exchange(
     connection: socket.socket, head: bytes, body: bytes, deadline: float
 ) -> tuple[int, bytes, bool]:
     """Status, body, and whether the connection can be used again."""
+    got, end = b"", -1
     try:
         connection.settimeout(left(deadline))
         if len(body) < _PIECE_BYTES:
-            connection.sendall(head + body)
+            _send(connection, head + body)
         else:
             connection.sendall(head)
             connection.sendall(body)
-        got, end = b"", -1
         while end < 0:
             connection.settimeout(left(deadline))
             got += _received(connection)
@@ -106,8 +112,8 @@ def _exchange(
             raise Unreachable("an answer without a length")
     except TimeoutError:
         raise TooLate from None
-    except (OSError, ValueError) as error:
-        raise Unreachable(str(error)) from None
+    except (OSError, ValueError, Unreachable) as error:
+        raise (Broken if got else Unreachable)(str(error)) from None
     return status, answer, not _CLOSE.search(top)
 
 
@@ -138,6 +144,13 @@ def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
         if size == 0:
             return answer
         answer, got = answer + got[:size], got[needed:]
+
+
+def _send(connection: socket.socket, data: bytes) -> None:
+    # sendall() asks for the size of the socket's buffer first, under gevent.
+    sent = connection.send(data)
+    if sent < len(data):
+        connection.sendall(data[sent:])
 
 
 def _received(connection: socket.socket) -> bytes:

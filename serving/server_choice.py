@@ -44,11 +44,10 @@ class ServerChoice:
 
     def take(self, avoid: int | None = None) -> int:
         """The server for the next request; `avoid` only where there is no other."""
+        if len(self._servers) == 1:
+            return 0
         with self._lock:
             self._requests += 1
-            if len(self._servers) == 1:
-                self._servers[0].outstanding += 1
-                return 0
             now = self._clock()
             number = self._number(now, avoid)
             server = self._servers[number]
@@ -58,6 +57,8 @@ class ServerChoice:
 
     def give_back(self, number: int, seconds: float | None) -> None:
         """The request is over; `seconds` is None where its time says nothing of the server."""
+        if len(self._servers) == 1:
+            return
         with self._lock:
             server = self._servers[number]
             server.outstanding -= 1

@@ -1,12 +1,15 @@
 """What a signature takes and gives, and whether arrays fit it."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from serving import wire
 from serving.refusal import Refusal
-from serving.tensors import BFLOAT16, Array, BadTensor, data_type
+from serving.tensors import BFLOAT16, Array, BadTensor, number_of
 
 # What a plain array of this type may be sent as, beside its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
@@ -47,7 +50,7 @@ class Signature:
         for name, array in arrays.items():
             if name not in self.inputs:
                 problems.append(f"{name!r:.60}: given, and no input of the signature")
-            elif problem := _misfit(array, self.inputs[name]):
+            elif problem := _misfit(array.dtype, array.shape, self.inputs[name]):
                 problems.append(f"{name}: {problem}")
         if problems:
             raise Refusal(400, f"{'; '.join(problems)}. The signature takes {self.listed()}")
@@ -56,15 +59,16 @@ class Signature:
         return ", ".join(f"{name} {spec}" for name, spec in self.inputs.items()) or "no input"
 
 
-def _misfit(array: Array, spec: TensorSpec) -> str | None:
+@functools.lru_cache(maxsize=256)
+def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
     try:
-        given = BFLOAT16 if array.dtype.str[1:] == "V2" else data_type(array)
+        given = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
     except BadTensor as bad:
         return f"got {bad}"
     fits = given == spec.dtype or spec.dtype in _ALSO_HOLDS.get(given, ())
-    if fits and shape_fits(array.shape, spec.shape):
+    if fits and shape_fits(shape, spec.shape):
         return None
-    return f"got {wire.dtype_name(given)} {shown(array.shape)}; the signature wants {spec}"
+    return f"got {wire.dtype_name(given)} {shown(shape)}; the signature wants {spec}"
 
 
 def shape_fits(given: tuple[int, ...], wanted: tuple[int | None, ...] | None) -> bool:

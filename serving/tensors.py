@@ -65,11 +65,16 @@ def array_dtype(number: int) -> np.dtype[Any]:
 
 def data_type(array: Array) -> int:
     """The number of the data type that holds this array. Raises `BadTensor`."""
-    if array.dtype.kind in "OSU":
+    return number_of(array.dtype)
+
+
+def number_of(dtype: np.dtype[Any]) -> int:
+    """The number of the data type that holds arrays of this type. Raises `BadTensor`."""
+    if dtype.kind in "OSU":
         return STRING
-    number = _NUMBERS.get(array.dtype) or _NUMBERS.get(array.dtype.newbyteorder("<"))
+    number = _NUMBERS.get(dtype) or _NUMBERS.get(dtype.newbyteorder("<"))
     if number is None:
-        raise BadTensor(f"{array.dtype} is no type of TensorFlow's")
+        raise BadTensor(f"{dtype} is no type of TensorFlow's")
     return number
 
 

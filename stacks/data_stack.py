@@ -6,6 +6,8 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.capture_store import CaptureStore
+from infra.constructs.queue_store import QueueStore
+from infra.parameters.asynchronous import Asynchronous
 from infra.parameters.capture import Capture
 
 
@@ -18,8 +20,9 @@ class DataStack(cdk.Stack):
         construct_id: str,
         *,
         endpoint_name: str,
-        capture: Capture,
+        capture: Capture | None,
         tags: Mapping[str, str],
+        asynchronous: Asynchronous | None = None,
         stack_name: str | None = None,
     ) -> None:
         super().__init__(
@@ -29,4 +32,7 @@ class DataStack(cdk.Stack):
             description=f"What is kept of the SageMaker endpoint {endpoint_name}",
             tags=tags,
         )
-        self.captured = CaptureStore(self, "Capture", capture=capture).destination
+        self.captured = CaptureStore(self, "Capture", capture=capture).captured if capture else None
+        self.queued = (
+            QueueStore(self, "Queue", asynchronous=asynchronous).places if asynchronous else None
+        )

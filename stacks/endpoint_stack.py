@@ -7,19 +7,24 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.alarm_topic import AlarmTopic
-from infra.constructs.capture_store import Destination
 from infra.constructs.data_capture import DataCapture
+from infra.constructs.deployment_history import DeploymentHistory
 from infra.constructs.deployment_record import record
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.endpoint_callers import EndpointCallers
 from infra.constructs.endpoint_dashboard import EndpointDashboard
 from infra.constructs.endpoint_events import EndpointEvents
 from infra.constructs.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint_rollout import EndpointRollout
 from infra.constructs.endpoint_scaling import EndpointScaling
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.constructs.notification_key import NotificationKey
+from infra.constructs.places import Destination, QueuePlaces
+from infra.constructs.queue import Queue
+from infra.constructs.queue_topics import QueueTopics
 from infra.constructs.served_variant import ServedVariant
 from infra.parameters.environment import Environment
+from model_packaging.places import MADE
 
 
 class EndpointStack(cdk.Stack):
@@ -37,10 +42,12 @@ class EndpointStack(cdk.Stack):
         root: Path,
         overrides: Mapping[str, str],
         captured: Destination | None = None,
+        queued: QueuePlaces | None = None,
         stack_name: str | None = None,
     ) -> None:
         """`root`: the project that paths in the environment are relative to.
-        `captured`: where samples go, with [capture]."""
+        `captured`: where samples go, with [capture]. `queued`: requests and answers, with
+        [asynchronous]."""
         name = environment.endpoint.name
         super().__init__(
             scope,
@@ -56,44 +63,78 @@ class EndpointStack(cdk.Stack):
             retention_days=environment.endpoint.log_retention_days,
             kms_key_arn=environment.endpoint.log_kms_key,
         )
+        told = environment.alarms
+        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
+        queue = None
+        if environment.asynchronous is not None and queued is not None:
+            asked = environment.asynchronous
+            topics = QueueTopics(self, "Queue", asynchronous=asked, key=key)
+            queue = Queue(asynchronous=asked, places=queued, topics=topics)
+        variants = [
+            ServedVariant(
+                self,
+                f"Variant-{variant_name}",
+                name=variant_name,
+                variant=variant,
+                environment=environment,
+                endpoint_name=name,
+                region=environment.region,
+                log_group_arn=logs.arn,
+                may_roll_back=environment.rollout is not None,
+                root=root,
+                captured=captured,
+                queue=queue,
+            )
+            for variant_name, variant in environment.variants.items()
+        ]
         endpoint = ModelEndpoint(
             self,
             "Endpoint",
             name=name,
-            variants=[
-                ServedVariant(
-                    self,
-                    f"Variant-{variant_name}",
-                    name=variant_name,
-                    variant=variant,
-                    environment=environment,
-                    endpoint_name=name,
-                    region=environment.region,
-                    log_group_arn=logs.arn,
-                    may_roll_back=environment.rollout is not None,
-                    root=root,
-                    captured=captured,
-                )
-                for variant_name, variant in environment.variants.items()
-            ],
-            alarms=environment.alarms,
-            rollout=environment.rollout,
+            variants=variants,
             volume_kms_key=environment.endpoint.volume_kms_key,
             capture=DataCapture(capture=environment.capture, destination=captured)
             if environment.capture and captured
             else None,
+            queue=queue,
         )
         endpoint.resource.node.add_dependency(logs)
-        for variant_name, variant in environment.variants.items():
-            if variant.scaling is not None:
+        if environment.rollout is not None:
+            EndpointRollout(
+                self,
+                "Rollout",
+                endpoint=endpoint,
+                rollout=environment.rollout,
+                alarms=environment.alarms,
+            )
+            golden = environment.rollout.golden_requests
+            if golden is not None:
+                # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
+                from infra.constructs.golden_sender import GoldenSender
+
+                sender = GoldenSender(
+                    self,
+                    "GoldenRequests",
+                    endpoint_name=name,
+                    golden=golden,
+                    body=(root / golden.body).read_bytes(),
+                    log_kms_key_arn=environment.endpoint.log_kms_key,
+                )
+                # Before the update that it is to ask in.
+                endpoint.resource.node.add_dependency(sender)
+        for served in variants:
+            variant = environment.variants[served.name]
+            if variant.scaling is not None and variant.scales:
+                least, most = variant.capacity
                 EndpointScaling(
                     self,
-                    f"Scaling-{variant_name}",
+                    f"Scaling-{served.name}",
                     endpoint=endpoint,
-                    variant=variant_name,
-                    min_instances=variant.min_instances,
-                    max_instances=variant.most_instances,
+                    variant=served.name,
+                    min_instances=least,
+                    max_instances=most,
                     scaling=variant.scaling,
+                    start_seconds=served.start_seconds,
                 )
         if environment.endpoint.callers:
             EndpointCallers(
@@ -101,9 +142,8 @@ class EndpointStack(cdk.Stack):
                 "Callers",
                 endpoint_arn=endpoint.arn,
                 roles=environment.endpoint.callers,
+                queued=queued if queue else None,
             )
-        told = environment.alarms
-        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
         inform = AlarmTopic(self, "AlarmTopic", notify=told.notify, key=key).topic
         page = AlarmTopic(self, "PageTopic", notify=told.page, key=key).topic if told.page else None
         if told.events:
@@ -117,5 +157,15 @@ class EndpointStack(cdk.Stack):
             endpoint=endpoint.watched,
             alarms=alarms,
             guarded=environment.rollout is not None,
+        )
+        DeploymentHistory(
+            self,
+            "Deployment",
+            settings=environment.model_dump(mode="json", exclude_unset=True),
+            overrides=overrides,
+            variants=[one.recorded for one in variants],
+            after=endpoint.resource,
+            root=root,
+            made=root / MADE,
         )
         record(self, endpoint=endpoint, topic=inform, overrides=overrides)

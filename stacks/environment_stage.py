@@ -9,8 +9,8 @@ from constructs import Construct
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
+from infra.parameters.stack_name import stack_name
 from infra.preflight.check import check, errors
-from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.refused_stack import RefusedStack
 
@@ -46,14 +46,18 @@ class EnvironmentStage(cdk.Stage):
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
         data = None
-        if environment.capture is not None:
+        if environment.capture is not None or environment.asynchronous is not None:
+            # CDK's modules of S3 and KMS: only who keeps something waits for them.
+            from stacks.data_stack import DataStack
+
             data = DataStack(
                 self,
                 "data",
                 endpoint_name=environment.endpoint.name,
                 capture=environment.capture,
+                asynchronous=environment.asynchronous,
                 tags=environment.tags,
-                stack_name=_stack_name(loaded, "data"),
+                stack_name=stack_name(loaded.name, environment, "data"),
             )
         stack = EndpointStack(
             self,
@@ -62,7 +66,8 @@ class EnvironmentStage(cdk.Stage):
             root=loaded.root,
             overrides=loaded.overrides,
             captured=data.captured if data else None,
-            stack_name=_stack_name(loaded, "endpoint"),
+            queued=data.queued if data else None,
+            stack_name=stack_name(loaded.name, environment, "endpoint"),
         )
         if data is not None:
             stack.add_stack_dependency(data)
@@ -81,11 +86,6 @@ class RefusedStage(cdk.Stage):
             name = f"refused-{digest}"
         super().__init__(scope, name)
         RefusedStack(self, "endpoint", errors=wrong)
-
-
-def _stack_name(loaded: Loaded, kind: str) -> str | None:
-    service = loaded.environment.service if loaded.environment else None
-    return f"{service}-{loaded.name}-{kind}" if service else None
 
 
 def _unforeseen(loaded: Loaded, failure: Exception) -> Finding:

@@ -70,16 +70,18 @@ def own_image(uri: str) -> Image | None:
     return Image(found["account"], found["region"], found["repository"], tag, own_uri=uri)
 
 
-def ended(version: str) -> str | None:
+def ended(version: str, *, on: str | None = None) -> str | None:
     """The day patches of this version, or of a newer one, ended; None while none of them has.
 
-    Compared with the day of the catalog, not with a clock: the same file checks the same.
+    `on`: a day, as 2026-11-21. Left out, the day of the catalog and not of a clock: the same
+    file checks the same.
     """
     facts = table("image_facts")
+    day = on or facts["date"]
     ends = {
         _number(short): row["end_of_patch"]
         for short, row in facts["versions"].items()
-        if row.get("end_of_patch", "9999") <= facts["date"]
+        if row.get("end_of_patch", "9999") <= day
     }
     later = [end for short, end in sorted(ends.items()) if short >= _number(version)]
     return later[0] if later else None

@@ -9,6 +9,7 @@ from infra.catalog.table import table
 
 # The endpoint's name is part of it: a metric filter cannot give its metric a fixed dimension.
 OWN = "Servable/"
+REAL_TIME = "real_time"
 _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d+)?|100)")
 
 
@@ -16,8 +17,17 @@ class UnpublishedMetric(ValueError):
     """Nobody publishes it: an alarm on it would never fire, a graph of it would stay empty."""
 
 
-def check(namespace: str, name: str, statistic: str, dimensions: Collection[str]) -> None:
-    """Raises `UnpublishedMetric` for what is not in the list of metrics.json."""
+def check(
+    namespace: str,
+    name: str,
+    statistic: str,
+    dimensions: Collection[str],
+    kind: str = REAL_TIME,
+) -> None:
+    """Raises `UnpublishedMetric` for what is not in the list of metrics.json.
+
+    `kind` of the endpoint: real_time, asynchronous, serverless.
+    """
     kinds = table("metrics")["namespaces"]
     of_namespace = kinds.get(_listed(namespace))
     if of_namespace is None:
@@ -26,11 +36,13 @@ def check(namespace: str, name: str, statistic: str, dimensions: Collection[str]
     if metric is None:
         known = ", ".join(of_namespace["metrics"])
         raise UnpublishedMetric(f"no metric {name} in {namespace}; there are {known}")
+    if kind not in metric.get("kinds", [REAL_TIME]):
+        raise UnpublishedMetric(f"{name} is not published of a {kind} endpoint")
     if statistic not in metric["statistics"] and not (
         metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
     ):
         raise UnpublishedMetric(f"{name} has no {statistic}; it has {metric['statistics']}")
-    if sorted(dimensions) not in of_namespace["dimensions"]:
+    if sorted(dimensions) not in metric.get("dimensions", of_namespace["dimensions"]):
         raise UnpublishedMetric(f"{name} is not published with {sorted(dimensions)}")
 
 
@@ -45,9 +57,15 @@ def full_percent(namespace: str, name: str, instance: Instance) -> int:
     return 100 * {"vcpu": instance.vcpus, "gpu": instance.gpus, None: 1}[each]
 
 
-def scaling_metrics() -> tuple[str, ...]:
-    """What Application Auto Scaling can track for SageMaker."""
-    return tuple(table("metrics")["scaling"])
+def publishes(kind: str, name: str, namespace: str) -> bool:
+    """Whether an endpoint of this kind publishes it. Raises KeyError for an unknown metric."""
+    return kind in _metric(namespace, name).get("kinds", [REAL_TIME])
+
+
+def scaling_metrics(kind: str | None = None) -> tuple[str, ...]:
+    """What Application Auto Scaling can track for SageMaker; of one kind of endpoint, or of any."""
+    found = table("metrics")
+    return tuple(found["scaling"] if kind is None else found["scaling_kinds"][kind])
 
 
 def _metric(namespace: str, name: str) -> dict[str, Any]:

@@ -22,10 +22,11 @@ class AlarmTopic(Construct):
         # A topic policy replaces the default one, which let alarms of the account publish.
         self.topic.grant_publish(alarms_of(self))
         for address in notify:
-            self.topic.add_subscription(_subscription(address))
+            self.topic.add_subscription(subscription(address))
 
 
-def _subscription(address: str) -> sns.ITopicSubscription:
+def subscription(address: str) -> sns.ITopicSubscription:
+    """Of an e-mail address or an https URL."""
     if address.startswith("https://"):
         return subscriptions.UrlSubscription(address)
     return subscriptions.EmailSubscription(address)

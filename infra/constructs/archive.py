@@ -22,6 +22,10 @@ class Archive(Protocol):
         """How SageMaker's container definition names it."""
 
     @property
+    def url(self) -> str:
+        """s3://…; a prefix's ends with a slash."""
+
+    @property
     def objects(self) -> str:
         """The ARN of the objects to read; a prefix's ends with a star."""
 

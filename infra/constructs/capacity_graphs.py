@@ -34,7 +34,7 @@ def cost_graph(
     endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int
 ) -> cloudwatch.IWidget:
     """Of the instances that answer; words where no source states a price."""
-    known = price(variant.instance_type, endpoint.region)
+    known = price(variant.instance_type or "", endpoint.region)
     if known is None:
         return cloudwatch.TextWidget(
             markdown=f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "

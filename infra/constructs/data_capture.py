@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.constructs.capture_store import Destination
+from infra.constructs.places import Destination
 from infra.parameters.capture import Capture
 
 Config = sagemaker.CfnEndpointConfig

@@ -5,40 +5,48 @@ from collections.abc import Sequence
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.parameters.rollout import Rollout
+from infra.policy.update import SECONDS_PER_MINUTE, Update
 
 Endpoint = sagemaker.CfnEndpoint
 
-SECONDS_PER_MINUTE = 60
-# Instances of the old fleet that stay after the last shift, so that a rollback at the very end is quick.
-# https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
-TERMINATION_WAIT_SECONDS = 120
-
 
 def deployment_config(
-    rollout: Rollout, alarm_names: Sequence[str]
+    rollout: Rollout,
+    alarm_names: Sequence[str],
+    *,
+    updates: Sequence[Update],
+    longest_seconds: int,
 ) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-    """An update in the rollout's shares, rolled back by these alarms."""
+    """An update in the rollout's shares, rolled back by these alarms.
+
+    `updates`: of every variant; `longest_seconds`: after which SageMaker takes it back.
+    """
     rollback = Endpoint.AutoRollbackConfigProperty(
         alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
     )
+    wait_seconds = rollout.bake_minutes * SECONDS_PER_MINUTE
     if rollout.strategy == "rolling":
         return Endpoint.DeploymentConfigProperty(
             rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
                 maximum_batch_size=_share(rollout.batch_percent),
-                wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
+                wait_interval_in_seconds=wait_seconds,
+                maximum_execution_timeout_in_seconds=longest_seconds,
             ),
             auto_rollback_configuration=rollback,
         )
     routing = Endpoint.TrafficRoutingConfigProperty(
         type=rollout.strategy.upper(),
-        wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
+        # Nothing comes after the only shift of an update all at once: its bake is the wait below.
+        # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
+        wait_interval_in_seconds=0 if rollout.strategy == "all_at_once" else wait_seconds,
         canary_size=_share(rollout.canary_percent) if rollout.strategy == "canary" else None,
         linear_step_size=_share(rollout.step_percent) if rollout.strategy == "linear" else None,
     )
     return Endpoint.DeploymentConfigProperty(
         blue_green_update_policy=Endpoint.BlueGreenUpdatePolicyProperty(
             traffic_routing_configuration=routing,
-            termination_wait_in_seconds=TERMINATION_WAIT_SECONDS,
+            termination_wait_in_seconds=max(one.last_bake_seconds for one in updates),
+            maximum_execution_timeout_in_seconds=longest_seconds,
         ),
         auto_rollback_configuration=rollback,
     )

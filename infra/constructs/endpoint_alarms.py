@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.constructs.alarm_signal import Signal, Unit
 from infra.constructs.endpoint_alarm import EndpointAlarm
-from infra.constructs.variant_signals import variant_signals
+from infra.constructs.variant_signals import queue_signals, variant_signals
 from infra.constructs.watched_endpoint import WatchedEndpoint
 from infra.parameters.alarms import Alarms
 
@@ -40,6 +40,7 @@ class EndpointAlarms(Construct):
                 for variant in endpoint.variants
                 for signal in variant_signals(endpoint.metrics, variant, alarms)
             ),
+            *queue_signals(endpoint.metrics, alarms),
             *([self._refused()] if endpoint.log_is_counted else []),
         ]
         self.by_name: Mapping[str, EndpointAlarm] = {
@@ -104,6 +105,7 @@ class EndpointAlarms(Construct):
 
     def _ending(self, earliest_minutes: int, kind: str) -> str:
         return (
-            f"Fires at the earliest {earliest_minutes} min after it begins. "
+            f"Fires at the earliest {earliest_minutes} min after the first minute that shows it "
+            f"begins. "
             f"Runbook: {self._alarms.runbook}#{kind}"
         )

@@ -28,10 +28,16 @@ class EndpointEvents(Construct):
             ),
         )
         field = events.EventField.from_path
+        # Of the first variant: all of them go through the stages of an update together. Places
+        # in lists: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+        stage = (
+            "$.detail.PendingDeploymentSummary.ProductionVariants[0].VariantStatus[0].StatusMessage"
+        )
         said = (
             f"Endpoint {endpoint_name} ({field('$.detail-type')}): "
             f"{field('$.detail.EndpointStatus')} at {field('$.time')}. "
             f"Configuration {field('$.detail.EndpointConfigName')}. "
+            f"Stage, where there is one: {field(stage)} "
             f"Reason, where there is one: {field('$.detail.FailureReason')}"
         )
         rule.add_target(targets.SnsTopic(inform, message=events.RuleTargetInput.from_text(said)))

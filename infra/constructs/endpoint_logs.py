@@ -52,6 +52,9 @@ class EndpointLogs(Construct):
                         metric_namespace=f"{OWN}{endpoint_name}",
                         metric_name=one.metric,
                         metric_value="1",
+                        # A minute without such a line is 0, not missing: CloudWatch would look
+                        # at older minutes in its place, and an alarm would be late to recover.
+                        default_value=0,
                         unit="Count",
                     )
                 ],

@@ -25,6 +25,11 @@ class EndpointMetrics:
     endpoint_name: str
     extra_dimensions: Mapping[str, str] = field(default_factory=dict)
     """EndpointConfigName, to look at the new fleet alone while an update runs."""
+    kind: str = metrics.REAL_TIME
+    """asynchronous and serverless endpoints publish other ones."""
+
+    def publishes(self, name: str, namespace: str = NAMESPACE) -> bool:
+        return metrics.publishes(self.kind, name, namespace)
 
     def model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
         """Time the container took to answer one request. Unit: microseconds."""
@@ -60,7 +65,16 @@ class EndpointMetrics:
 
     def instances(self, variant: str) -> cloudwatch.MathExpression:
         """Instances that answer. SageMaker publishes no count; each request adds one over it to
-        InvocationsPerInstance. No data without traffic."""
+        InvocationsPerInstance. No data without traffic. Of an asynchronous endpoint: each sends its
+        CPU once a minute.
+        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
+        if not self.publishes("Invocations"):
+            return cloudwatch.MathExpression(
+                expression="counted",
+                using_metrics={"counted": self.used("CPU", variant, "SampleCount")},
+                label=f"{variant}: instances",
+                period=PERIOD,
+            )
         return cloudwatch.MathExpression(
             expression="requests / per_instance",
             using_metrics={
@@ -70,6 +84,16 @@ class EndpointMetrics:
             label=f"{variant}: instances",
             period=PERIOD,
         )
+
+    def queued(self, name: str, statistic: str) -> cloudwatch.Metric:
+        """Of the queue of an asynchronous endpoint, which is the endpoint's and no variant's.
+        ApproximateBacklogSize[PerInstance], HasBacklogWithoutCapacity; ApproximateAgeOfOldestRequest
+        in seconds."""
+        return self._metric(name, None, statistic)
+
+    def serverless_use(self, what: str, variant: str) -> cloudwatch.Metric:
+        """`what`: ConcurrentExecutions, ProvisionedConcurrency; the share in use, 0 to 1."""
+        return self._metric(f"Serverless{what}Utilization", variant, "Maximum")
 
     def requests_or_zero(self, variant: str) -> cloudwatch.MathExpression:
         """Requests in one minute; 0 where there were none, for which SageMaker publishes nothing."""
@@ -83,20 +107,20 @@ class EndpointMetrics:
     def counted_in_log(self, name: str) -> cloudwatch.Metric:
         """Lines of the log that a filter of log_filters.json counts, in one minute, of all variants."""
         namespace = f"{metrics.OWN}{self.endpoint_name}"
-        metrics.check(namespace, name, "Sum", [])
+        metrics.check(namespace, name, "Sum", [], self.kind)
         return cloudwatch.Metric(
             namespace=namespace, metric_name=name, statistic="Sum", period=PERIOD
         )
 
     def _metric(
-        self, name: str, variant: str, statistic: str, namespace: str = NAMESPACE
+        self, name: str, variant: str | None, statistic: str, namespace: str = NAMESPACE
     ) -> cloudwatch.Metric:
         dimensions = {
             "EndpointName": self.endpoint_name,
-            "VariantName": variant,
+            **({} if variant is None else {"VariantName": variant}),
             **self.extra_dimensions,
         }
-        metrics.check(namespace, name, statistic, dimensions)
+        metrics.check(namespace, name, statistic, dimensions, self.kind)
         return cloudwatch.Metric(
             namespace=namespace,
             metric_name=name,

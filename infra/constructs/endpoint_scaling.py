@@ -6,15 +6,21 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.model_endpoint import ModelEndpoint
-from infra.parameters.variant import Scaling
-from infra.policy.scaling import invocations_per_instance_per_minute
+from infra.constructs.scaling_steps import ScalingSteps
+from infra.constructs.wake_up import WakeUp
+from infra.parameters.scaling import Scaling, Scheduled
+from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 
 SERVICE = "sagemaker.application-autoscaling.amazonaws.com"
 SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+Metric = autoscaling.PredefinedMetric
 
 
 class EndpointScaling(Construct):
-    """Target tracking on invocations per instance, for one variant."""
+    """What [variants.NAME.scaling] asks for, of one variant.
+
+    The numbers are instances; of a serverless variant, its provisioned concurrency.
+    """
 
     def __init__(
         self,
@@ -26,29 +32,105 @@ class EndpointScaling(Construct):
         min_instances: int,
         max_instances: int,
         scaling: Scaling,
+        start_seconds: float | None = None,
     ) -> None:
+        """`start_seconds`: until a new instance answers, where it is known: cooldowns left out
+        follow it."""
         super().__init__(scope, construct_id)
-        target = autoscaling.ScalableTarget(
+        waits = cooldowns(
+            out_seconds=scaling.scale_out_cooldown_seconds,
+            in_seconds=scaling.scale_in_cooldown_seconds,
+            start_seconds=start_seconds,
+        )
+        self._out = cdk.Duration.seconds(waits.out_seconds)
+        self._in = cdk.Duration.seconds(waits.in_seconds)
+        what = "ProvisionedConcurrency" if endpoint.kind == "serverless" else "InstanceCount"
+        self.target = autoscaling.ScalableTarget(
             self,
             "Target",
             service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
             # The endpoint's attribute and not the literal: CloudFormation then waits for it.
             resource_id=f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}",
-            scalable_dimension="sagemaker:variant:DesiredInstanceCount",
+            scalable_dimension=f"sagemaker:variant:Desired{what}",
             min_capacity=min_instances,
             max_capacity=max_instances,
             # The service-linked role, named: CDK would otherwise make a role for every target.
             role=iam.Role.from_role_arn(self, "ServiceLinkedRole", self._service_linked_role()),
         )
-        target.scale_to_track_metric(
-            "Tracking",
-            predefined_metric=autoscaling.PredefinedMetric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE,
-            target_value=invocations_per_instance_per_minute(
-                max_rps_per_instance=scaling.max_rps_per_instance,
-                safety_factor=scaling.safety_factor,
-            ),
-            scale_out_cooldown=cdk.Duration.seconds(scaling.scale_out_cooldown_seconds),
-            scale_in_cooldown=cdk.Duration.seconds(scaling.scale_in_cooldown_seconds),
+        self._track(endpoint, scaling)
+        for number, one in enumerate(scaling.schedule):
+            self._schedule(number, one)
+        if scaling.steps:
+            ScalingSteps(
+                self,
+                "Steps",
+                endpoint=endpoint,
+                variant=variant,
+                target=self.target,
+                steps=scaling.steps,
+                cooldown=self._out,
+            )
+        if endpoint.kind == "asynchronous" and min_instances == 0:
+            WakeUp(
+                self,
+                "WakeUp",
+                endpoint=endpoint,
+                variant=variant,
+                target=self.target,
+                cooldown=self._out,
+            )
+
+    def _track(self, endpoint: ModelEndpoint, scaling: Scaling) -> None:
+        safety = scaling.safety_factor
+        if scaling.max_rps_per_instance is not None:
+            target = invocations_per_instance_per_minute(
+                max_rps_per_instance=scaling.max_rps_per_instance, safety_factor=safety
+            )
+            self._follow("Tracking", target, Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE)
+        if scaling.max_concurrency_per_instance is not None:
+            # Every 10 s, and not every minute.
+            self._follow(
+                "Concurrency",
+                scaling.max_concurrency_per_instance * safety,
+                Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION,
+            )
+        if scaling.provisioned_use_percent is not None:
+            # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+            self._follow(
+                "Provisioned",
+                scaling.provisioned_use_percent / 100,
+                Metric.SAGEMAKER_VARIANT_PROVISIONED_CONCURRENCY_UTILIZATION,
+            )
+        if scaling.max_backlog_per_instance is not None:
+            self.target.scale_to_track_metric(
+                "Backlog",
+                # Of the endpoint, with no variant: so AWS publishes it, and so it can act.
+                custom_metric=endpoint.metrics.queued(
+                    "ApproximateBacklogSizePerInstance", "Average"
+                ),
+                target_value=scaling.max_backlog_per_instance * safety,
+                scale_out_cooldown=self._out,
+                scale_in_cooldown=self._in,
+            )
+
+    def _follow(
+        self, construct_id: str, target_value: float, metric: autoscaling.PredefinedMetric
+    ) -> None:
+        self.target.scale_to_track_metric(
+            construct_id,
+            predefined_metric=metric,
+            target_value=target_value,
+            scale_out_cooldown=self._out,
+            scale_in_cooldown=self._in,
+        )
+
+    def _schedule(self, number: int, one: Scheduled) -> None:
+        self.target.scale_on_schedule(
+            f"Scheduled{number}",
+            schedule=autoscaling.Schedule.expression(one.at),
+            time_zone=cdk.TimeZone.of(one.timezone),
+            min_capacity=one.at_least,
+            max_capacity=one.at_most,
         )
 
     def _service_linked_role(self) -> str:

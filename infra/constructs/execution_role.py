@@ -82,19 +82,19 @@ def _acknowledge(
         for resource in _resources(permission, places):
             if "*" in resource:
                 assert permission.wildcard is not None, f"{permission.capability}: no reason"
-                reasons.setdefault(_flat(stack.resolve(resource)), []).append(permission.wildcard)
+                reasons.setdefault(flat(stack.resolve(resource)), []).append(permission.wildcard)
     for shown, why in reasons.items():
         _accept(policy, f"AwsSolutions-IAM5[Resource::{shown}]", "; ".join(why))
     for pack in PACKS:
         _accept(policy, f"{pack}-{INLINE}", WHY_INLINE)
 
 
-def _flat(resolved: Any) -> str:
+def flat(resolved: Any) -> str:
     """As cdk-nag names a resource: what is imported by its export's name."""
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()
-    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+    return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
 
 
 def _accept(policy: iam.Policy, rule: str, reason: str) -> None:

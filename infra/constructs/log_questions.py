@@ -23,7 +23,7 @@ fields @timestamp, @logStream, @message
 | limit 200""",
     "worker timeouts and kills": """\
 fields @timestamp, @logStream, @message
-| filter @message like /WORKER TIMEOUT|was sent SIGKILL/
+| filter @message like /WORKER TIMEOUT|was sent SIGKILL|due to signal 9|unexpected .* exit/
 | sort @timestamp desc
 | limit 200""",
     "model loads": """\

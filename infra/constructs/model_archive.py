@@ -30,7 +30,8 @@ class ModelArchive(Construct):
             executable=command(inputs, expected_key=self.fingerprint, archives=archives),
             display_name=f"model.tar.gz of {inputs.name}",
         )
-        self.data = {"model_data_url": asset.s3_object_url}
+        self.url = asset.s3_object_url
+        self.data = {"model_data_url": self.url}
         self.objects = stack.format_arn(
             service="s3",
             region="",

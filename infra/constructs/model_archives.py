@@ -42,6 +42,7 @@ class ModelArchives(Construct):
             of="several models",
         )
         self.data = {"mode": "MultiModel", "model_data_url": published.url}
+        self.url = published.url
         self.objects = published.objects
         self.listed = published.listed
         self.variables: dict[str, str] = {}

@@ -11,21 +11,19 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.data_capture import DataCapture
-from infra.constructs.deployment_config import deployment_config
 from infra.constructs.disk_encryption import accept_disks
 from infra.constructs.endpoint_metrics import EndpointMetrics
-from infra.constructs.rollback_alarms import RollbackAlarms
-from infra.constructs.served_variant import ServedVariant
+from infra.constructs.endpoint_variant import EndpointVariant
+from infra.constructs.queue import Queue
 from infra.constructs.watched_endpoint import WatchedEndpoint
-from infra.parameters.alarms import Alarms
-from infra.parameters.rollout import Rollout
+from infra.parameters.environment import Kind
 
 
 class ModelEndpoint(Construct):
     """The endpoint configuration, the endpoint, and the metrics it emits.
 
-    Scaling, alarms and dashboards take a `ModelEndpoint`, never its name, so that
-    CloudFormation orders them after it.
+    Scaling, rollouts, alarms and dashboards take a `ModelEndpoint`, never its name, so that
+    CloudFormation orders them.
     """
 
     def __init__(
@@ -34,52 +32,49 @@ class ModelEndpoint(Construct):
         construct_id: str,
         *,
         name: str,
-        variants: Sequence[ServedVariant],
-        alarms: Alarms,
-        rollout: Rollout | None,
+        variants: Sequence[EndpointVariant],
         volume_kms_key: str | None = None,
         capture: DataCapture | None = None,
+        queue: Queue | None = None,
     ) -> None:
+        """`queue`: requests wait in it, and nobody for an answer."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        self.metrics = EndpointMetrics(endpoint_name=name)
+        serverless = any(one.watched.instance_type is None for one in variants)
+        self.kind: Kind = "asynchronous" if queue else "serverless" if serverless else "real_time"
+        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
         # Left unnamed on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
-        config = sagemaker.CfnEndpointConfig(
+        self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[one.production_variant() for one in variants],
+            production_variants=[one.production_variant() for one in variants if not one.shadow],
+            shadow_production_variants=[one.production_variant() for one in variants if one.shadow]
+            or None,
             kms_key_id=volume_kms_key,
             data_capture_config=capture.config if capture else None,
+            async_inference_config=queue.config if queue else None,
         )
-        accept_disks(config, instance_types=[one.watched.instance_type for one in variants])
-        rollback = None
-        if rollout is not None:
-            rollback = RollbackAlarms(
-                self,
-                "Rollback",
-                endpoint_name=name,
-                config_name=config.attr_endpoint_config_name,
-                fingerprint=_fingerprint(variants, volume_kms_key, capture),
-                variants=[one.name for one in variants],
-                alarms=alarms,
-            )
+        accept_disks(
+            self.config, instance_types=[one.watched.instance_type or "" for one in variants]
+        )
+        self.fingerprint = _fingerprint(variants, volume_kms_key, capture, queue)
+        """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = sagemaker.CfnEndpoint(
             self,
             "Resource",
             endpoint_name=name,
-            endpoint_config_name=config.attr_endpoint_config_name,
-            deployment_config=deployment_config(rollout, rollback.names)
-            if rollout is not None and rollback is not None
-            else None,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
             # An update keeps the number of instances that scaling has reached; weights come
             # from the file, else an edited split would deploy green and change nothing.
-            retain_all_variant_properties=True,
+            retain_all_variant_properties=self.kind != "serverless" or None,
             exclude_retained_variant_properties=[
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
                 for kind in _not_retained(variants)
-            ],
+            ]
+            if self.kind != "serverless"
+            else None,
         )
         self.arn = cdk.Stack.of(self).format_arn(
             service="sagemaker", resource="endpoint", resource_name=name
@@ -94,12 +89,19 @@ class ModelEndpoint(Construct):
             variants=tuple(one.watched for one in self.variants),
             log_is_counted=True,
             resource=self.resource,
+            kind=self.kind,
         )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Lets somebody ask this endpoint, and no other, for predictions."""
         return iam.Grant.add_to_principal(
-            grantee=grantee, actions=["sagemaker:InvokeEndpoint"], resource_arns=[self.arn]
+            grantee=grantee,
+            actions=[
+                "sagemaker:InvokeEndpointAsync"
+                if self.kind == "asynchronous"
+                else "sagemaker:InvokeEndpoint"
+            ],
+            resource_arns=[self.arn],
         )
 
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
@@ -107,19 +109,22 @@ class ModelEndpoint(Construct):
         return self.metrics.model_latency(variant, statistic)
 
 
-def _not_retained(variants: Sequence[ServedVariant]) -> list[str]:
+def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:
     """Counts belong to scaling where there is any, else to the file, as weights do."""
     scaled = any(variant.scaled for variant in variants)
     return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
 
 
 def _fingerprint(
-    variants: Sequence[ServedVariant], volume_kms_key: str | None, capture: DataCapture | None
+    variants: Sequence[EndpointVariant],
+    volume_kms_key: str | None,
+    capture: DataCapture | None,
+    queue: Queue | None,
 ) -> str:
-    """Changes when the endpoint configuration is replaced."""
     decides = [
         [variant.decides for variant in variants],
         volume_kms_key,
         capture.decides if capture else None,
+        queue.decides if queue else None,
     ]
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()

@@ -5,6 +5,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from infra.policy.key_permissions import PUBLISHING
+
 
 class NotificationKey(Construct):
     """The given key, or one of our own that CloudWatch and EventBridge may use.
@@ -27,9 +29,9 @@ class NotificationKey(Construct):
             # It protects messages in flight and no data at rest: nothing is lost with it.
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        own.grant_encrypt_decrypt(alarms_of(self))
+        own.grant(alarms_of(self), *PUBLISHING)
         # Without a condition: EventBridge sends none that would hold for an encrypted topic.
-        own.grant_encrypt_decrypt(iam.ServicePrincipal("events.amazonaws.com"))
+        own.grant(iam.ServicePrincipal("events.amazonaws.com"), *PUBLISHING)
         self.key = own
 
 

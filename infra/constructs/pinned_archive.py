@@ -17,6 +17,7 @@ class PinnedArchive(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, artifact: Artifact) -> None:
         super().__init__(scope, construct_id)
         bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
+        self.url = artifact.uri
         self.data = {"model_data_url": artifact.uri}
         self.listed: Prefix | None = None
         self.fingerprint = artifact.sha256

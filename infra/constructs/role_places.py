@@ -7,7 +7,8 @@ import aws_cdk as cdk
 
 from infra.catalog.images import Image
 from infra.constructs.archive import Archive
-from infra.constructs.capture_store import Destination
+from infra.constructs.places import Destination
+from infra.constructs.queue import Queue
 from infra.parameters.network import Network
 
 ALIAS = "alias/"
@@ -22,6 +23,7 @@ class RolePlaces:
     log_group_arn: str
     rollback_alarm_prefix: str | None = None
     captured: Destination | None = None
+    queue: Queue | None = None
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
 
@@ -69,6 +71,13 @@ class RolePlaces:
         if self.captured is not None:
             found["captured"] = [self.captured.objects_arn]
             found["capture_key"] = [self.captured.key_arn]
+        if self.queue is not None:
+            places, topics = self.queue.places, self.queue.topics
+            found["requests"] = [places.requests.objects_arn]
+            found["answers"] = [places.answers.objects_arn, places.failures.objects_arn]
+            found["queue_key"] = [places.answers.key_arn]
+            found["topics"] = [topics.success_arn, topics.error_arn]
+            found["topic_key"] = [topics.key_arn]
         if self.volume_kms_key is not None:
             found["volume_key"] = [self._key_arn(self.volume_kms_key)]
         return found

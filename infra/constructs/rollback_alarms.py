@@ -35,10 +35,13 @@ class RollbackAlarms(Construct):
         fingerprint: str,
         variants: Sequence[str],
         alarms: Alarms,
+        kind: str = "real_time",
     ) -> None:
         super().__init__(scope, construct_id)
         new_fleet = EndpointMetrics(
-            endpoint_name=endpoint_name, extra_dimensions={"EndpointConfigName": config_name}
+            endpoint_name=endpoint_name,
+            extra_dimensions={"EndpointConfigName": config_name},
+            kind=kind,
         )
         short = fingerprint[:8]
         made = [
@@ -49,7 +52,7 @@ class RollbackAlarms(Construct):
                 name=f"{name_prefix(endpoint_name)}{signal.name}-{short}",
                 description=f"Takes back an update of {endpoint_name} to configuration {short}: "
                 f"{signal.said} in variant {variant}. Fires at the earliest "
-                f"{signal.earliest_minutes} min after it begins. "
+                f"{signal.earliest_minutes} min after the first minute that shows it begins. "
                 f"Runbook: {alarms.runbook}#{ROLLBACK}",
             )
             for variant in variants

@@ -10,8 +10,9 @@ from constructs import Construct
 
 from infra.catalog.images import Image
 from infra.constructs.archive import Archive
-from infra.constructs.capture_store import Destination
 from infra.constructs.execution_role import ExecutionRole
+from infra.constructs.places import Destination
+from infra.constructs.queue import Queue
 from infra.constructs.role_places import RolePlaces
 from infra.parameters.network import Network
 
@@ -34,13 +35,14 @@ class ServedModel(Construct):
         image: Image,
         variables: Mapping[str, str],
         log_group_arn: str,
-        rollback_alarm_prefix: str | None,
+        rollback_alarm_prefix: str | None = None,
         network_isolation: bool = False,
         network: Network = NO_NETWORK,
         captured: Destination | None = None,
+        queue: Queue | None = None,
         volume_kms_key: str | None = None,
     ) -> None:
-        """`rollback_alarm_prefix`, `captured`, `volume_kms_key`: what the role needs beyond its
+        """`rollback_alarm_prefix`, `captured`, `queue`, `volume_kms_key`: what the role needs beyond its
         model; None where the endpoint has no such thing."""
         super().__init__(scope, construct_id)
         places = RolePlaces(
@@ -49,6 +51,7 @@ class ServedModel(Construct):
             log_group_arn=log_group_arn,
             rollback_alarm_prefix=rollback_alarm_prefix,
             captured=captured,
+            queue=queue,
             volume_kms_key=volume_kms_key,
             network=network,
         )

@@ -36,6 +36,7 @@ class UnpackedFiles(Construct):
         self.data = {
             "model_data_source": sagemaker.CfnModel.ModelDataSourceProperty(s3_data_source=source)
         }
+        self.url = published.url
         self.objects = published.objects
         self.listed = published.listed
         self.variables: dict[str, str] = {}

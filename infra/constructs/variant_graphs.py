@@ -25,20 +25,27 @@ class VariantGraphs:
 
     @property
     def all(self) -> list[Graph]:
-        """The same ones, in the same order, for every variant."""
-        return [self.traffic, self.latency, self.errors, self.machines, self.instances, self.cost]
+        """The same ones, in the same order, for every variant of the endpoint."""
+        kind = self.endpoint.kind
+        if kind == "serverless":
+            return [self.traffic, self.latency, self.errors, self.concurrency]
+        first = self.queue if kind == "asynchronous" else self.traffic
+        return [first, self.latency, self.errors, self.machines, self.instances, self.cost]
 
     @property
     def _metrics(self) -> EndpointMetrics:
         return self.endpoint.metrics
 
     def traffic(self, width: int) -> cloudwatch.IWidget:
-        name = self.variant.name
+        name, asked = self.variant.name, [self._metrics.invocations]
+        labels = ["all", "per instance"]
+        if self._metrics.publishes("InvocationsPerInstance"):
+            asked.append(self._metrics.invocations_per_instance)
         return cloudwatch.GraphWidget(
             title=f"{name}: requests per minute",
             left=[
-                self._metrics.invocations(name).with_(label="all"),
-                self._metrics.invocations_per_instance(name).with_(label="per instance"),
+                metric(name).with_(label=label)
+                for metric, label in zip(asked, labels, strict=False)
             ],
             left_y_axis=axis("requests"),
             left_annotations=self._lines("no-traffic"),
@@ -46,10 +53,61 @@ class VariantGraphs:
             height=HEIGHT,
         )
 
+    def queue(self, width: int) -> cloudwatch.IWidget:
+        """Of the endpoint, whichever variant is behind."""
+        age = self.alarms.of(None, "queue-age")
+        return cloudwatch.GraphWidget(
+            title=f"{self.variant.name}: requests that wait, and for how long",
+            left=[
+                self._metrics.queued("ApproximateBacklogSize", "Maximum").with_(label="all"),
+                self._metrics.queued("ApproximateBacklogSizePerInstance", "Average").with_(
+                    label="per instance"
+                ),
+            ],
+            left_y_axis=axis("requests"),
+            right=[
+                _in(
+                    self._metrics.queued("ApproximateAgeOfOldestRequest", "Maximum"),
+                    60,
+                    "age of the oldest",
+                    0,
+                )
+            ],
+            right_y_axis=axis("minutes"),
+            right_annotations=[age.line] if age else [],
+            width=width,
+            height=HEIGHT,
+        )
+
+    def concurrency(self, width: int) -> cloudwatch.IWidget:
+        """What is used of it; a serverless container shows no CPU and no disk."""
+        name, metrics = self.variant.name, self._metrics
+        shown = [
+            ("concurrency", metrics.serverless_use("ConcurrentExecutions", name), 0.01),
+            (
+                "provisioned concurrency",
+                metrics.serverless_use("ProvisionedConcurrency", name),
+                0.01,
+            ),
+            ("memory", metrics.used("Memory", name, "Maximum"), 1),
+        ]
+        return cloudwatch.GraphWidget(
+            title=f"{name}: saturation (%)",
+            left=[
+                _in(metric, percent, label, number)
+                for number, (label, metric, percent) in enumerate(shown)
+            ],
+            left_y_axis=axis("%"),
+            left_annotations=self._lines("memory"),
+            width=width,
+            height=HEIGHT,
+        )
+
     def latency(self, width: int) -> cloudwatch.IWidget:
         name, metrics = self.variant.name, self._metrics
         shown = {one: metrics.model_latency(name, one) for one in ("p50", "p90", "p99")}
-        shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
+        if metrics.publishes("OverheadLatency"):
+            shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
         kinds = ("p50-latency", "p90-latency", "p99-latency", "overhead-latency")
         return self._graph("latency", shown, MILLISECONDS, self._lines(*kinds), width)
 
@@ -58,8 +116,9 @@ class VariantGraphs:
         shown = {
             "4xx": metrics.error_4xx_share(name),
             "5xx": metrics.error_5xx_share(name),
-            "not 2xx by the container": metrics.model_error_share(name),
         }
+        if metrics.publishes("InvocationModelErrors"):
+            shown["not 2xx by the container"] = metrics.model_error_share(name)
         return self._graph(
             "errors", shown, PERCENT, self._lines("4xx", "5xx", "model-errors"), width
         )

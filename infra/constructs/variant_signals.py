@@ -36,8 +36,11 @@ def _latency(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
                 threshold=threshold,
                 unit=MILLISECONDS,
                 minutes=alarms.window_minutes,
-                breaks_objective=True,
+                breaks_objective=not variant.shadow,
             )
+    # A cold start is overhead too, and the way of serverless: no news.
+    if not metrics.publishes("OverheadLatency") or variant.instance_type is None or variant.shadow:
+        return
     yield Signal(
         kind="overhead-latency",
         variant=variant.name,
@@ -51,16 +54,13 @@ def _latency(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
 
 def _errors(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
     name = variant.name
-    watched = [
+    watched: list[tuple[str, str, cloudwatch.Metric, float | None]] = [
         ("4xx", "requests answered 4xx", metrics.error_4xx_share(name), alarms.error_4xx_percent),
         ("5xx", "requests answered 5xx", metrics.error_5xx_share(name), alarms.error_5xx_percent),
-        (
-            "model-errors",
-            "requests that the container failed",
-            metrics.model_error_share(name),
-            alarms.model_error_percent,
-        ),
     ]
+    if metrics.publishes("InvocationModelErrors"):
+        what, share = "requests that the container failed", metrics.model_error_share(name)
+        watched.append(("model-errors", what, share, alarms.model_error_percent))
     for kind, what, metric, threshold in watched:
         if threshold is not None:
             yield Signal(
@@ -71,13 +71,24 @@ def _errors(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -
                 threshold=threshold,
                 unit=PERCENT,
                 minutes=alarms.window_minutes,
-                breaks_objective=kind == "5xx",
+                breaks_objective=kind == "5xx" and not variant.shadow,
             )
 
 
 def _machines(
     metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
+    if variant.instance_type is None:
+        yield Signal(
+            kind="memory",
+            variant=variant.name,
+            what="memory",
+            metric=metrics.used("Memory", variant.name, "Maximum"),
+            threshold=alarms.memory_percent,
+            unit=Unit("%", 1),
+            minutes=alarms.window_minutes,
+        )
+        return
     # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
     watched = [
         ("cpu", "CPU", "CPU", "Average", alarms.cpu_percent),
@@ -104,7 +115,8 @@ def _machines(
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
-    if alarms.no_traffic_minutes is not None:
+    counted = metrics.publishes("Invocations") and not variant.shadow
+    if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
             kind="no-traffic",
             variant=variant.name,
@@ -118,7 +130,8 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             # An endpoint that never had a request has no metric that could be filled.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-    if variant.scales:
+    # Where nothing can be added on purpose, all in use is every day.
+    if variant.scales and variant.max_instances > variant.min_instances:
         yield Signal(
             kind="at-max",
             variant=variant.name,
@@ -129,4 +142,19 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             threshold=variant.max_instances - 0.5,
             unit=Unit("", 1),
             minutes=alarms.at_max_minutes,
+        )
+
+
+def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
+    """Of the queue of an asynchronous endpoint, whichever variant is behind."""
+    if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+        yield Signal(
+            kind="queue-age",
+            variant=None,
+            what="age of the oldest request",
+            metric=metrics.queued("ApproximateAgeOfOldestRequest", "Maximum"),
+            threshold=alarms.oldest_request_minutes,
+            unit=Unit("min", 60),
+            minutes=alarms.window_minutes,
+            breaks_objective=True,
         )

@@ -86,6 +86,11 @@ class Alarms(Table):
         description="Minutes without any request. Left out, there is no such alarm: only you know "
         "whether the night is quiet.",
     )
+    oldest_request_minutes: Annotated[int, Field(ge=1, le=1440)] | None = Field(
+        default=None,
+        description="Minutes that the oldest request waits in the queue of [asynchronous]. Left out, there "
+        "is no such alarm: only you know how long answers may take.",
+    )
     at_max_minutes: Minutes = Field(
         default=10,
         description="Minutes at max_instances, of a variant that scales: from then on more traffic is "

@@ -1,10 +1,11 @@
 """An environment file as one frozen value: everything that may differ between deployments."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
+from infra.parameters.asynchronous import Asynchronous
 from infra.parameters.capture import Capture
 from infra.parameters.endpoint import Endpoint
 from infra.parameters.model import Model
@@ -18,6 +19,9 @@ from infra.parameters.variant import Variant
 # Names that become construct ids, variant names and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
+
+# How requests come in; each publishes other metrics.
+Kind = Literal["real_time", "asynchronous", "serverless"]
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 TagKey = Annotated[str, Field(pattern=r"^[a-zA-Z0-9 _.:/=+\-@]{1,128}$")]
@@ -59,6 +63,10 @@ class Environment(Table):
     capture: Capture | None = Field(
         default=None, description="Samples of requests and answers, kept. Left out, none are."
     )
+    asynchronous: Asynchronous | None = Field(
+        default=None,
+        description="Requests wait in a queue and answers go to S3. Left out, callers wait for them.",
+    )
     security: Security = Field(
         default=Security(), description="What this environment may not be deployed without."
     )
@@ -69,3 +77,15 @@ class Environment(Table):
     tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(
         default={}, description="AWS tags on everything that takes them."
     )
+
+    @property
+    def kind(self) -> Kind:
+        if self.asynchronous is not None:
+            return "asynchronous"
+        serverless = any(one.serverless is not None for one in self.variants.values())
+        return "serverless" if serverless else "real_time"
+
+    @property
+    def production_variants(self) -> dict[str, Variant]:
+        """Those whose answers somebody gets."""
+        return {name: one for name, one in self.variants.items() if not one.shadow}

@@ -3,13 +3,14 @@
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
+from infra.parameters.deployed import DeployedVariant
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.problems import finding
@@ -46,10 +47,14 @@ class Loaded:
     findings: tuple[Finding, ...]
     source: Source
     overrides: Mapping[str, str]
+    sharing: tuple[str, ...] = ()
+    """Files of other environments whose endpoint has the same name, account and region."""
     against: str | None = None
-    """The revision that the file is compared with, where one is given."""
+    """What the file is compared with, where something is: a revision, or "what is live"."""
     before: Environment | None = None
-    """What the file was then, as far as it could be read; None where it was not there."""
+    """The file at that revision, as far as it could be read; None where it was not there."""
+    deployed: Mapping[str, DeployedVariant] = field(default_factory=dict)
+    """The variants of that; none where the environment was not there."""
 
     def origin(self, key: str) -> str:
         """The file, or the option, that set a key."""
@@ -64,7 +69,31 @@ def load(
     `option`: how the overrides were given, for messages.
     """
     given = overrides or {}
-    return [_load(root, folder, name, given.get(name, {}), option) for name in names(folder)]
+    found = [_load(root, folder, name, given.get(name, {}), option) for name in names(folder)]
+    places: dict[tuple[str, str, str], list[Loaded]] = {}
+    for one in found:
+        if one.environment is not None:
+            places.setdefault(_place(one.environment), []).append(one)
+    return [
+        replace(one, sharing=_sharing(one, places[_place(one.environment)]))
+        if one.environment is not None
+        else one
+        for one in found
+    ]
+
+
+def _place(environment: Environment) -> tuple[str, str, str]:
+    """Where there is one endpoint only. SageMaker takes names in any case for the same."""
+    return environment.account, environment.region, environment.endpoint.name.lower()
+
+
+def _sharing(one: Loaded, there: list[Loaded]) -> tuple[str, ...]:
+    """Not those that have the name from this very file: the mistake is theirs alone."""
+    return tuple(
+        other.file
+        for other in there
+        if other is not one and other.origin("endpoint.name") != one.file
+    )
 
 
 def _load(root: Path, folder: Path, name: str, overrides: Mapping[str, str], option: str) -> Loaded:

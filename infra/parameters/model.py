@@ -29,6 +29,27 @@ class Artifact(Table):
     )
 
 
+class Golden(Table):
+    """A request whose answer is known: `servable verify ENV` sends it to what is deployed."""
+
+    request: str = Field(
+        min_length=1,
+        description="File with the body, relative to the project. Its name's end says what it is: "
+        ".json, .jsonl, .csv, .pb, .npy.",
+    )
+    answer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File with the answer to it, likewise. Left out, it must be answered, with "
+        "whatever it be.",
+    )
+    tolerance: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1e-4,
+        description="How far a number may be off, relative to it and absolute. 1e-4 is above what "
+        "float32 loses between machines.",
+    )
+
+
 class Model(Table):
     saved_model: str | None = Field(
         default=None,
@@ -67,6 +88,10 @@ class Model(Table):
         description="Golden requests, JSON files relative to the project, that the model server "
         "answers for itself before it takes any from outside: the first caller does not wait for "
         "what is initialised at first use. A few of each size are enough.",
+    )
+    golden: Golden | None = Field(
+        default=None,
+        description="What `servable verify ENV` asks of it once it is deployed. Left out, nothing.",
     )
     compression: Literal["gzip", "none"] = Field(
         default="gzip",

@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.parameters.golden_requests import GoldenRequests
 from infra.parameters.table import Table
+from infra.policy.update import Update
 
 
 class Rollout(Table):
@@ -29,6 +31,38 @@ class Rollout(Table):
     )
     bake_minutes: Annotated[int, Field(ge=0, le=60)] = Field(
         default=10,
-        description="Minutes each share is watched before the next. SageMaker allows at most 60; it "
-        "must outlast the alarms' window or they protect nothing.",
+        description="Minutes each share is watched before the next; all at once, minutes that the old "
+        "instances stay. SageMaker allows at most 60; it must outlast the alarms' window or they "
+        "protect nothing.",
     )
+    golden_requests: GoldenRequests | None = Field(
+        default=None,
+        description="Requests that are sent while an update bakes, so that an endpoint nobody calls "
+        "is judged too. Left out, only callers' own requests are.",
+    )
+
+    @property
+    def percent(self) -> int:
+        """Of the first share, of each step or of each batch; 100 all at once."""
+        shares = {
+            "canary": self.canary_percent,
+            "linear": self.step_percent,
+            "rolling": self.batch_percent,
+        }
+        return shares.get(self.strategy, 100)
+
+    def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
+        """Of a fleet of `least` to `most` instances, watched by alarms over so many minutes.
+
+        Scaling decides which of them it will be: an update keeps the count that it has reached.
+        """
+        return [
+            Update(
+                strategy=self.strategy,
+                percent=self.percent,
+                bake_minutes=self.bake_minutes,
+                window_minutes=window_minutes,
+                instances=count,
+            )
+            for count in range(max(least, 1), max(most, 1) + 1)
+        ]

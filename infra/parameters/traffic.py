@@ -8,7 +8,7 @@ from infra.parameters.table import Table
 
 RequestsPerSecond = Annotated[float, Field(gt=0, le=1_000_000)]
 # Larger than InvokeEndpoint takes, so that the rule can say what it does take.
-Bytes = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Bytes = Annotated[int, Field(ge=1, le=10_000_000_000)]
 
 
 class Traffic(Table):

@@ -1,10 +1,12 @@
 """[variants.NAME]: machines that answer with one model."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from infra.catalog.limits import least, most
+from infra.parameters.scaling import Scaling
+from infra.parameters.serverless import Serverless
 from infra.parameters.table import Table
 from infra.policy.container_settings import ContainerSettings
 from infra.policy.start_timeouts import DOWNLOAD, STARTUP
@@ -13,44 +15,31 @@ VOLUME = "ProductionVariantVolumeSizeInGB"
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
 
 # SageMaker's own quotas are far lower; more is a slip of the hand.
-Instances = Annotated[int, Field(ge=1, le=10_000)]
-# A week, in seconds.
-Cooldown = Annotated[int, Field(ge=0, le=604_800)]
-
-
-class Scaling(Table):
-    """Target tracking on invocations per instance. Left out, the number of instances is fixed."""
-
-    max_rps_per_instance: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
-        description="Requests per second that one instance answers within its latency objective, "
-        "measured."
-    )
-    safety_factor: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.5,
-        description="Share of the measured maximum at which instances are added. 0.5 is AWS's "
-        "starting point: new instances need minutes, traffic does not.",
-    )
-    scale_out_cooldown_seconds: Cooldown = Field(
-        default=300,
-        description="Seconds after adding instances before adding more: about the time a new "
-        "instance needs until it answers. 300 is Application Auto Scaling's own default.",
-    )
-    scale_in_cooldown_seconds: Cooldown = Field(
-        default=600,
-        description="Seconds after removing instances before removing more. Twice the way out: an "
-        "instance too many costs cents, one too few costs requests.",
-    )
+Instances = Annotated[int, Field(ge=0, le=10_000)]
+Routing = Literal["least_outstanding_requests", "random"]
 
 
 class Variant(Table):
     model: str = Field(description="Name of the [models.NAME] table it serves.")
-    instance_type: str = Field(description="SageMaker instance type, as ml.c5.xlarge.")
+    instance_type: str | None = Field(
+        default=None,
+        description="SageMaker instance type, as ml.c5.xlarge. This, or serverless.",
+    )
+    serverless: Serverless | None = Field(
+        default=None, description="Memory and concurrency in the place of instances."
+    )
+    shadow: bool = Field(
+        default=False,
+        description="true: it gets copies of the requests of the other variant, and nobody gets its "
+        "answers. `weight` against the other's says how many: equal, each one.",
+    )
     min_instances: Instances = Field(
         default=1,
         description="Instances that always run; also the number it starts with. 1 is the cheapest "
-        "that answers; production wants 2, in two availability zones.",
+        "that answers; production wants 2, in two availability zones. 0 only where requests wait in a "
+        "queue ([asynchronous]).",
     )
-    max_instances: Instances | None = Field(
+    max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None,
         description="Most instances scaling may run. Left out, min_instances: nothing scales that "
         "was not asked to.",
@@ -83,6 +72,16 @@ class Variant(Table):
             "or SageMaker's own where that is enough.",
         )
     )
+    routing: Routing | None = Field(
+        default=None,
+        description="How a request finds its instance. Left out, least_outstanding_requests: the one "
+        "with the fewest requests under way, so that none waits behind a slow one while another is "
+        "free; with multi_model and [asynchronous], SageMaker's own.",
+    )
+    ssm_access: bool = Field(
+        default=False,
+        description="Whether AWS Systems Manager may open a shell in the containers, to look for a fault.",
+    )
     variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(
         default={},
         description="Environment variables for inference.py. The container's own have keys of their "
@@ -96,6 +95,22 @@ class Variant(Table):
     scaling: Scaling | None = Field(
         default=None, description="When to add and remove instances. Left out, never."
     )
+
+    @property
+    def scales(self) -> bool:
+        """Whether a scalable target is registered for it."""
+        return self.scaling is not None and not self.scaling.hold
+
+    @property
+    def serverless_memory_mib(self) -> int | None:
+        return None if self.serverless is None else self.serverless.memory_mib
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
+        if self.serverless is not None:
+            return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
+        return self.min_instances, self.most_instances
 
     @property
     def most_instances(self) -> int:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from infra.catalog import images
 from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
-from infra.catalog.instances import instances
 from infra.policy.choices import Choice
 from infra.policy.container import variables_of
 from infra.policy.container_settings import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
+from infra.policy.machine import machine
 from infra.policy.served import Served
 from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 
@@ -33,7 +33,7 @@ class Hosting:
 
 def hosting(
     *,
-    instance_type: str,
+    instance_type: str | None,
     tensorflow: str | None,
     region: str,
     container: ContainerSettings,
@@ -42,14 +42,16 @@ def hosting(
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
     inference_ami: str | None = None,
+    serverless_memory_mib: int | None = None,
 ) -> Hosting:
     """`tensorflow` None: the newest version whose image the machine can run.
     `default_model` None: several models, of which each request names one.
 
+    `instance_type` None: `serverless_memory_mib` says what it runs on.
     `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
     Raises KeyError for what preflight refuses: an unknown instance type, version or region.
     """
-    instance = instances()[instance_type]
+    instance = machine(instance_type, serverless_memory_mib)
     version = tensorflow or newest_version(instance)
     derived = derive(container, instance=instance, served=served)
     variables = variables_of(derived.settings, default_model=default_model, tensorflow=version)

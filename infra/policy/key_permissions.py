@@ -7,6 +7,9 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConf
 
 from dataclasses import dataclass
 
+# To publish to a topic that is encrypted with the key.
+PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
+
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPermission:
@@ -21,13 +24,13 @@ KEY_PERMISSIONS = (
     KeyPermission(
         key="alarms.topic_kms_key",
         who="cloudwatch.amazonaws.com",
-        actions=("kms:Decrypt", "kms:GenerateDataKey*"),
+        actions=PUBLISHING,
         condition="aws:SourceAccount is the account",
     ),
     KeyPermission(
         key="alarms.topic_kms_key",
         who="events.amazonaws.com",
-        actions=("kms:Decrypt", "kms:GenerateDataKey*"),
+        actions=PUBLISHING,
         condition="none: EventBridge sends no source to an encrypted topic",
     ),
     KeyPermission(
@@ -48,6 +51,18 @@ KEY_PERMISSIONS = (
         who="the role that deploys, and the model's role",
         actions=("kms:CreateGrant", "kms:DescribeKey"),
         condition="kms:GrantIsForAWSResource is true",
+    ),
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="the model's role, with [asynchronous]",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="asynchronous.kms_key",
+        who="the model's role, and the callers",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
     ),
     KeyPermission(
         key="capture.kms_key",

@@ -23,12 +23,15 @@ _CALLERS = """
 ## Callers
 
 The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, by one managed
-policy of the stack. Nobody gets anything else by it.
+policy of the stack. With [asynchronous] they get `sagemaker:InvokeEndpointAsync` on it instead, may put
+objects under requests/ of the queue's bucket, read those under answers/ and failures/, and use its key.
+Nobody gets anything else by it.
 
 ## Resource policies
 
 The topics and the buckets of ENV/data deny whatever does not come over TLS (`aws:SecureTransport`). The
-topics let CloudWatch publish for this account's alarms, and EventBridge publish.
+topics let CloudWatch publish for this account's alarms, and EventBridge publish. The key of the notifications
+lets both use it for that; in the policy of a key, `*` is the key itself.
 
 ## Keys of your own
 

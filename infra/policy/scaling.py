@@ -1,4 +1,12 @@
-"""From a measurement to the number that Application Auto Scaling tracks."""
+"""From measurements to the numbers that Application Auto Scaling works with."""
+
+import math
+from dataclasses import dataclass
+
+# Application Auto Scaling's own, for SageMaker.
+# https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
+DEFAULT_COOLDOWN_SECONDS = 300
+ROUNDED_TO_SECONDS = 30
 
 
 def invocations_per_instance_per_minute(
@@ -10,3 +18,39 @@ def invocations_per_instance_per_minute(
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
     """
     return max_rps_per_instance * safety_factor * 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cooldowns:
+    """Seconds to wait after a change before the next one in the same direction."""
+
+    out_seconds: int
+    in_seconds: int
+    out_reason: str
+    in_reason: str
+
+
+def cooldowns(
+    *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
+) -> Cooldowns:
+    """The file's where it says one; else from how long a new instance takes to answer.
+
+    `start_seconds` None: nobody knows.
+    """
+    if out_seconds is not None:
+        out, why = out_seconds, "from the file"
+    elif start_seconds is None:
+        out = DEFAULT_COOLDOWN_SECONDS
+        why = "Application Auto Scaling's own: how long a start takes is not known"
+    else:
+        out = ROUNDED_TO_SECONDS * math.ceil(start_seconds / ROUNDED_TO_SECONDS)
+        why = f"a new instance answers after about {start_seconds:.0f} s; before, it lowers no load"
+    back = 2 * out if in_seconds is None else in_seconds
+    return Cooldowns(
+        out_seconds=out,
+        in_seconds=back,
+        out_reason=why,
+        in_reason="twice the way out: one too few costs requests"
+        if in_seconds is None
+        else "from the file",
+    )

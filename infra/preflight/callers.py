@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from infra.catalog.limits import documented, most
-from infra.parameters.environment import Environment
+from infra.parameters.environment import Environment, Kind
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
@@ -12,18 +12,16 @@ from infra.preflight.rule import Rule
 class RequestFits(Rule):
     """InvokeEndpoint refuses a larger body before the container sees it.
 
-    Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob
+    Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob; of serverless and asynchronous
+    endpoints infra/catalog/documented_limits.json
     """
 
     id = "request-too-large"
     example = "traffic.request_bytes = 6291457"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        given, allowed = (
-            environment.traffic.request_bytes,
-            most("BodyBlob", service="sagemaker-runtime"),
-        )
-        yield from _size(self, loaded, "request_bytes", given, allowed)
+        given = environment.traffic.request_bytes
+        yield from _size(self, loaded, "request_bytes", given, _most(environment.kind))
 
 
 class AnswerFits(Rule):
@@ -36,8 +34,17 @@ class AnswerFits(Rule):
     example = "traffic.answer_bytes = 6291457"
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        given, allowed = environment.traffic.answer_bytes, int(documented("answer_bytes"))
+        given = environment.traffic.answer_bytes
+        real_time = environment.kind == "real_time"
+        allowed = int(documented("answer_bytes")) if real_time else _most(environment.kind)
         yield from _size(self, loaded, "answer_bytes", given, allowed)
+
+
+def _most(kind: Kind) -> int:
+    """Bytes of a request; a serverless endpoint carries less, a queue only its address."""
+    if kind == "real_time":
+        return most("BodyBlob", service="sagemaker-runtime")
+    return int(documented(f"{kind}_bytes"))
 
 
 def _size(
@@ -51,7 +58,7 @@ def _size(
             loaded,
             key,
             given,
-            f"{name} {given:,} is more than InvokeEndpoint carries",
+            f"{name} {given:,} is more than an endpoint of this kind carries",
             allowed=f"at most {allowed:,}",
             remedy="send fewer rows at once, or bytes instead of JSON",
         )

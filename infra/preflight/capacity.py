@@ -71,6 +71,8 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        if environment.kind == "serverless":
+            return  # it has no number of instances
         scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
         for name, variant in environment.variants.items():
             if scaled and variant.scaling is None:
@@ -100,8 +102,8 @@ variants.primary.scaling.max_rps_per_instance = 10"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type)
-            if instance and instance.burstable and variant.scaling is not None:
+            instance = instances().get(variant.instance_type or "")
+            if instance and instance.burstable and variant.scales:
                 yield self.finding(
                     loaded,
                     f"variants.{name}.instance_type",

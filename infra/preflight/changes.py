@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from infra.parameters.deployed import held
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
@@ -24,18 +25,19 @@ class ScaledTypeStays(Rule):
         if loaded.against is None:
             yield self.not_checked(loaded, "variants", AGAINST)
             return
-        before = loaded.before.variants if loaded.before else {}
         for name, variant in environment.variants.items():
-            old = before.get(name)
-            if old and old.scaling and old.instance_type != variant.instance_type:
+            old = loaded.deployed.get(name)
+            if old and old.scales and old.instance_type != variant.instance_type:
+                holding = held({name: old})
+                first = [f"-c {loaded.name}.{key}={value}" for key, value in holding.items()]
                 yield self.finding(
                     loaded,
                     f"variants.{name}.instance_type",
                     variant.instance_type,
                     f"{old.instance_type} of {loaded.against} is scaled: its type cannot change to "
                     f"{variant.instance_type} in one update",
-                    allowed=old.instance_type,
-                    remedy=f"first deploy without [variants.{name}.scaling], then with the new type",
+                    allowed=old.instance_type or "serverless, as it is",
+                    remedy=f"first deploy with {' '.join(first)}, then without",
                 )
 
 
@@ -52,14 +54,14 @@ class ScaledVariantStays(Rule):
         if loaded.against is None:
             yield self.not_checked(loaded, "variants", AGAINST)
             return
-        before = loaded.before.variants if loaded.before else {}
-        for name, old in before.items():
-            if old.scaling and name not in environment.variants:
+        for name, old in loaded.deployed.items():
+            if old.scales and name not in environment.variants:
                 yield self.finding(
                     loaded,
                     "variants",
                     name,
                     f"variant {name} of {loaded.against} is scaled: it cannot be removed in one update",
                     allowed="every variant that is scaled now",
-                    remedy=f"first deploy it without [variants.{name}.scaling], then take it out",
+                    remedy=f"first deploy it with hold = true in [variants.{name}.scaling], "
+                    "then take it out",
                 )

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from infra.catalog import images
-from infra.catalog.instances import instances
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
+from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version
 from infra.preflight.rule import Rule
 from model_packaging import dependencies
@@ -27,7 +27,7 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
     found = []
     for variant in variants_running(environment, model_name):
         stated = environment.models[variant.model].tensorflow
-        instance = instances().get(variant.instance_type)
+        instance = machine_of(variant)
         if instance is not None:
             version = stated if stated in images.versions() else newest_version(instance)
             found.append(".".join((version or "").split(".")[:2]))

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from infra.catalog import images
-from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
+from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version, runs
 from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
@@ -53,7 +53,7 @@ class TensorFlowVersionHasAnImage(Rule):
     def _region(self, loaded: Loaded, environment: Environment, name: str) -> Iterator[Finding]:
         """The version is ours to choose: the region must have whichever it becomes."""
         for variant in environment.variants.values():
-            instance = instances().get(variant.instance_type)
+            instance = machine_of(variant)
             if variant.model != name or instance is None:
                 continue
             version = newest_version(instance)
@@ -128,7 +128,7 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type)
+            instance = machine_of(variant)
             model = environment.models.get(variant.model)
             if not (instance and model and model.tensorflow in images.versions()):
                 continue

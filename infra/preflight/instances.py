@@ -24,7 +24,7 @@ class InstanceTypeIsKnown(Rule):
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
             given = variant.instance_type
-            if given in instances():
+            if given is None or given in instances():
                 continue
             close = nearest(given, instances())
             reason = next(
@@ -59,7 +59,7 @@ variants.primary.instance_type = "ml.p3.2xlarge\""""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type)
+            instance = instances().get(variant.instance_type or "")
             if instance and instance.successor:
                 yield self.finding(
                     loaded,
@@ -86,7 +86,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         region = environment.region
         for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type)
+            instance = instances().get(variant.instance_type or "")
             if instance is None or instance.successor:
                 continue  # unknown or retired: that is what has to be said
             if region not in availability.regions():
@@ -126,7 +126,7 @@ class ImageRunsOnTheArchitecture(Rule):
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type)
+            instance = instances().get(variant.instance_type or "")
             model = environment.models.get(variant.model)
             own = model is not None and model.image is not None
             if instance and instance.architecture != "x86_64" and not own:

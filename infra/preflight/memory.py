@@ -36,7 +36,7 @@ variants.primary.container.tfs_processes = 4"""
         elif found.needed_gib > instance.memory_gib:
             yield self.finding(
                 loaded,
-                placement.key("instance_type"),
+                placement.machine_key,
                 instance.name,
                 f"{instance.name}: {counted(placement.processes, 'model server')} "
                 f"({found.servers_gib:.1f} GiB), "

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra.catalog import images
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import Instance
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
+from infra.parameters.machine import machine_of
 from infra.parameters.model import Model
 from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
@@ -14,7 +15,9 @@ from infra.policy.choices import Choice
 from infra.policy.container_settings import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
+from infra.policy.machine import SERVERLESS_DISK_GB
 from infra.policy.served import Served
+from infra.policy.sizing import start_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,22 @@ class Placement:
     def key(self, name: str) -> str:
         """`name` inside the variant's table."""
         return f"variants.{self.name}.{name}"
+
+    @property
+    def machine_key(self) -> str:
+        """What says how large its machine is."""
+        serverless = self.variant.serverless is not None
+        return self.key("serverless.memory_mib" if serverless else "instance_type")
+
+    @property
+    def volume_gb(self) -> int | None:
+        """Of the disk, where it is not the machine's own."""
+        return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
+
+    @property
+    def start_seconds(self) -> float | None:
+        """From the decision to add an instance to its first answer, estimated."""
+        return start_seconds(self.served, processes=self.processes)
 
     @property
     def gpus(self) -> int:
@@ -64,7 +83,7 @@ def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...
 
 def _placements(loaded: Loaded, environment: Environment) -> Iterator[Placement]:
     for name, variant in environment.variants.items():
-        instance = instances().get(variant.instance_type)
+        instance = machine_of(variant)
         model = environment.models.get(variant.model)
         if instance is None or model is None:
             continue

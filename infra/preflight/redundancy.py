@@ -26,7 +26,9 @@ variants.primary.min_instances = 1"""
         stated = environment.production
         if stated is False or (stated is None and not loaded.name.lower().startswith("prod")):
             return
-        for name, variant in environment.variants.items():
+        if environment.kind != "real_time":
+            return  # a queue waits, and a serverless container has no zone
+        for name, variant in environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(
                     loaded,

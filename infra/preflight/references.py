@@ -62,10 +62,10 @@ class SomethingAnswers(Rule):
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="take some out, or make another endpoint of them",
             )
-        elif environment.variants and not any(
-            variant.weight for variant in environment.variants.values()
+        elif environment.production_variants and not any(
+            variant.weight for variant in environment.production_variants.values()
         ):
-            first = next(iter(environment.variants))
+            first = next(iter(environment.production_variants))
             yield self.finding(
                 loaded,
                 f"variants.{first}.weight",

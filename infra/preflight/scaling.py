@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.policy.sizing import instances_for, start_seconds
+from infra.policy.scaling import cooldowns
+from infra.policy.sizing import instances_for
 from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
 
@@ -26,9 +27,11 @@ variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
         peak = environment.traffic.peak_rps
-        weights = sum(one.weight for one in environment.variants.values())
+        weights = sum(one.weight for one in environment.production_variants.values())
         for name, variant in environment.variants.items():
-            if variant.scaling is None or not weights:
+            scaling = variant.scaling
+            rate = scaling.max_rps_per_instance if scaling else None
+            if scaling is None or rate is None or scaling.hold or not weights:
                 continue
             key = f"variants.{name}.max_instances"
             if peak is None:
@@ -37,8 +40,8 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             rps = peak * variant.weight / weights
             needed = instances_for(
                 rps,
-                max_rps_per_instance=variant.scaling.max_rps_per_instance,
-                safety_factor=variant.scaling.safety_factor,
+                max_rps_per_instance=rate,
+                safety_factor=scaling.safety_factor,
             )
             if needed > variant.most_instances:
                 yield self.finding(
@@ -46,7 +49,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                     key,
                     variant.most_instances,
                     f"max_instances {variant.most_instances} does not carry {rps:g} requests/s at "
-                    f"{variant.scaling.max_rps_per_instance:g} x {variant.scaling.safety_factor:g} each",
+                    f"{rate:g} x {scaling.safety_factor:g} each",
                     allowed=f"{needed} or more",
                     remedy="raise it, or take less traffic",
                     reads=("traffic.peak_rps", f"variants.{name}.scaling"),
@@ -71,18 +74,20 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
         scaling = placement.variant.scaling
-        if scaling is None:
+        given = scaling.scale_out_cooldown_seconds if scaling else None
+        # Left out, it is derived from the start; and a serverless container starts in its own way.
+        if given is None or placement.variant.serverless is not None:
             return
         key = placement.key("scaling.scale_out_cooldown_seconds")
-        start = start_seconds(placement.served, processes=placement.processes)
+        start = placement.start_seconds
         if start is None:
             yield from self.size_unknown(loaded, placement)
-        elif scaling.scale_out_cooldown_seconds < start:
+        elif given < start:
             yield self.finding(
                 loaded,
                 key,
-                scaling.scale_out_cooldown_seconds,
-                f"scale_out_cooldown_seconds {scaling.scale_out_cooldown_seconds}: a new instance "
+                given,
+                f"scale_out_cooldown_seconds {given}: a new instance "
                 f"answers after about {start:.0f}",
                 allowed=f"{int(start) + 1} or more",
                 remedy="raise it",
@@ -90,7 +95,7 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
             )
 
 
-class InstancesLeaveMoreSlowlyThanTheyCome(Rule):
+class InstancesLeaveMoreSlowlyThanTheyCome(VariantRule):
     """Scaling in faster than out, the count swings: every swing costs requests.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
@@ -104,19 +109,26 @@ class InstancesLeaveMoreSlowlyThanTheyCome(Rule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
 
-    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            scaling = variant.scaling
-            if scaling is None:
-                continue
-            out, back = scaling.scale_out_cooldown_seconds, scaling.scale_in_cooldown_seconds
-            if back < out:
-                yield self.finding(
-                    loaded,
-                    f"variants.{name}.scaling.scale_in_cooldown_seconds",
-                    back,
-                    f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
-                    allowed=f"{out} or more",
-                    remedy="raise it",
-                    reads=(f"variants.{name}.scaling.scale_out_cooldown_seconds",),
-                )
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        scaling = placement.variant.scaling
+        back = scaling.scale_in_cooldown_seconds if scaling else None
+        if scaling is None or back is None:
+            return
+        serverless = placement.variant.serverless is not None
+        out = cooldowns(
+            out_seconds=scaling.scale_out_cooldown_seconds,
+            in_seconds=back,
+            start_seconds=None if serverless else placement.start_seconds,
+        ).out_seconds
+        if back < out:
+            yield self.finding(
+                loaded,
+                placement.key("scaling.scale_in_cooldown_seconds"),
+                back,
+                f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
+                allowed=f"{out} or more",
+                remedy="raise it",
+                reads=(placement.key("scaling.scale_out_cooldown_seconds"),),
+            )

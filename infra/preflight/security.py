@@ -30,7 +30,7 @@ class RequiredIdsAreGiven(Rule):
         missing = missing_ids(
             environment.security.require,
             given,
-            instance_types=[one.instance_type for one in environment.variants.values()],
+            instance_types=[one.instance_type or "" for one in environment.variants.values()],
             captures=environment.capture is not None,
         )
         if missing:

@@ -68,9 +68,6 @@ SHAPE_RULES = (
         "variants.primary.download_timeout_seconds = 3601",
         "infra/catalog/limits.json, ProductionVariantModelDataDownloadTimeoutInSeconds",
     ),
-    ShapeRule(
-        "no instance", "variants.primary.min_instances = 0", "a real-time variant has at least one"
-    ),
 )
 
 # Those that no key can even express.

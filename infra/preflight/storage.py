@@ -85,20 +85,28 @@ class ModelFitsTheDisk(VariantRule):
         if needed is None:
             yield from self.size_unknown(loaded, placement)
             return
-        room = volume_gib(placement.instance, placement.variant.volume_gb)
+        room = volume_gib(placement.instance, placement.volume_gb)
         given = placement.variant.volume_gb
         if needed > room:
             said = "" if given is None else f"volume_gb {given}: "
             wanted = int(needed * 2**30 / 1e9) + 1
             yield self.finding(
                 loaded,
-                placement.key("volume_gb"),
+                placement.key("volume_gb")
+                if placement.variant.serverless is None
+                else placement.machine_key,
                 given,
                 f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
                 f"{room:.1f}",
                 allowed=f"{wanted} GB or more",
-                remedy="choose a type with more local NVMe"
-                if placement.instance.local_nvme_gb
-                else f"set volume_gb = {wanted}",
+                remedy=_larger(placement, wanted),
                 reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
             )
+
+
+def _larger(placement: Placement, wanted_gb: int) -> str:
+    if placement.variant.serverless is not None:
+        return "choose an instance_type: a serverless container's disk does not grow"
+    if placement.instance.local_nvme_gb:
+        return "choose a type with more local NVMe"
+    return f"set volume_gb = {wanted_gb}"

@@ -41,7 +41,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             return
         key, percent = _share(rollout)
         for name, variant in environment.variants.items():
-            count = variant.min_instances
+            count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
@@ -76,14 +76,18 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         rollout, quiet = environment.rollout, environment.traffic.quiet_rps
         if rollout is None:
             return
+        if quiet is None and rollout.golden_requests is not None:
+            quiet = 0.0  # nobody else may ask: they alone have to be enough
         if quiet is None:
             yield self.not_checked(loaded, "rollout.bake_minutes", "traffic.quiet_rps")
             return
         _, percent = _share(rollout)
-        seen = quiet * percent / 100 * rollout.bake_minutes * SECONDS_PER_MINUTE
         needed = 100 / environment.alarms.error_5xx_percent
+        golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
+        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
+        seen = each_minute * rollout.bake_minutes
         if seen < needed:
-            minutes = math.ceil(needed / (quiet * percent / 100 * SECONDS_PER_MINUTE))
+            minutes = math.ceil(needed / each_minute)
             yield self.finding(
                 loaded,
                 "rollout.bake_minutes",
@@ -91,7 +95,8 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
                 allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
-                remedy="raise it or the share, or deploy when there is traffic",
+                remedy="raise it or the share, deploy when there is traffic, or add "
+                "[rollout.golden_requests]",
                 reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
             )
 

@@ -1,11 +1,12 @@
 """Everything that exists in the embedded AWS, asked of each service and not of CloudFormation.
 
 So that a deployment can be compared with its template: what CloudFormation says it made
-and what is there are two different things. Long because it is one small look per type,
-and only together are they an answer.
+and what is there are two different things.
 """
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
@@ -33,6 +34,31 @@ def _all(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[An
         yield from page.get(key, [])
 
 
+@dataclass(frozen=True)
+class _List:
+    """The names of all that one operation lists, page by page."""
+
+    service: str
+    operation: str
+    key: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, client: Client) -> Iterator[str]:
+        for one in _all(client(self.service), self.operation, self.key, **self.arguments):
+            yield one[self.name]
+
+
+_OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
+_ROLES = _List("iam", "list_roles", "Roles", "RoleName")
+_TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
+
+
+def _alarms(kind: str) -> _List:
+    of_type = {"AlarmTypes": [kind.removesuffix("s")]}  # without it AWS lists metric alarms only
+    return _List("cloudwatch", "describe_alarms", kind, "AlarmName", of_type)
+
+
 def _keys(client: Client) -> Iterator[str]:
     kms = client("kms")
     for one in _all(kms, "list_keys", "Keys"):
@@ -47,32 +73,11 @@ def _aliases(client: Client) -> Iterator[str]:
             yield one["AliasName"]
 
 
-def _topics(client: Client) -> Iterator[str]:
-    for one in _all(client("sns"), "list_topics", "Topics"):
-        yield one["TopicArn"]
-
-
 def _topic_policies(client: Client) -> Iterator[str]:
-    sns = client("sns")
-    for arn in _topics(client):
-        policy = sns.get_topic_attributes(TopicArn=arn)["Attributes"].get("Policy", "")
-        if "__default_policy_ID" not in policy:
+    for arn in _TOPICS(client):
+        attributes = client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]
+        if "__default_policy_ID" not in attributes.get("Policy", ""):
             yield arn
-
-
-def _subscriptions(client: Client) -> Iterator[str]:
-    for one in _all(client("sns"), "list_subscriptions", "Subscriptions"):
-        yield one["SubscriptionArn"]
-
-
-def _log_groups(client: Client) -> Iterator[str]:
-    for one in _all(client("logs"), "describe_log_groups", "logGroups"):
-        yield one["logGroupName"]
-
-
-def _metric_filters(client: Client) -> Iterator[str]:
-    for one in _all(client("logs"), "describe_metric_filters", "metricFilters"):
-        yield one["filterName"]
 
 
 def _saved_queries(client: Client) -> Iterator[str]:
@@ -80,29 +85,14 @@ def _saved_queries(client: Client) -> Iterator[str]:
         yield one["queryDefinitionId"]
 
 
-def _rules(client: Client) -> Iterator[str]:
-    for one in _all(client("events"), "list_rules", "Rules"):
-        yield one["Name"]
-
-
-def _roles(client: Client) -> Iterator[str]:
-    for one in _all(client("iam"), "list_roles", "Roles"):
-        yield one["RoleName"]
-
-
 def _inline_policies(client: Client) -> set[str]:
     """By name: one policy may be put on several roles."""
     iam = client("iam")
     return {
         name
-        for role in _roles(client)
+        for role in _ROLES(client)
         for name in _all(iam, "list_role_policies", "PolicyNames", RoleName=role)
     }
-
-
-def _managed_policies(client: Client) -> Iterator[str]:
-    for one in _all(client("iam"), "list_policies", "Policies", Scope="Local"):
-        yield one["Arn"]
 
 
 def _buckets(client: Client) -> Iterator[str]:
@@ -120,84 +110,65 @@ def _bucket_policies(client: Client) -> Iterator[str]:
         yield name
 
 
-def _repositories(client: Client) -> Iterator[str]:
-    for one in _all(client("ecr"), "describe_repositories", "repositories"):
-        yield one["repositoryName"]
+_FUNCTIONS = _List("lambda", "list_functions", "Functions", "FunctionName")
 
 
-def _parameters(client: Client) -> Iterator[str]:
-    for one in _all(client("ssm"), "describe_parameters", "Parameters"):
-        yield one["Name"]
-
-
-def _models(client: Client) -> Iterator[str]:
-    for one in _all(client("sagemaker"), "list_models", "Models"):
-        yield one["ModelName"]
-
-
-def _endpoint_configs(client: Client) -> Iterator[str]:
-    for one in _all(client("sagemaker"), "list_endpoint_configs", "EndpointConfigs"):
-        yield one["EndpointConfigName"]
-
-
-def _endpoints(client: Client) -> Iterator[str]:
-    for one in _all(client("sagemaker"), "list_endpoints", "Endpoints"):
-        yield one["EndpointName"]
+def _function_permissions(client: Client) -> Iterator[str]:
+    functions = client("lambda")
+    for name in _FUNCTIONS(client):
+        try:
+            policy = functions.get_policy(FunctionName=name)["Policy"]
+        except functions.exceptions.ResourceNotFoundException:
+            continue
+        for statement in json.loads(policy)["Statement"]:
+            yield statement["Sid"]
 
 
 def _scalable_targets(client: Client) -> Iterator[str]:
     scaling = client("application-autoscaling")
-    for one in _all(
-        scaling, "describe_scalable_targets", "ScalableTargets", ServiceNamespace="sagemaker"
-    ):
+    for one in _all(scaling, "describe_scalable_targets", "ScalableTargets", **_OF_SAGEMAKER):
         yield f"{one['ResourceId']}|{one['ScalableDimension']}|{one['ServiceNamespace']}"
 
 
-def _scaling_policies(client: Client) -> Iterator[str]:
-    scaling = client("application-autoscaling")
-    for one in _all(
-        scaling, "describe_scaling_policies", "ScalingPolicies", ServiceNamespace="sagemaker"
-    ):
-        yield one["PolicyARN"]
-
-
-def _alarms(kind: str) -> Callable[[Client], Iterator[str]]:
-    def names(client: Client) -> Iterator[str]:
-        of_type = kind.removesuffix("s")  # without it AWS lists metric alarms only
-        for one in _all(client("cloudwatch"), "describe_alarms", kind, AlarmTypes=[of_type]):
-            yield one["AlarmName"]
-
-    return names
-
-
-def _dashboards(client: Client) -> Iterator[str]:
-    for one in _all(client("cloudwatch"), "list_dashboards", "DashboardEntries"):
-        yield one["DashboardName"]
-
-
-_LOOK: dict[str, Callable[[Client], Iterator[str] | set[str]]] = {
+_LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::ApplicationAutoScaling::ScalableTarget": _scalable_targets,
-    "AWS::ApplicationAutoScaling::ScalingPolicy": _scaling_policies,
+    "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
+        "application-autoscaling",
+        "describe_scaling_policies",
+        "ScalingPolicies",
+        "PolicyARN",
+        _OF_SAGEMAKER,
+    ),
     "AWS::CloudWatch::Alarm": _alarms("MetricAlarms"),
     "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),
-    "AWS::CloudWatch::Dashboard": _dashboards,
-    "AWS::ECR::Repository": _repositories,
-    "AWS::Events::Rule": _rules,
-    "AWS::IAM::ManagedPolicy": _managed_policies,
+    "AWS::CloudWatch::Dashboard": _List(
+        "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
+    ),
+    "AWS::ECR::Repository": _List("ecr", "describe_repositories", "repositories", "repositoryName"),
+    "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
+    "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
     "AWS::IAM::Policy": _inline_policies,
-    "AWS::IAM::Role": _roles,
+    "AWS::IAM::Role": _ROLES,
     "AWS::KMS::Alias": _aliases,
     "AWS::KMS::Key": _keys,
-    "AWS::Logs::LogGroup": _log_groups,
-    "AWS::Logs::MetricFilter": _metric_filters,
+    "AWS::Lambda::Function": _FUNCTIONS,
+    "AWS::Lambda::Permission": _function_permissions,
+    "AWS::Logs::LogGroup": _List("logs", "describe_log_groups", "logGroups", "logGroupName"),
+    "AWS::Logs::MetricFilter": _List(
+        "logs", "describe_metric_filters", "metricFilters", "filterName"
+    ),
     "AWS::Logs::QueryDefinition": _saved_queries,
     "AWS::S3::Bucket": _buckets,
     "AWS::S3::BucketPolicy": _bucket_policies,
-    "AWS::SNS::Subscription": _subscriptions,
-    "AWS::SNS::Topic": _topics,
+    "AWS::SNS::Subscription": _List(
+        "sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"
+    ),
+    "AWS::SNS::Topic": _TOPICS,
     "AWS::SNS::TopicPolicy": _topic_policies,
-    "AWS::SSM::Parameter": _parameters,
-    "AWS::SageMaker::Endpoint": _endpoints,
-    "AWS::SageMaker::EndpointConfig": _endpoint_configs,
-    "AWS::SageMaker::Model": _models,
+    "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
+    "AWS::SageMaker::Endpoint": _List("sagemaker", "list_endpoints", "Endpoints", "EndpointName"),
+    "AWS::SageMaker::EndpointConfig": _List(
+        "sagemaker", "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"
+    ),
+    "AWS::SageMaker::Model": _List("sagemaker", "list_models", "Models", "ModelName"),
 }

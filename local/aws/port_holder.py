@@ -12,14 +12,25 @@ _LONGEST_COMMAND = 100
 
 def port_holder(port: int) -> str:
     """A phrase: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
-    if (pid := _embedded_aws(port)) is not None:
-        return f"another embedded AWS, process {pid}"
     for connection in psutil.net_connections("tcp"):
         local = connection.laddr
         listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
         if listens and connection.pid is not None:
-            return f"process {connection.pid} ({_command(connection.pid)})"
+            return _named(connection.pid)
+    if (pid := _embedded_aws(port)) is not None:  # of another user, whose processes are not shown
+        return f"another embedded AWS, process {pid}"
     return "a process that is not ours to see"
+
+
+def _named(pid: int) -> str:
+    try:
+        words = psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return f"process {pid} (ended meanwhile)"
+    # As local/aws/process.py starts it. Asking it would take as long as it is busy.
+    if "local.aws" in words:
+        return f"another embedded AWS, process {pid}"
+    return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
 
 
 def _embedded_aws(port: int) -> int | None:
@@ -29,10 +40,3 @@ def _embedded_aws(port: int) -> int | None:
             return int(json.loads(answer.read())["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _command(pid: int) -> str:
-    try:
-        return " ".join(psutil.Process(pid).cmdline())[:_LONGEST_COMMAND]
-    except psutil.Error:
-        return "ended meanwhile"

@@ -23,6 +23,7 @@ from local.aws.corrections import (
     access_logging,
     bucket_policies,
     event_topics,
+    scalable_dimensions,
     web_subscriptions,
 )
 from local.aws.corrections.logs_api import LogsApi
@@ -34,6 +35,8 @@ from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi
 
 _HOST = "127.0.0.1"  # never another: nothing here checks a signature
+# How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
+_END_LOOK_SECONDS = 0.05
 _PATHS = {
     "moto.cloudformation.urls": {"{0}/$": CloudFormationApi.dispatch},
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
@@ -71,6 +74,7 @@ class Server:
         access_logging.install()
         bucket_policies.install()
         event_topics.install()
+        scalable_dimensions.install()
         web_subscriptions.install()
         controls = Controls(
             self._clock,
@@ -86,13 +90,16 @@ class Server:
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
         self._cloudwatches = CloudWatches(self.url, self._clock)
-        CloudWatchApi.cloudwatches = self._cloudwatches
+        CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
         self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
         CloudFormationApi.backend = Backend(self.url)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="embedded aws", daemon=True
+            target=self._server.serve_forever,
+            args=(_END_LOOK_SECONDS,),
+            name="embedded aws",
+            daemon=True,
         )
 
     def start(self) -> None:

@@ -1,11 +1,14 @@
 """Ports of 127.0.0.1: finding free ones, keeping them, and saying who holds one."""
 
+import os
 import random
 import socket
 import sys
 from collections.abc import Sequence
 
 import psutil
+
+from local.endpoint.port_settings import PORT
 
 HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
@@ -78,8 +81,28 @@ def _held(port: int) -> str:
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
                 process = psutil.Process(connection.pid)
-                words = " ".join(process.cmdline())[:160] or process.name()
-                return f"; process {connection.pid} holds it: {words}"
+                return _named(process)
     except (psutil.Error, OSError):
         pass  # another user's
+    # A double that is still starting keeps its port without listening: no table shows that.
+    if starting := _double_for(port):
+        return _named(starting)
     return "; another process holds it; choose another port, or end that process"
+
+
+def _named(process: psutil.Process) -> str:
+    words = " ".join(process.cmdline())[:160] or process.name()
+    return f"; process {process.pid} holds it: {words}"
+
+
+def _double_for(port: int) -> psutil.Process | None:
+    """The first supervisor of ours, but for this one, that was told to take the port."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            is_double = process.pid != os.getpid() and "local.endpoint" in process.cmdline()
+            if is_double and process.environ().get(PORT) == str(port):
+                found.append((process.create_time(), process.pid))
+        except psutil.Error:
+            continue  # gone, or another user's
+    return psutil.Process(min(found)[1]) if found else None

@@ -101,5 +101,5 @@ def _batching(given: ContainerSettings) -> Batching | None:
 
 
 def is_container_variable(name: str) -> bool:
-    """Whether `name` configures the container rather than the code in it."""
-    return name.startswith("SAGEMAKER_") or name in (OPENMP_THREADS, ONEDNN)
+    """Whether `name` configures the container or our handler in it."""
+    return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)

@@ -8,7 +8,7 @@ with launch(archive, {}) as process:
 import os
 import signal
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from local.endpoint.parts import Parts
 from local.endpoint.trouble import NAME, Trouble
@@ -53,7 +53,8 @@ class Troublemaker:
         self.slow(0)
         self.fail(0)
         self.fill_queue(False)
-        self.thaw()
+        for part in get_args(Part):
+            self.thaw(part)
 
     def _signal(self, part: Part, number: signal.Signals) -> None:
         for pid in self._processes(part):

@@ -48,8 +48,9 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(
     ran = run(monkeypatch, deployed, SECOND.replace("c5", "m5", 1), "--against", "HEAD")
     assert ran.stderr.splitlines()[0] == (
         "environments/prod.toml: variants.primary.instance_type: ml.c5.xlarge of HEAD is scaled: its "
-        "type cannot change to ml.m5.xlarge in one update; allowed: ml.c5.xlarge; first deploy without "
-        "[variants.primary.scaling], then with the new type"
+        "type cannot change to ml.m5.xlarge in one update; allowed: ml.c5.xlarge; first deploy with "
+        "-c prod.variants.primary.scaling.hold=true -c prod.variants.primary.instance_type=ml.c5.xlarge, "
+        "then without"
     )
 
 
@@ -62,13 +63,22 @@ def test_another_type_of_a_variant_that_is_not_scaled_is_nothing(
     assert ran.return_value == 0
 
 
+def test_another_type_of_a_variant_whose_scaling_is_on_hold_is_nothing(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, deployed, SCALED + "hold = true\n")
+    git(deployed, "commit", "--all", "--quiet", "--message", "scaling on hold")
+    ran = run(monkeypatch, deployed, SCALED.replace("c5", "m5"), "--against", "HEAD")
+    assert ran.return_value == 0
+
+
 def test_a_scaled_variant_cannot_be_taken_out(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run(monkeypatch, deployed, SCALED, "--against", "HEAD")
     assert ran.stderr.splitlines()[0] == (
         "environments/prod.toml: variants: variant second of HEAD is scaled: it cannot be removed in "
-        "one update; allowed: every variant that is scaled now; first deploy it without "
+        "one update; allowed: every variant that is scaled now; first deploy it with hold = true in "
         "[variants.second.scaling], then take it out"
     )
 
@@ -76,7 +86,8 @@ def test_a_scaled_variant_cannot_be_taken_out(
 def test_an_environment_that_was_not_there_has_nothing_to_run_into(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (deployed / "environments" / "new.toml").write_text(SCALED)
+    text = SCALED.replace('name = "ranker"', 'name = "new"')
+    (deployed / "environments" / "new.toml").write_text(text)
     assert run(monkeypatch, deployed, SECOND, "new", "--against", "HEAD").return_value == 0
 
 

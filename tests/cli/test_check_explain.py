@@ -82,3 +82,23 @@ def test_batching_is_explained_setting_by_setting(
         "batching.batch_threads": "derived",
         "batching.max_enqueued_batches": "derived",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "origin"),
+    [
+        ("routing", "least_outstanding_requests", "derived"),
+        ("scale_out_cooldown_seconds", "210", "derived"),
+        ("scale_in_cooldown_seconds", "600", "file"),
+        ("target, concurrent requests", "4", "sizing"),
+    ],
+)
+def test_scaling_is_explained(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, origin: str
+) -> None:
+    scaling = "{ max_concurrency_per_instance = 8, scale_in_cooldown_seconds = 600 }"
+    (project / "environments" / "dev.toml").write_text(f"{VALID}scaling = {scaling}\n")
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    (line,) = [one for one in json.loads(ran.stdout)["dev"]["settings"] if one["name"] == name]
+    assert (line["value"], line["origin"]) == (value, origin)

@@ -36,8 +36,13 @@ def serving(*options: str, port: int = 0) -> Iterator[tuple["subprocess.Popen[st
         process.communicate()
 
 
-def _eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20.0  # 5 s on an idle machine; this one is shared
+END_SECONDS = 5.0
+# A machine with other work can take 5 s for what takes 0.5 s; three times in a row it does not.
+TRIES = 3
+
+
+def _in_time(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + END_SECONDS
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
     return holds()
@@ -121,18 +126,23 @@ def test_an_interruption_ends_everything_and_is_130(number: signal.Signals) -> N
         assert (process.wait(20), _alive(family)) == (130, [])
 
 
-def test_killing_the_supervisor_ends_every_process_and_frees_the_port() -> None:
-    with serving() as (_, url, pid):
-        family, port = _family(pid), int(url.rsplit(":", 1)[1])
-        os.kill(pid, signal.SIGKILL)
-        assert _eventually(lambda: not _alive(family) and _is_free(port))
+@pytest.mark.parametrize("killed", ["supervisor", "command"])
+def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
+    killed: str,
+) -> None:
+    def is_gone_in_time() -> bool:
+        with serving() as (process, _, pid):
+            family = _family(pid)
+            ports = [
+                connection.laddr.port
+                for one in family
+                for connection in one.net_connections("inet")
+                if connection.status == psutil.CONN_LISTEN
+            ]
+            os.kill(pid if killed == "supervisor" else process.pid, signal.SIGKILL)
+            return _in_time(lambda: not _alive(family) and all(map(_is_free, ports)))
 
-
-def test_killing_the_command_ends_every_process_and_frees_the_port() -> None:
-    with serving() as (process, url, pid):
-        family, port = _family(pid), int(url.rsplit(":", 1)[1])
-        process.kill()
-        assert _eventually(lambda: not _alive(family) and _is_free(port))
+    assert any(is_gone_in_time() for _ in range(TRIES))
 
 
 def test_an_unknown_environment_is_wrong_use() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servable_client import AsyncEndpoint, FakeEndpoint, Refused
-from tests.client.runtime_server import RuntimeServer
+from servable_client import AsyncEndpoint, BadInput, FakeEndpoint, Refused
+from tests.client.predict_bodies import doubled
+from tests.client.runtime_server import Received, Reply, RuntimeServer
 
 X = np.arange(3.0)
 
@@ -37,6 +38,37 @@ def test_calls_run_side_by_side() -> None:
             return await asyncio.gather(*(endpoint.predict(x=X + n) for n in range(3)))
 
     assert [one["y"][0] for one in asyncio.run(main())] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["given", "local"])
+def test_as_many_calls_at_a_time_as_the_endpoint_has_connections(
+    local: bool, server: RuntimeServer
+) -> None:
+    """More than there are by default, and each waits for the others."""
+    together = threading.Barrier(12, timeout=20)
+
+    def meet(x: Any) -> Any:
+        together.wait()
+        return {"y": x}
+
+    def met(received: Received) -> Reply:
+        together.wait()
+        return doubled(received)
+
+    async def main() -> Any:
+        server.answer = met
+        made = AsyncEndpoint.local(server.url, connections=12)
+        if not local:
+            made = AsyncEndpoint(FakeEndpoint(meet, connections=12))
+        async with made as endpoint:
+            return await asyncio.gather(*(endpoint.predict(x=X) for _ in range(12)))
+
+    assert len(asyncio.run(main())) == 12
+
+
+def test_an_endpoint_that_is_given_has_been_told_everything() -> None:
+    with pytest.raises(BadInput, match="connections"):
+        AsyncEndpoint(FakeEndpoint(double), connections=3)
 
 
 def test_the_loop_goes_on_while_a_prediction_is_waited_for() -> None:

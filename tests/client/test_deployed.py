@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from local.aws import EmbeddedAws, running
-from servable_client import AsyncEndpoint, Endpoint, EndpointNotFound, Refused
+from servable_client import AsyncEndpoint, Endpoint, EndpointNotFound, JobFailed, Refused
 from tests.client.deployed_ranker import NAME, deploy
 from tests.serving.endpoints import RANKER, golden
 
@@ -114,7 +115,8 @@ def test_sagemakers_own_client_gets_an_answer(aws: EmbeddedAws, environment: Non
 
 
 def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
-    command = shutil.which("aws")
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = shutil.which("aws", path=here)
     if command is None:
         pytest.skip("the AWS CLI is not installed here")
     ran = subprocess.run(
@@ -128,3 +130,60 @@ def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     close(json.loads((tmp_path / "answer.json").read_text())["outputs"])
+
+
+@pytest.fixture(scope="module")
+def queue(aws: EmbeddedAws) -> str:
+    """The same model behind an asynchronous endpoint."""
+    pytest.importorskip(
+        "local.aws.sagemaker.queued_invocation", reason="this embedded AWS has no queues"
+    )
+    sagemaker = aws.client("sagemaker")
+    aws.client("s3").create_bucket(Bucket="queue")
+    config = sagemaker.describe_endpoint_config(
+        EndpointConfigName=sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
+    )
+    (variant,) = config["ProductionVariants"]
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="queue",
+        ProductionVariants=[variant],
+        AsyncInferenceConfig={
+            "OutputConfig": {
+                "S3OutputPath": "s3://queue/answers",
+                "S3FailurePath": "s3://queue/failures",
+            }
+        },
+    )
+    sagemaker.create_endpoint(EndpointName="queue", EndpointConfigName="queue")
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="queue", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
+    )
+    return "queue"
+
+
+@pytest.fixture
+def queued(queue: str, environment: None) -> Iterator[Endpoint]:
+    with Endpoint(queue, upload_to="s3://queue/requests/") as endpoint:
+        yield endpoint
+
+
+def test_a_job_ends_with_tensorflows_own_answer(queued: Endpoint) -> None:
+    close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
+
+
+def test_a_job_of_a_wrong_shape_fails_in_the_handlers_words(queued: Endpoint) -> None:
+    job = queued.submit(
+        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
+    )
+    with pytest.raises(JobFailed, match="feat_ids"):
+        job.result(timeout_seconds=100)
+
+
+def test_a_job_is_awaited_in_asyncio(queued: Endpoint) -> None:
+    import asyncio
+
+    async def main() -> Any:
+        async with AsyncEndpoint(queued) as endpoint:
+            return await endpoint.result(await endpoint.submit(ARRAYS), 100)
+
+    close(asyncio.run(main())["prob"])

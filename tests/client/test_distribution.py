@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_IMPORTED = {"grpc", "gevent", "aws_cdk", "jsii", "tensorflow", "falcon", "infra", "local"}
-# What the next two import on first use, so that `import servable_client` waits for neither.
-ON_FIRST_USE = {"boto3", "botocore", "google.protobuf"}
+# What is imported on first use, so that `import servable_client` does not wait for it.
+ON_FIRST_USE = {"boto3", "botocore", "google.protobuf", "asyncio", "urllib3"}
 
 
 @pytest.fixture(scope="module")

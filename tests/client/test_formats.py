@@ -11,7 +11,8 @@ from servable_client import BadAnswer, BadInput, FakeEndpoint
 from servable_client.formats import chosen, decode, encode
 from servable_client.selection import Selection
 from serving import tensors, wire
-from serving.npy import from_npy, from_npz
+from serving.npy import from_npy
+from serving.npz import from_npz
 from serving.protobuf_walk import check_predict_request
 from tests.client.array_strategies import NAMES, numbers, quick, strings
 from tests.client.predict_bodies import inputs_of

@@ -57,6 +57,14 @@ def test_without_a_target_the_deployed_endpoint_is_asked(
     assert asked == ("/endpoints/ranker/invocations", "green")
 
 
+def test_a_key_may_be_another_for_one_run(
+    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    run("--body", "x.npz", "--set", "prod.endpoint.name=ranker-blue")
+    assert server.received[0].path == "/endpoints/ranker-blue/invocations"
+
+
 def test_the_environments_region_is_asked(
     server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,8 +107,10 @@ def test_a_binary_answer_wants_a_file(server: RuntimeServer, run: Run) -> None:
         ("--body", "cdk.txt"),
         ("--body", "body.json", "--local", "--url", "http://127.0.0.1:1"),
         ("--body", "body.json", "--environments", "nowhere"),
+        ("--body", "body.json", "--set", "endpoint=x"),
+        ("--body", "body.json", "--set", "product.endpoint.name=x"),
     ],
-    ids=lambda arguments: " ".join(arguments[1:3]),
+    ids=lambda arguments: " ".join(arguments[1:]),
 )
 def test_wrong_use_is_said(run: Run, project: Path, arguments: tuple[str, ...]) -> None:
     (project / "cdk.txt").write_text("x")

@@ -11,11 +11,29 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from serving import tfrecord, wire
+
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
+WARM_UP = "assets.extra/tf_serving_warmup_requests"
 VARIABLES = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "numbers"}
 IN_LIB = {"code/lib/placed_in_lib.py": b"WORD = 'found'\n"}
 CODE = {"code/inference.py": (HERE / "inference.py").read_bytes()} | IN_LIB
+
+
+def warm_up(*columns: str) -> bytes:
+    """A file of records for `numbers`, each with one row for that input."""
+    records = []
+    for column in columns:
+        log = wire.PredictionLog()
+        log.predict_log.request.model_spec.name = "numbers"
+        tensor = log.predict_log.request.inputs[column]
+        tensor.dtype = wire.DataType["DT_FLOAT"]
+        for size in (1, 2):
+            tensor.tensor_shape.dim.add(size=size)
+        tensor.float_val.extend([1.0, 2.0])
+        records.append(log.SerializeToString())
+    return tfrecord.frame(records)
 
 
 def pack(archive: Path, files: Mapping[str, bytes] = {}, folders: Mapping[str, Path] = {}) -> Path:

@@ -121,9 +121,14 @@ def output_handler(response, context):
 
 @pytest.fixture(scope="session")
 def pair(start: Callable[..., Double], folder: Path) -> Double:
-    """input_handler and output_handler, in one sync worker; no model is named the default."""
+    """input_handler and output_handler, in one sync worker; no model is named the default.
+
+    Version 1 of its model has three warm-up records.
+    """
     folders = {"export/numbers": archives.MODELS / "numbers"}
-    archive = archives.pack(folder / "pair.tar.gz", {"code/inference.py": PAIR}, folders)
+    files = {"code/inference.py": PAIR}
+    files[f"export/numbers/1/{archives.WARM_UP}"] = archives.warm_up("x", "x", "x")
+    archive = archives.pack(folder / "pair.tar.gz", files, folders)
     variables = {
         "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync",
         "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "3",

@@ -3,12 +3,18 @@
 import time
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
+import requests
 
+from local.endpoint.troublemaker import Part
 from tests.conformance.conftest import Double
 
 ROW = {"instances": [[1.0, 2.0]]}
-RESTART_SECONDS = 20.0  # 5 s on an idle machine; this one is shared
+RESTART_SECONDS = 5.0
+# A machine with other work can take 5 s for what takes 0.7 s; three times in a row it does not.
+TRIES = 3
+PEACE_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -17,11 +23,11 @@ def peace(coded_double: Double, plain_double: Double) -> Iterator[None]:
     yield
     for double in (coded_double, plain_double):
         double.process.trouble.end()
-        assert _eventually(lambda double=double: double.do("pass_on", ROW).status_code == 200)  # type: ignore[misc]
+        assert _eventually(lambda double=double: _answers(double))  # type: ignore[misc]
 
 
-def _eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + RESTART_SECONDS
+def _eventually(holds: Callable[[], bool], seconds: float = PEACE_SECONDS) -> bool:
+    deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
             return False
@@ -29,49 +35,88 @@ def _eventually(holds: Callable[[], bool]) -> bool:
     return True
 
 
+def _answers(double: Double) -> bool:
+    try:
+        return double.do("pass_on", ROW).status_code == 200
+    except requests.ConnectionError:  # nobody listens: the front is not back yet
+        return False
+
+
 def test_ping_stays_200_with_code_while_the_model_server_is_frozen(coded_double: Double) -> None:
     coded_double.process.trouble.freeze("model server")
     assert coded_double.get("/ping").status_code == 200
 
 
+def _kill_for_good(double: Double) -> None:
+    """Model servers that stay dead while a test looks: who would start them again is frozen."""
+    double.process.trouble.freeze("model servers' parent")
+    double.process.trouble.kill("model server")
+
+
 def test_ping_stays_200_with_code_while_the_model_server_is_dead(coded_double: Double) -> None:
-    coded_double.process.trouble.kill("model server")
+    _kill_for_good(coded_double)
     assert coded_double.get("/ping").status_code == 200
 
 
 def test_ping_is_502_without_code_while_the_model_server_is_dead(plain_double: Double) -> None:
-    plain_double.process.trouble.kill("model server")
+    _kill_for_good(plain_double)
     assert plain_double.get("/ping").status_code == 502
 
 
 def test_a_request_is_502_without_code_while_the_model_server_is_dead(plain_double: Double) -> None:
-    plain_double.process.trouble.kill("model server")
+    _kill_for_good(plain_double)
     assert plain_double.post(ROW).status_code == 502
 
 
 def test_a_dead_model_server_is_the_handlers_exception(coded_double: Double) -> None:
-    coded_double.process.trouble.kill("model server")
+    _kill_for_good(coded_double)
     assert coded_double.do("pass_on", ROW).status_code == 500
 
 
 @pytest.mark.parametrize("part", ["model server", "worker", "gateway", "front"])
-def test_what_is_killed_is_started_again(part: str, coded_double: Double) -> None:
-    before = coded_double.process.parts
-    workers = before.workers
-    coded_double.process.trouble.kill(part)  # type: ignore[arg-type]
+def test_what_is_killed_is_started_again_and_answers_within_five_seconds(
+    part: Part, coded_double: Double
+) -> None:
+    def process() -> object:
+        parts = coded_double.process.parts
+        return {
+            "model server": parts.model_servers,
+            "worker": parts.workers,
+            "gateway": parts.gateway,
+            "front": parts.front,
+        }[part]
 
-    def another() -> bool:
-        now = coded_double.process.parts
-        pairs = {
-            "model server": (before.model_servers, now.model_servers),
-            "worker": (workers, now.workers),
-            "gateway": (before.gateway, now.gateway),
-            "front": (before.front, now.front),
-        }
-        old, new = pairs[part]
-        return bool(new) and old != new
+    def is_back_in_time() -> bool:
+        before = process()
+        coded_double.process.trouble.kill(part)
+        return _eventually(
+            lambda: bool(process()) and process() != before and _answers(coded_double),
+            RESTART_SECONDS,
+        )
 
-    assert _eventually(another)
+    assert any(is_back_in_time() for _ in range(TRIES))
+
+
+def test_the_killed_parent_of_the_model_servers_is_back_after_five_seconds_of_processor_time(
+    coded_double: Double,
+) -> None:
+    # It imports TensorFlow: 2 s of a core, and as long as others leave to it on a busy machine.
+    before = coded_double.process.parts.model_servers_parent
+    coded_double.process.trouble.kill("model servers' parent")
+    assert _eventually(
+        lambda: (
+            coded_double.process.parts.model_servers_parent not in (None, before)
+            and _answers(coded_double)
+        )
+    )
+    times = psutil.Process(coded_double.process.parts.model_servers_parent).cpu_times()
+    assert times.user + times.system < RESTART_SECONDS
+
+
+def test_the_end_of_trouble_thaws_every_part(coded_double: Double) -> None:
+    coded_double.process.trouble.freeze("front")
+    coded_double.process.trouble.end()
+    assert coded_double.get("/ping").status_code == 200
 
 
 def test_a_model_server_that_fails_is_passed_on(plain_double: Double) -> None:

@@ -1,50 +1,26 @@
 """Warm-up records are replayed before the container is ready; a bad one keeps it from that."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from local.endpoint.launch import LaunchError, launch
-from serving import tfrecord, wire
 from tests.conformance import archives
 
-PLACE = "numbers/1/assets.extra/tf_serving_warmup_requests"
-Launched = Callable[[bytes], str]
+
+@pytest.mark.usefixtures("pair")
+def test_every_record_is_replayed(folder: Path) -> None:
+    # The first version of its model has three.
+    assert "version 1: loaded in" in (said := (folder / "pair.log").read_text())
+    assert "3 warm-up records replayed" in said
 
 
-@pytest.fixture(scope="session")
-def log_with(start: object, folder: Path) -> Launched:
-    """log_with(file): what the container says when a version has this warm-up file."""
-
-    def launched(content: bytes) -> str:
-        folders = {"numbers/1": archives.MODELS / "numbers" / "1"}
-        archive = archives.pack(folder / "warm.tar.gz", {PLACE: content}, folders)
-        log = folder / "warm.log"
-        log.unlink(missing_ok=True)
-        launch(archive, {}, log=log).close()
-        return log.read_text()
-
-    return launched
-
-
-def _record(column: str = "x") -> bytes:
-    log = wire.PredictionLog()
-    log.predict_log.request.model_spec.name = "numbers"
-    tensor = log.predict_log.request.inputs[column]
-    tensor.dtype = wire.DataType["DT_FLOAT"]
-    for size in (1, 2):
-        tensor.tensor_shape.dim.add(size=size)
-    tensor.float_val.extend([1.0, 2.0])
-    data: bytes = log.SerializeToString()
-    return data
-
-
-def test_every_record_is_replayed(log_with: Launched) -> None:
-    assert "3 warm-up records replayed" in log_with(tfrecord.frame([_record()] * 3))
-
-
-def test_a_record_that_fails_keeps_the_model_from_loading(log_with: Launched) -> None:
+@pytest.mark.usefixtures("start")
+def test_a_record_that_fails_keeps_the_model_from_loading(folder: Path) -> None:
+    content = archives.warm_up("x", "y")
+    folders = {"numbers/1": archives.MODELS / "numbers" / "1"}
+    files = {f"numbers/1/{archives.WARM_UP}": content}
+    archive = archives.pack(folder / "warm.tar.gz", files, folders)
     with pytest.raises(LaunchError) as refusal:
-        log_with(tfrecord.frame([_record(), _record("y")]))
+        launch(archive, {}).close()
     assert "record 2: inputs ['y'], not ['x']" in str(refusal.value)

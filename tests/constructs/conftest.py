@@ -50,10 +50,23 @@ class Synthesised:
         return [name for name, one in self.template["Resources"].items() if one["Type"] == kind]
 
 
+@pytest.fixture(scope="session")
+def templates() -> dict[tuple[object, ...], dict[str, Any]]:
+    """What was synthesised: the same file and the same model have the same template."""
+    return {}
+
+
 @pytest.fixture
-def synthesise(environment: Environment) -> Callable[..., Synthesised]:
+def synthesise(
+    environment: Environment, templates: dict[tuple[object, ...], dict[str, Any]]
+) -> Callable[..., Synthesised]:
+    """Of the project as the fixture makes it; who changes its files calls `stack_of`."""
+
     def run(*text: str, **replacements: str) -> Synthesised:
-        stack = stack_of(environment, *text, **replacements)
-        return Synthesised(dict(Template.from_stack(stack).to_json()))
+        key = (*text, *sorted(replacements.items()))
+        if key not in templates:
+            stack = stack_of(environment, *text, **replacements)
+            templates[key] = dict(Template.from_stack(stack).to_json())
+        return Synthesised(templates[key])
 
     return run

@@ -100,8 +100,8 @@ def test_every_alarm_says_when_it_can_fire_and_where_its_runbook_is(
     for one in alarms(synthesise(text)):
         kind = one["AlarmName"].removeprefix("ranker-").removeprefix("primary-")
         assert one["AlarmDescription"].endswith(
-            f"Fires at the earliest {one['DatapointsToAlarm']} min after it begins. "
-            f"Runbook: docs/runbook.md#{kind}"
+            f"Fires at the earliest {one['DatapointsToAlarm']} min after the first minute that "
+            f"shows it begins. Runbook: docs/runbook.md#{kind}"
         )
 
 
@@ -146,6 +146,12 @@ def test_all_instances_in_use_is_looked_at_only_where_something_scales(
     assert (found["Threshold"], found["EvaluationPeriods"]) == (2.5, 10)
 
 
+def test_where_scaling_has_no_room_all_instances_in_use_is_no_news(synthesise: Synthesise) -> None:
+    scaling = "min_instances = 2\nmax_instances = 2\n[variants.primary.scaling]\n"
+    found = synthesise(VALID + scaling + "max_rps_per_instance = 10\n")
+    assert not [one for one in alarms(found) if "at-max" in one["AlarmName"]]
+
+
 def test_no_traffic_is_no_data_and_then_alarms(synthesise: Synthesise) -> None:
     text = VALID + "[alarms]\nno_traffic_minutes = 15\n"
     (found,) = [one for one in alarms(synthesise(text)) if "traffic" in one["AlarmName"]]
@@ -158,9 +164,25 @@ def test_cloudwatch_may_publish_to_the_topic(synthesise: Synthesise) -> None:
     assert {"Service": "cloudwatch.amazonaws.com"} in allowed
 
 
-def test_cloudwatch_may_use_the_topics_key(synthesise: Synthesise) -> None:
+@pytest.mark.parametrize("service", ["cloudwatch", "events"])
+def test_who_publishes_may_use_the_topics_key_for_that_and_nothing_else(
+    synthesise: Synthesise, service: str
+) -> None:
     policy = synthesise().one("AWS::KMS::Key")["KeyPolicy"]["Statement"]
-    assert {"Service": "cloudwatch.amazonaws.com"} in [one["Principal"] for one in policy]
+    (actions,) = [
+        one["Action"]
+        for one in policy
+        if one["Principal"] == {"Service": f"{service}.amazonaws.com"}
+    ]
+    assert actions == ["kms:Decrypt", "kms:GenerateDataKey*"]
+
+
+def test_eventbridge_uses_the_topics_key_without_a_condition_for_it_sends_no_source(
+    synthesise: Synthesise,
+) -> None:
+    policy = synthesise().one("AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    (events,) = [one for one in policy if one["Principal"] == {"Service": "events.amazonaws.com"}]
+    assert "Condition" not in events
 
 
 def test_every_address_is_subscribed(synthesise: Synthesise) -> None:

@@ -78,7 +78,24 @@ def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> Non
     assert config["RollingUpdatePolicy"] == {
         "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
         "WaitIntervalInSeconds": 600,
+        "MaximumExecutionTimeoutInSeconds": 600 + 1800,
     }
+
+
+def test_the_bake_of_an_update_all_at_once_is_the_wait_before_the_old_fleet_goes(
+    synthesise: Synthesise,
+) -> None:
+    text = CANARY.replace('"canary"', '"all_at_once"\nbake_minutes = 7')
+    config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    assert config["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == 7 * 60
+
+
+def test_after_the_last_step_the_old_fleet_stays_until_an_alarm_can_have_fired(
+    synthesise: Synthesise,
+) -> None:
+    text = CANARY.replace("p99_latency_ms = 100", "p99_latency_ms = 100\nwindow_minutes = 5")
+    config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    assert config["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == (5 + 1) * 60
 
 
 def rollback_alarms(found: Synthesised) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from infra.constructs.deployment_history import FOLDER
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised, stack_of
 
@@ -31,7 +32,7 @@ def prefix(url: str) -> str:
 
 
 def assets(environment: Environment, text: str) -> dict[str, list[str]]:
-    """Object keys, and the command that makes each object."""
+    """Object keys, and the command that makes each object; of models, not of the record."""
     stack = stack_of(environment, text)
     stage = stack.node.scope
     assembly = stage.synth()  # type: ignore[union-attr]
@@ -40,8 +41,9 @@ def assets(environment: Environment, text: str) -> dict[str, list[str]]:
     found = {}
     for one in files:
         (destination,) = one["destinations"].values()
-        if "executable" in one["source"]:
-            found[destination["objectKey"]] = one["source"]["executable"]
+        key = destination["objectKey"]
+        if "executable" in one["source"] and not key.startswith(FOLDER):
+            found[key] = one["source"]["executable"]
     return found
 
 

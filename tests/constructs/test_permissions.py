@@ -22,6 +22,13 @@ ON = {
     "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
     "capture samples ([capture])": VALID + "[capture]\n",
     "encrypt samples ([capture])": VALID + f'[capture]\nkms_key = "{KEY}4"\n',
+    "read requests ([asynchronous])": VALID + "[asynchronous]\n",
+    "write answers ([asynchronous])": VALID + "[asynchronous]\n",
+    "encrypt requests and answers ([asynchronous])": VALID
+    + f'[asynchronous]\nkms_key = "{KEY}5"\n',
+    "tell of an answer ([asynchronous])": VALID + "[asynchronous]\n",
+    "encrypt what it tells ([asynchronous])": VALID
+    + f'[asynchronous]\n[alarms]\ntopic_kms_key = "{KEY}6"\n',
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
     ),
@@ -40,6 +47,11 @@ SHAPES = {
     "rollback_alarms": "arn:aws:cloudwatch:eu-west-1:111111111111:alarm:ranker-rollback-*",
     "captured": "arn:aws:s3:::prod-data-samples/captured/*",
     "capture_key": f"{KEY}4",
+    "requests": "arn:aws:s3:::prod-data-queue/requests/*",
+    "answers": "arn:aws:s3:::prod-data-queue/answers/*",
+    "queue_key": f"{KEY}5",
+    "topics": "Queue",
+    "topic_key": f"{KEY}6",
     "volume_key": f"{KEY}1",
     "subnets": "arn:aws:ec2:eu-west-1:111111111111:subnet/subnet-0a1b2c3d",
     "security_groups": "arn:aws:ec2:eu-west-1:111111111111:security-group/sg-0a1b2c3d",
@@ -99,13 +111,23 @@ def test_without_its_table_a_capability_is_absent(
 
 def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"')
-    text += NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[rollout]\nstrategy = "canary"\n'
+    text += (
+        NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[asynchronous]\n[rollout]\nstrategy = "canary"\n'
+    )
     known = {action for one in PERMISSIONS for action in one.actions}
     assert actions(synthesise(text)) <= known
 
 
 def test_every_star_has_a_reason() -> None:
-    starred = {"archive", "log_streams", "rollback_alarms", "captured", "interfaces"}
+    starred = {
+        "requests",
+        "answers",
+        "archive",
+        "log_streams",
+        "rollback_alarms",
+        "captured",
+        "interfaces",
+    }
     without = [
         one.capability
         for one in PERMISSIONS
@@ -128,6 +150,25 @@ def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
         if services[action.split(":")[0]]["Actions"][action.split(":")[1].lower()].get("Resources")
     ]
     assert set(narrowable) == exempt
+
+
+def test_nothing_in_a_template_is_allowed_on_everything_but_the_starred_rows(
+    synthesise: Synthesise,
+) -> None:
+    """In the policy of a key, a star is the key itself."""
+    callers = f'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]\nvolume_kms_key = "{KEY}1"'
+    text = VALID.replace('name = "ranker"', callers) + NETWORK
+    text += '[capture]\n[alarms]\nnotify = ["a@example.com"]\n[rollout]\nstrategy = "canary"\n'
+    resources = synthesise(text).template["Resources"].values()
+    allowed = {
+        action
+        for one in resources
+        if one["Type"] != "AWS::KMS::Key"
+        for statement in one["Properties"].get("PolicyDocument", {}).get("Statement", [])
+        if statement["Effect"] == "Allow" and "*" in _listed(statement["Resource"])
+        for action in _listed(statement["Action"])
+    }
+    assert allowed == {action for one in PERMISSIONS if not one.on for action in one.actions}
 
 
 def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:

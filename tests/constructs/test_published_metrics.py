@@ -14,7 +14,7 @@ from infra.parameters.environment import Environment
 from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
 from tests.constructs.conftest import FLAGS, Synthesised
-from tests.constructs.used_metrics import Used, in_alarms, on_dashboard, tracked
+from tests.constructs.used_metrics import Used, customized, in_alarms, on_dashboard, tracked
 
 HASH = "a" * 64
 PERCENTS = st.none() | st.floats(0.1, 99)
@@ -33,15 +33,50 @@ ALARMS = st.fixed_dictionaries(
     },
 )
 TYPES = ("ml.c5.xlarge", "ml.m5.large", "ml.g4dn.12xlarge", "ml.g5.xlarge", "ml.c7i.2xlarge")
-VARIANT = st.fixed_dictionaries(
-    {
-        "model": st.just("ranker"),
-        "instance_type": st.sampled_from(TYPES),
-        "max_instances": st.integers(1, 20),
+SCALED = {
+    "real_time": {
+        "max_rps_per_instance": 10.0,
+        "max_concurrency_per_instance": 4.0,
+        "steps": [{"above_rps": 20.0, "change": 2}, {"below_rps": 1.0, "change": -1}],
     },
-    optional={"scaling": st.just({"max_rps_per_instance": 10.0})},
-)
-ENVIRONMENTS = st.fixed_dictionaries(
+    "asynchronous": {"max_backlog_per_instance": 5.0},
+    "serverless": {"provisioned_use_percent": 70.0},
+}
+
+
+def _variant(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    machine: dict[str, Any] = {
+        "instance_type": st.sampled_from(TYPES),
+        "min_instances": st.integers(0 if kind == "asynchronous" else 1, 1),
+        "max_instances": st.integers(1, 20),
+    }
+    if kind == "serverless":
+        asked = {"memory_mib": 2048, "max_concurrency": 5, "provisioned_concurrency": 2}
+        machine = {"serverless": st.just(asked)}
+    return st.fixed_dictionaries(
+        {"model": st.just("ranker"), **machine}, optional={"scaling": st.just(SCALED[kind])}
+    )
+
+
+def _variants(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    names = ["a", "b", "c", "d", "e"] if kind == "real_time" else ["a"]
+    return st.dictionaries(st.sampled_from(names), _variant(kind), min_size=1, max_size=len(names))
+
+
+@st.composite
+def environments(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(sorted(SCALED)))
+    values: dict[str, Any] = draw(SHARED) | {"variants": draw(_variants(kind))}
+    if kind == "asynchronous":
+        values["asynchronous"] = {}
+    if kind == "serverless":
+        values.pop("rollout", None)
+    if len(values["variants"]) == 2 and draw(st.booleans()):
+        values["variants"][max(values["variants"])]["shadow"] = True
+    return values
+
+
+SHARED = st.fixed_dictionaries(
     {
         "account": st.just("111111111111"),
         "region": st.just("eu-west-1"),
@@ -53,9 +88,6 @@ ENVIRONMENTS = st.fixed_dictionaries(
                     "tensorflow": "2.20",
                 }
             }
-        ),
-        "variants": st.dictionaries(
-            st.sampled_from(["a", "b", "c", "d", "e"]), VARIANT, min_size=1, max_size=5
         ),
         "alarms": ALARMS,
     },
@@ -73,9 +105,14 @@ def synthesised(values: dict[str, Any]) -> Synthesised:
     where = cdk.Environment(account=environment.account, region=environment.region)
     stage = cdk.Stage(app, "prod", env=where)
     data = None
-    if environment.capture is not None:
+    if environment.capture is not None or environment.asynchronous is not None:
         data = DataStack(
-            stage, "data", endpoint_name="ranker", capture=environment.capture, tags={}
+            stage,
+            "data",
+            endpoint_name="ranker",
+            capture=environment.capture,
+            asynchronous=environment.asynchronous,
+            tags={},
         )
     stack = EndpointStack(
         stage,
@@ -84,6 +121,7 @@ def synthesised(values: dict[str, Any]) -> Synthesised:
         root=Path(),
         overrides={},
         captured=data.captured if data else None,
+        queued=data.queued if data else None,
     )
     return Synthesised(dict(Template.from_stack(stack).to_json()))
 
@@ -96,32 +134,52 @@ def used(found: Synthesised) -> list[Used]:
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(ENVIRONMENTS)
+@given(environments())
 def test_nothing_looks_at_what_nobody_publishes(values: dict[str, Any]) -> None:
     looks_at_what_is_published(values)
 
 
 @pytest.mark.long
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(ENVIRONMENTS)
+@given(environments())
 def test_nothing_looks_at_what_nobody_publishes_in_full(values: dict[str, Any]) -> None:
     looks_at_what_is_published(values)
 
 
 def looks_at_what_is_published(values: dict[str, Any]) -> None:
     found = synthesised(values)
+    kind = Environment.model_validate(values).kind
     counted = {
         (one["MetricNamespace"], one["MetricName"])
         for each in found.all("AWS::Logs::MetricFilter")
         for one in each["MetricTransformations"]
     }
     for one in used(found):
-        check(one.namespace, one.name, one.statistic, one.dimensions)
+        check(one.namespace, one.name, one.statistic, one.dimensions, kind)
         assert one.unit in (None, unit(one.namespace, one.name)), one
         assert not one.namespace.startswith(OWN) or (one.namespace, one.name) in counted, one
-    assert tracked(found.all("AWS::ApplicationAutoScaling::ScalingPolicy")) <= set(
-        scaling_metrics()
-    )
+    policies = found.all("AWS::ApplicationAutoScaling::ScalingPolicy")
+    assert tracked(policies) <= set(scaling_metrics(kind))
+    for one in customized(policies):
+        check(one.namespace, one.name, one.statistic, one.dimensions, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "dimensions"),
+    [
+        ("asynchronous", "Invocations", ["EndpointName", "VariantName"]),
+        ("asynchronous", "OverheadLatency", ["EndpointName", "VariantName"]),
+        ("asynchronous", "ApproximateBacklogSizePerInstance", ["EndpointName", "VariantName"]),
+        ("real_time", "ApproximateBacklogSizePerInstance", ["EndpointName"]),
+        ("serverless", "InvocationsPerInstance", ["EndpointName", "VariantName"]),
+    ],
+)
+def test_what_a_kind_does_not_publish_is_refused(
+    kind: str, name: str, dimensions: list[str]
+) -> None:
+    statistic = "Average" if name.startswith(("App", "Over")) else "Sum"
+    with pytest.raises(UnpublishedMetric):
+        check("AWS/SageMaker", name, statistic, dimensions, kind)
 
 
 @pytest.mark.parametrize(

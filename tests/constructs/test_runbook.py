@@ -7,7 +7,7 @@ import pytest
 
 from infra.constructs.log_questions import QUESTIONS
 from tests.conftest import RANKER
-from tests.local_aws.everything_on import watching
+from tests.local_aws.everything_on import EVERYTHING, QUEUED, watching
 
 RUNBOOK = (RANKER.parents[2] / "docs" / "runbook.md").read_text()
 SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
@@ -15,7 +15,8 @@ SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
 
 @pytest.fixture(scope="module")
 def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    resources = watching(tmp_path_factory.mktemp("watching"))["Resources"].values()
+    found = [watching(tmp_path_factory.mktemp("watching"), text) for text in (EVERYTHING, QUEUED)]
+    resources = [one for each in found for one in each["Resources"].values()]
     return [one["Properties"] for one in resources if one["Type"].endswith("Alarm")]
 
 

@@ -70,8 +70,19 @@ def _drawn(entry: list[Any], where: str) -> Iterator[Used]:
 def tracked(policies: list[dict[str, Any]]) -> set[str]:
     """Predefined metrics of target tracking."""
     return {
-        one["TargetTrackingScalingPolicyConfiguration"]["PredefinedMetricSpecification"][
-            "PredefinedMetricType"
-        ]
-        for one in policies
+        one["PredefinedMetricSpecification"]["PredefinedMetricType"]
+        for one in _tracking(policies)
+        if "PredefinedMetricSpecification" in one
     }
+
+
+def customized(policies: list[dict[str, Any]]) -> Iterator[Used]:
+    """Metrics that target tracking names itself."""
+    for one in _tracking(policies):
+        if asked := one.get("CustomizedMetricSpecification"):
+            yield _used(asked, asked["Statistic"], asked.get("Unit"), "scaling")
+
+
+def _tracking(policies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    key = "TargetTrackingScalingPolicyConfiguration"
+    return [one[key] for one in policies if key in one]

@@ -18,7 +18,7 @@ class Demo:
     """Of one module of scripts/."""
 
     def __init__(self, module: str, *arguments: str) -> None:
-        self.mark = f"SERVABLE_TEST_MARK={uuid.uuid4()}"
+        self.mark = f"MARK_OF_A_TEST={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],

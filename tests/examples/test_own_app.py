@@ -6,17 +6,18 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.api_calls import calls, problems
 from tests.checkouts import ROOT
 
 
-@pytest.fixture(scope="module")
-def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    out = tmp_path_factory.mktemp("own_app")
+def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
+    """The resources of its template."""
     subprocess.run(
-        [sys.executable, "examples/own_app/app.py"],
+        [sys.executable, f"examples/own_app/{app}"],
         cwd=ROOT,
         env={
             **os.environ,
@@ -28,8 +29,20 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         capture_output=True,
         timeout=100,
     )
-    template = json.loads(Path(out, "search-watch.template.json").read_text())
-    return [one["Type"] for one in template["Resources"].values()]
+    template = json.loads(Path(out, f"{stack}.template.json").read_text())
+    found: dict[str, Any] = template["Resources"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    made = synthesised("app.py", "search-watch", tmp_path_factory.mktemp("own_app"))
+    return [one["Type"] for one in made.values()]
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return synthesised("endpoint.py", "search", tmp_path_factory.mktemp("own_endpoint"))
 
 
 def test_it_has_alarms_a_composite_and_a_dashboard(resources: list[str]) -> None:
@@ -40,3 +53,30 @@ def test_it_has_alarms_a_composite_and_a_dashboard(resources: list[str]) -> None
         "AWS::SNS::Topic": 1,
         "AWS::SNS::TopicPolicy": 1,
     }
+
+
+def test_an_endpoint_of_ones_own_has_model_scaling_and_rollback_alarms(
+    endpoint: dict[str, Any],
+) -> None:
+    kinds = Counter(one["Type"] for one in endpoint.values())
+    wanted = {
+        "AWS::SageMaker::Model": 1,
+        "AWS::SageMaker::EndpointConfig": 1,
+        "AWS::SageMaker::Endpoint": 1,
+        "AWS::ApplicationAutoScaling::ScalableTarget": 1,
+        "AWS::ApplicationAutoScaling::ScalingPolicy": 1,
+        "AWS::CloudWatch::Alarm": 2,
+        "AWS::IAM::Role": 1,
+    }
+    assert {kind: kinds[kind] for kind in wanted} == wanted
+
+
+def test_its_updates_are_taken_back_by_its_alarms(endpoint: dict[str, Any]) -> None:
+    (one,) = [one for one in endpoint.values() if one["Type"] == "AWS::SageMaker::Endpoint"]
+    rollback = one["Properties"]["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    alarms = {name for name, one in endpoint.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
+    assert {alarm["AlarmName"]["Ref"] for alarm in rollback} == alarms
+
+
+def test_it_passes_botocores_validation(endpoint: dict[str, Any]) -> None:
+    assert [said for call in calls({"Resources": endpoint}) for said in problems(call)] == []

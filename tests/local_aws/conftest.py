@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,8 @@ from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
+from tests.local_aws.everything_on import watching
+from tests.local_aws.synthesised import synthesise
 from tests.local_aws.watched_endpoint import Watched
 
 # A busy machine takes its time: how long an example took says nothing about it.
@@ -42,6 +45,18 @@ def server(
 @pytest.fixture(scope="session")
 def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedAws:
     return EmbeddedAws(server.url, os.getpid(), "now", tmp_path_factory.mktemp("client"))
+
+
+@pytest.fixture(scope="session")
+def project_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """{environment: its template} of environments/*.toml as they are."""
+    return synthesise(tmp_path_factory.mktemp("first"))
+
+
+@pytest.fixture(scope="session")
+def watching_template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every alarm that an environment file can ask for, with rule and topics."""
+    return watching(tmp_path_factory.mktemp("watching"))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A stand-in for a container: answers at once what it was started with, as JSON.
 
 Its troubles are set from outside: `status`, and `seconds` that an answer takes on the
-manual clock, without anybody waiting.
+manual clock, without anybody waiting. `answer`, where it is set, is its whole answer.
 """
 
 import json
@@ -22,6 +22,7 @@ class StandIn:
         self.seconds = 0.0
         self.hangs_up = False
         self.closed = False
+        self.answer: bytes | None = None
         container = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,12 +34,14 @@ class StandIn:
                 status = container.status
                 said = {
                     "path": self.path,
-                    "archive": container.archive.decode(),
+                    "archive": container.archive.decode(errors="replace"),
                     "variables": dict(variables),
                     "headers": dict(self.headers),
                     "body": body.decode("latin-1"),
                 }
                 answer = json.dumps(said).encode() if status == 200 else b"the model says no"
+                if status == 200 and container.answer is not None:
+                    answer = container.answer
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))

@@ -47,21 +47,24 @@ canary_percent = 50
 """
 )
 CONFIG = "config-of-the-new-fleet"
+QUEUED = VALID + "[asynchronous]\n[alarms]\noldest_request_minutes = 60\n"
 _OF_ALARMS = (
     "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::CompositeAlarm",
     "AWS::Events::Rule",
     "AWS::KMS::Key",
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",
     "AWS::SNS::Topic",
     "AWS::SNS::TopicPolicy",
 )
 
 
-def watching(folder: Path) -> dict[str, Any]:
-    """Alarms, rule and topics of the synthesised template, without the endpoint they watch."""
+def watching(folder: Path, text: str = EVERYTHING) -> dict[str, Any]:
+    """Alarms, log counters, rule and topics of the synthesised template, without the endpoint they watch."""
     (folder / "environments").mkdir()
     (folder / "model").symlink_to(RANKER)
-    (folder / "environments" / "prod.toml").write_text(EVERYTHING)
+    (folder / "environments" / "prod.toml").write_text(text)
     (loaded,) = load(folder, folder / "environments")
     findings = check(loaded)
     assert errors(findings) == []

@@ -179,11 +179,13 @@ def test_a_composite_alarm_of_nobody_is_refused(watched: Watched) -> None:
     ("wrong", "said"),
     [
         ({"Period": 45}, "Period"),
+        ({"ExtendedStatistic": "p99"}, "not both"),
+        ({"AlarmActions": ["arn:aws:sns:us-east-1:123456789012:t"] * 6}, "'alarmActions' failed"),
         ({"DatapointsToAlarm": 3}, "DatapointsToAlarm"),
         ({"TreatMissingData": "sometimes"}, "TreatMissingData"),
         ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "anomaly detection"),
     ],
-    ids=["period", "datapoints", "missing data", "comparison"],
+    ids=["period", "statistics", "actions", "datapoints", "missing data", "comparison"],
 )
 def test_an_alarm_that_cannot_be_is_refused(
     watched: Watched, wrong: dict[str, Any], said: str

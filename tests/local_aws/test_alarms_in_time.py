@@ -14,7 +14,6 @@ from local.aws.embedded_aws import EmbeddedAws
 from tests.local_aws.alarm_weather import Weather
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
-from tests.local_aws.everything_on import watching
 
 OBJECTIVE = "ranker-objective"
 BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
@@ -92,12 +91,11 @@ def watch(
     embedded: EmbeddedAws,
     launcher: Launcher,
     clock: ManualClock,
-    tmp_path_factory: pytest.TempPathFactory,
+    watching_template: dict[str, Any],
 ) -> Watch:
     account = Account(embedded, launcher)
-    template = watching(tmp_path_factory.mktemp("watching"))
-    assert account.deploy(template) == "CREATE_COMPLETE"
-    return Watch(account, clock, template)
+    assert account.deploy(watching_template) == "CREATE_COMPLETE"
+    return Watch(account, clock, watching_template)
 
 
 @pytest.fixture(scope="module")

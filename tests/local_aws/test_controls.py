@@ -6,6 +6,9 @@ from datetime import timedelta
 import pytest
 
 from local.aws import EmbeddedAws, running
+from local.aws.clock import ScaledClock
+from local.aws.control_paths import CLOCK_PATH
+from local.aws.controls import Controls
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +46,11 @@ def test_an_alarm_fires_when_the_clock_is_moved(still: EmbeddedAws) -> None:
 
 
 def test_a_clock_that_goes_by_itself_cannot_be_moved() -> None:
-    with running(seconds_per_minute=1) as aws, pytest.raises(ValueError, match="goes by itself"):
-        aws.advance(minutes=1)
+    controls = Controls(ScaledClock(seconds_per_minute=1), lambda *whose: None)  # type: ignore[arg-type]
+    assert controls.answer(CLOCK_PATH, {"seconds": 60}) == (
+        "409 Conflict",
+        {"error": "this clock goes by itself and cannot be moved"},
+    )
 
 
 def test_trouble_for_an_endpoint_that_is_not_there_is_refused(still: EmbeddedAws) -> None:

@@ -2,7 +2,11 @@
 
 import copy
 import json
+from dataclasses import dataclass
 
+import pytest
+
+from local.aws.embedded_aws import EmbeddedAws
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
@@ -14,43 +18,45 @@ def _ask(account: Account, **more: str) -> dict[str, object]:
     return dict(json.loads(answer["Body"].read()))
 
 
-def test_the_container_gets_the_archive_that_model_data_url_names(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"this very archive")))
-    assert _ask(account)["archive"] == "this very archive"
+@pytest.fixture(scope="module")
+def served(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """One for all who only look."""
+    account = Account(embedded, launcher)
+    archive = account.put_archive(b"this very archive")
+    account.deploy(serving(archive, variables={"SAGEMAKER_X": "7"}))
+    return account
 
 
-def test_the_container_gets_the_models_environment(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a"), variables={"SAGEMAKER_X": "7"}))
-    assert _ask(account)["variables"] == {"SAGEMAKER_X": "7"}
+def test_the_container_gets_the_archive_that_model_data_url_names(served: Account) -> None:
+    assert _ask(served)["archive"] == "this very archive"
 
 
-def test_ref_of_a_model_is_its_arn(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
-    assert account.output("ModelRef").startswith("arn:aws:sagemaker:us-east-1:")
+def test_the_container_gets_the_models_environment(served: Account) -> None:
+    assert _ask(served)["variables"] == {"SAGEMAKER_X": "7"}
 
 
-def test_ref_of_an_endpoint_configuration_is_its_arn(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
-    assert ":endpoint-config/" in account.output("ConfigRef")
+def test_ref_of_a_model_is_its_arn(served: Account) -> None:
+    assert served.output("ModelRef").startswith("arn:aws:sagemaker:us-east-1:")
 
 
-def test_ref_of_an_endpoint_is_its_arn(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
-    assert account.output("EndpointRef").endswith(":endpoint/ranker")
+def test_ref_of_an_endpoint_configuration_is_its_arn(served: Account) -> None:
+    assert ":endpoint-config/" in served.output("ConfigRef")
 
 
-def test_an_endpoint_has_the_name_of_the_template(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"a")))
-    assert account.output("EndpointName") == "ranker"
+def test_ref_of_an_endpoint_is_its_arn(served: Account) -> None:
+    assert served.output("EndpointRef").endswith(":endpoint/ranker")
 
 
-def test_a_described_configuration_says_what_the_template_said(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    account.deploy(template)
-    sagemaker = account.client("sagemaker")
+def test_an_endpoint_has_the_name_of_the_template(served: Account) -> None:
+    assert served.output("EndpointName") == "ranker"
+
+
+def test_a_described_configuration_says_what_the_template_said(served: Account) -> None:
+    sagemaker = served.client("sagemaker")
     name = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointConfigName"]
     found = sagemaker.describe_endpoint_config(EndpointConfigName=name)["ProductionVariants"][0]
-    wanted = template["Resources"]["Config"]["Properties"]["ProductionVariants"][0]
+    config = serving("s3://any")["Resources"]["Config"]
+    wanted = config["Properties"]["ProductionVariants"][0]
     del found["ModelName"], wanted["ModelName"]
     assert found == wanted
 
@@ -102,41 +108,54 @@ def test_deleting_the_stack_ends_its_containers(account: Account, launcher: Laun
     assert launcher.serving(mine) == []
 
 
-def test_a_container_that_does_not_start_fails_the_endpoint_with_its_reason(
-    account: Account,
-) -> None:
+@pytest.fixture(scope="module")
+def not_created(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"BROKEN")))
-    reason = account.reason("Endpoint", "CREATE_FAILED")
+    return account
+
+
+def test_a_container_that_does_not_start_fails_the_endpoint_with_its_reason(
+    not_created: Account,
+) -> None:
+    reason = not_created.reason("Endpoint", "CREATE_FAILED")
     assert reason == "The container did not answer its ping within 60 s."
 
 
-def test_a_failed_creation_is_rolled_back(account: Account) -> None:
-    assert account.deploy(serving(account.put_archive(b"BROKEN"))) == "ROLLBACK_COMPLETE"
+def test_a_failed_creation_is_rolled_back(not_created: Account) -> None:
+    assert not_created.status() == "ROLLBACK_COMPLETE"
 
 
-def test_a_failed_creation_leaves_nothing(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"BROKEN")))
-    assert [kind for kind, _ in account.inventory()] == ["AWS::S3::Bucket"]
+def test_a_failed_creation_leaves_nothing(not_created: Account) -> None:
+    assert [kind for kind, _ in not_created.inventory()] == ["AWS::S3::Bucket"]
 
 
-def test_a_failed_update_is_rolled_back(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"good", "good")))
-    status = account.deploy(serving(account.put_archive(b"BROKEN", "broken")))
-    assert status == "UPDATE_ROLLBACK_COMPLETE"
+@dataclass(frozen=True)
+class FailedUpdate:
+    account: Account
+    before: list[tuple[str, str]]
 
 
-def test_a_failed_update_leaves_the_old_archive_serving(account: Account) -> None:
-    account.deploy(serving(account.put_archive(b"good", "good")))
-    account.deploy(serving(account.put_archive(b"BROKEN", "broken")))
-    assert _ask(account)["archive"] == "good"
-
-
-def test_a_failed_update_leaves_what_was_there(account: Account) -> None:
+@pytest.fixture(scope="module")
+def not_updated(embedded: EmbeddedAws, launcher: Launcher) -> FailedUpdate:
+    account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"good", "good")))
     broken = serving(account.put_archive(b"BROKEN", "broken"))
     before = account.inventory()
     account.deploy(broken)
-    assert account.inventory() == before
+    return FailedUpdate(account, before)
+
+
+def test_a_failed_update_is_rolled_back(not_updated: FailedUpdate) -> None:
+    assert not_updated.account.status() == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_failed_update_leaves_the_old_archive_serving(not_updated: FailedUpdate) -> None:
+    assert _ask(not_updated.account)["archive"] == "good"
+
+
+def test_a_failed_update_leaves_what_was_there(not_updated: FailedUpdate) -> None:
+    assert not_updated.account.inventory() == not_updated.before
 
 
 def test_after_a_failed_update_the_right_one_deploys(account: Account) -> None:

@@ -13,7 +13,7 @@ from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher
-from tests.local_aws.synthesised import ENVIRONMENTS, Deployed, synthesise
+from tests.local_aws.synthesised import ENVIRONMENTS, Deployed
 from tests.local_aws.watched_endpoint import Watched
 
 MICROSECONDS = 1e6
@@ -41,11 +41,6 @@ TROUBLES: dict[str, Callable[[Deployed, Watched, float], None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    return synthesise(tmp_path_factory.mktemp("first"))
-
-
 @pytest.fixture(scope="module", params=ENVIRONMENTS)
 def environment(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -54,11 +49,11 @@ def environment(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def deployed(
     environment: str,
-    templates: dict[str, dict[str, Any]],
+    project_templates: dict[str, dict[str, Any]],
     embedded: EmbeddedAws,
     launcher: Launcher,
 ) -> Iterator[Deployed]:
-    made = Deployed(embedded, launcher, templates[environment])
+    made = Deployed(embedded, launcher, project_templates[environment])
     yield made
     made.account.delete()
 

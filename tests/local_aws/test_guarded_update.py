@@ -12,19 +12,19 @@ from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher, StandIn
 from tests.local_aws.synthesised import ENVIRONMENTS, Deployed, synthesise
+from tests.local_aws.topic_inbox import TopicInbox
 from tests.local_aws.watched_endpoint import Watched
 
 GUARDED = ["prod", "staging"]
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Any]]]:
+def templates(
+    project_templates: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, dict[str, Any]]]:
     """As they are, and with another container setting: another configuration."""
     changes = [f"{name}.variants.primary.container.tfs_processes=2" for name in ENVIRONMENTS]
-    return [
-        synthesise(tmp_path_factory.mktemp("first")),
-        synthesise(tmp_path_factory.mktemp("second"), *changes),
-    ]
+    return [project_templates, synthesise(tmp_path_factory.mktemp("second"), *changes)]
 
 
 class Update:
@@ -130,7 +130,7 @@ def test_an_update_without_trouble_completes(
     name: str, begin: Callable[[str], Update], clock: ManualClock, server: Server
 ) -> None:
     update = begin(name)
-    Watched(update.deployed.account, clock, server).minutes(13, requests=2, endpoint=update.name)
+    Watched(update.deployed.account, clock, server).minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 
@@ -152,7 +152,7 @@ def test_trouble_on_the_new_fleet_takes_the_update_back(
 
 def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watched) -> None:
     update.old.status = 503
-    watched.minutes(13, requests=2, endpoint=update.name)
+    watched.minutes(15, requests=2, endpoint=update.name)
     assert update.status() == "UPDATE_COMPLETE"
 
 
@@ -172,6 +172,28 @@ def test_the_way_back_names_the_alarm(update: Update, watched: Watched) -> None:
     assert "-rollback-primary-5xx-" in update.endpoint()["FailureReason"]
 
 
+def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
+    begin: Callable[[str], Update],
+    deployed: dict[str, Deployed],
+    clock: ManualClock,
+    server: Server,
+) -> None:
+    inbox = TopicInbox(deployed["prod"].account)
+    update = begin("prod")
+    update.new.status = 503
+    Watched(deployed["prod"].account, clock, server).minutes(4, requests=2, endpoint=update.name)
+    update.status()
+    said = inbox.said(4)
+    begins = f"Endpoint {update.name} (SageMaker Endpoint"
+    assert [one.split(" at ")[0].removeprefix(begins) for one in said[:3]] == [
+        " State Change): UPDATING",
+        " Deployment State Change): UPDATING",
+        " State Change): ROLLING_BACK",
+    ]
+    assert "Stage, where there is one: Baking for 600 seconds" in said[1]
+    assert "-rollback-primary-5xx-" in said[2].partition("Reason, where there is one: ")[2]
+
+
 def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
     update: Update, watched: Watched
 ) -> None:
@@ -181,6 +203,27 @@ def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(
     )
     watched.clock.advance(seconds=10)
     assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
+    begin: Callable[[str], Update],
+    clock: ManualClock,
+    server: Server,
+    deployed: dict[str, Deployed],
+) -> None:
+    begin("prod")
+    clock.advance(minutes=60)  # through: its alarms are now those of the fleet that serves
+    live = deployed["prod"].account
+    live.settled()
+    cloudwatch = live.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
+    for one in alarms:
+        cloudwatch.set_alarm_state(
+            AlarmName=one["AlarmName"], StateValue="ALARM", StateReason="the incident"
+        )
+    fix = begin("prod")
+    Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
+    assert (len(alarms), fix.status()) == (2, "UPDATE_COMPLETE")
 
 
 def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:

@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from local.aws.embedded_aws import EmbeddedAws
+from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
 
 
-@pytest.fixture
-def ranker(account: Account) -> Account:
+@pytest.fixture(scope="module")
+def ranker(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """One for all who only ask."""
+    account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"a")))
     return account
 
@@ -58,8 +62,9 @@ def test_the_caller_learns_which_variant_answered(ranker: Account) -> None:
     assert _invoke(ranker)["InvokedProductionVariant"] == "primary"
 
 
-@pytest.fixture
-def refusing(account: Account) -> Account:
+@pytest.fixture(scope="module")
+def refusing(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"a"), variables={"STATUS": "400"}))
     return account
 

@@ -32,7 +32,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[int]
         template = json.dumps(serving("s3://archives/model.tar.gz"))
         cfn.create_stack(StackName="stack", TemplateBody=template)
         cfn.get_waiter("stack_create_complete").wait(
-            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+            StackName="stack", WaiterConfig={"Delay": 0.1, "MaxAttempts": 600}
         )
         processes = [
             aws.pid,

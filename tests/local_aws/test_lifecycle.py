@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from local.aws import EmbeddedAws, down, running, status, up
+from local.aws import ACCOUNT, EmbeddedAws, StartError, down, running, status, up
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -38,34 +39,72 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     down(folder=tmp_path)
 
 
-def test_it_says_where_it_is_while_it_runs(folder: Path) -> None:
-    assert up(folder=folder).url == getattr(status(folder=folder), "url", None)
+@pytest.fixture(scope="module")
+def running_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of one that runs, started by a process that is gone."""
+    folder = tmp_path_factory.mktemp("runs")
+    code = f"from pathlib import Path; from local.aws import up; up(folder=Path({str(folder)!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
+    yield folder
+    down(folder=folder)
 
 
-def test_the_second_up_finds_the_first(folder: Path) -> None:
-    first, second = up(folder=folder), up(folder=folder)
+def test_it_survives_the_process_that_started_it(running_folder: Path) -> None:
+    assert status(folder=running_folder) is not None
+
+
+def test_it_says_where_it_is_while_it_runs(running_folder: Path) -> None:
+    found = status(folder=running_folder)
+    assert found is not None
+    assert found.client("sts").get_caller_identity()["Account"] == ACCOUNT
+
+
+def test_the_second_up_finds_the_first(running_folder: Path) -> None:
+    first, second = status(folder=running_folder), up(folder=running_folder)
+    assert first is not None
     assert (second.pid, second.already_up) == (first.pid, True)
 
 
-def _two_at_once(folder: Path) -> list[EmbeddedAws]:
+def test_it_listens_on_loopback_only(running_folder: Path) -> None:
+    found = status(folder=running_folder)
+    assert found is not None
+    listening = psutil.Process(found.pid).net_connections("inet")
+    assert {one.laddr.ip for one in listening if one.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
+
+
+def test_a_second_one_on_its_port_says_that_it_holds_it(
+    running_folder: Path, tmp_path: Path
+) -> None:
+    first = status(folder=running_folder)
+    assert first is not None
+    said = f"port {first.port} is held by another embedded AWS, process {first.pid}"
+    with pytest.raises(StartError, match=said):
+        up(folder=tmp_path, port=first.port)
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EmbeddedAws], Path]:
+    """What two got that were started at the same moment, and were ended then."""
+    folder = tmp_path_factory.mktemp("raced")
     found: list[EmbeddedAws] = []
     threads = [threading.Thread(target=lambda: found.append(up(folder=folder))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
-
-
-def test_two_at_once_are_one(folder: Path) -> None:
-    assert len({one.pid for one in _two_at_once(folder)}) == 1
-
-
-def test_of_two_at_once_the_second_does_not_come_up_after_the_first(folder: Path) -> None:
-    _two_at_once(folder)
     down(folder=folder)
+    return found, folder
+
+
+def test_two_at_once_are_one(raced: tuple[list[EmbeddedAws], Path]) -> None:
+    assert len({one.pid for one in raced[0]}) == 1
+
+
+def test_of_two_at_once_the_second_does_not_come_up_after_the_first(
+    raced: tuple[list[EmbeddedAws], Path],
+) -> None:
     time.sleep(1.5)  # longer than one waits for the lock
-    assert status(folder=folder) is None
+    assert status(folder=raced[1]) is None
 
 
 def test_down_ends_its_process(folder: Path) -> None:
@@ -84,26 +123,20 @@ def test_after_a_kill_it_is_known_to_be_down(folder: Path) -> None:
     assert status(folder=folder) is None
 
 
-def test_it_survives_the_process_that_started_it(folder: Path) -> None:
-    code = f"from pathlib import Path; from local.aws import up; up(folder=Path({str(folder)!r}))"
-    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
-    assert status(folder=folder) is not None
-
-
-def test_it_listens_on_loopback_only(folder: Path) -> None:
-    assert up(folder=folder).url.startswith("http://127.0.0.1:")
-
-
-def test_a_private_one_ends_with_its_block() -> None:
+@pytest.fixture(scope="module")
+def ended() -> EmbeddedAws:
+    """A private one, after its block."""
     with running() as aws:
-        pid = aws.pid
-    assert _gone(pid)
+        pass
+    return aws
 
 
-def test_a_private_one_leaves_no_file() -> None:
-    with running() as aws:
-        folder = aws.folder
-    assert not folder.exists()
+def test_a_private_one_ends_with_its_block(ended: EmbeddedAws) -> None:
+    assert _gone(ended.pid)
+
+
+def test_a_private_one_leaves_no_file(ended: EmbeddedAws) -> None:
+    assert not ended.folder.exists()
 
 
 # SIGINT said outright: a shell starts background jobs with it ignored.
@@ -117,38 +150,35 @@ with running() as aws:
 """
 
 
-@pytest.fixture
-def holder() -> "Iterator[subprocess.Popen[str]]":
-    process = subprocess.Popen(
+def _held_by(number: signal.Signals) -> tuple[int, Path]:
+    """(process, folder) of a private one whose holder got that signal."""
+    with subprocess.Popen(
         [sys.executable, "-c", _HOLDER], cwd=PROJECT, stdout=subprocess.PIPE, text=True
-    )
-    yield process
-    process.kill()
-    process.wait()
+    ) as holder:
+        assert holder.stdout is not None
+        pid, folder = holder.stdout.readline().split()
+        holder.send_signal(number)
+    return int(pid), Path(folder)
 
 
-def test_a_private_one_ends_when_its_parent_is_killed(holder: "subprocess.Popen[str]") -> None:
-    assert holder.stdout is not None
-    pid = int(holder.stdout.readline().split()[0])
-    holder.kill()
-    assert _gone(pid)
+@pytest.fixture(scope="module")
+def orphan() -> tuple[int, Path]:
+    return _held_by(signal.SIGKILL)
+
+
+def test_a_private_one_ends_when_its_parent_is_killed(orphan: tuple[int, Path]) -> None:
+    assert _gone(orphan[0])
 
 
 def test_a_private_one_removes_its_folder_when_its_parent_is_killed(
-    holder: "subprocess.Popen[str]",
+    orphan: tuple[int, Path],
 ) -> None:
-    assert holder.stdout is not None
-    pid, folder = holder.stdout.readline().split()
-    holder.kill()
-    _gone(int(pid))
-    assert not Path(folder).exists()
+    _gone(orphan[0])
+    assert not orphan[1].exists()
 
 
-def test_a_private_one_ends_on_ctrl_c(holder: "subprocess.Popen[str]") -> None:
-    assert holder.stdout is not None
-    pid = int(holder.stdout.readline().split()[0])
-    holder.send_signal(signal.SIGINT)
-    assert _gone(pid)
+def test_a_private_one_ends_on_ctrl_c() -> None:
+    assert _gone(_held_by(signal.SIGINT)[0])
 
 
 def test_one_whose_state_file_is_damaged_is_still_ended(tmp_path: Path) -> None:

@@ -10,9 +10,19 @@ def test_openmp_has_one_thread_unless_the_variables_say_otherwise(
     assert process_environment({})["OMP_NUM_THREADS"] == "1"
 
 
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "MINE"])
+@pytest.mark.parametrize(
+    "name", ["OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "SERVABLE_TRANSPORT", "MINE"]
+)
 def test_the_variables_are_passed_on(name: str) -> None:
     assert process_environment({name: "0"})[name] == "0"
+
+
+@pytest.mark.parametrize("name", ["SAGEMAKER_TFS_INSTANCE_COUNT", "SERVABLE_TRANSPORT"])
+def test_what_the_shell_sets_for_the_container_stays_outside(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "rest")
+    assert name not in process_environment({})
 
 
 def test_onednn_is_tensorflows_own_choice_unless_the_variables_say_otherwise(

@@ -1,7 +1,9 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from local.endpoint.launch import LaunchError, launch
+from local.endpoint.launch import EndpointProcess, LaunchError, launch
 from tests.local_endpoint.endpoint_calls import RANKER, Pack
 
 PROJECT = Path(__file__).parents[2]
@@ -158,6 +160,30 @@ def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
     # Past the settings: the archive is what is refused.
     with pytest.raises(LaunchError, match="it holds readme.txt"):
         launch(pack({"readme.txt": b""}), {})
+
+
+def test_of_two_started_at_once_on_one_port_the_second_says_who_holds_it(pack: Pack) -> None:
+    archive = pack(folders={"1": RANKER / "model/1"})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    refused: list[str] = []
+    started: list[EndpointProcess] = []
+
+    def start() -> None:
+        try:
+            started.append(launch(archive, {}, port=port))
+        except LaunchError as refusal:
+            refused.append(str(refusal))
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = started
+    winner.close()
+    assert f"port {port} of 127.0.0.1: Address already in use; process {winner.pid} " in refused[0]
 
 
 def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(

@@ -69,7 +69,7 @@ ROWS = MADE + [
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_models_together.py and
-# tests/cli/test_check_against.py.
+# tests/cli/test_check_against.py, tests/cli/test_init_preview.py.
 WITH_FILES = {
     "saved-model",
     "warm-up",
@@ -78,6 +78,7 @@ WITH_FILES = {
     "code-installed-at-start",
     "change-type-while-scaled",
     "change-variant-removed-while-scaled",
+    "endpoint-name-shared",
 }
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
 

@@ -27,7 +27,7 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     environment = loaded.environment
     assert environment is not None
     for variant in environment.variants.values():
-        model, machine = environment.models[variant.model], instances()[variant.instance_type]
+        model, machine = environment.models[variant.model], instances()[variant.instance_type or ""]
         known = served(environment.models, variant.model, project)
         found = hosting(
             instance_type=machine.name,

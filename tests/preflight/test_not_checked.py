@@ -33,7 +33,11 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
             UNSIZED + '\nvariants.primary.instance_type = "ml.g5.xlarge"',
             "models.ranker.artifact.size_gib",
         ),
-        ("scaling-cooldown-short", f"{UNSIZED}\n{SCALING}", "models.ranker.artifact.size_gib"),
+        (
+            "scaling-cooldown-short",
+            f"{UNSIZED}\n{SCALING}\nvariants.primary.scaling.scale_out_cooldown_seconds = 60",
+            "models.ranker.artifact.size_gib",
+        ),
         (
             "instance-not-in-region",
             'region = "xx-west-1"',

@@ -124,7 +124,9 @@ def _containers(draw: st.DrawFn, machine: Instance, *, has_code: bool) -> dict[s
 @st.composite
 def _rollouts(draw: st.DrawFn, strategy: str, least: int) -> dict[str, Any]:
     share = st.integers(-(-100 // least), 50)
-    found: dict[str, Any] = {"strategy": strategy, "bake_minutes": draw(st.integers(6, 60))}
+    # Of ten steps, or twenty batches, eight hours are the most.
+    longest = {"linear": 40, "rolling": 15}.get(strategy, 60)
+    found: dict[str, Any] = {"strategy": strategy, "bake_minutes": draw(st.integers(6, longest))}
     if strategy == "canary":
         found["canary_percent"] = draw(share)
     if strategy == "linear":

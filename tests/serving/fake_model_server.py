@@ -8,7 +8,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -38,7 +38,9 @@ class Forgetful(list[tuple[str, bytes]]):
 class FakeModelServer:
     """`requests` holds what came, (method or path, bytes); `fault` is called before each gRPC answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, int] = {}) -> None:
+        """`options`: of gRPC's server."""
+        self._options = options
         self.requests: list[tuple[str, bytes]] = []
         self.fault: Callable[[], None] = lambda: None
         self.delay_seconds = 0.0
@@ -47,7 +49,11 @@ class FakeModelServer:
     def __enter__(self) -> Self:
         self._grpc = grpc.server(
             ThreadPoolExecutor(8),
-            options=[("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)],
+            options=[
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),
+                *self._options.items(),
+            ],
         )
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
@@ -88,6 +94,8 @@ class FakeModelServer:
         return SimpleNamespace(**{**told, **changed})
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
+        if method == "GetModelStatus":
+            return b""  # what a process tries a server with, before its first request
         self.requests.append((method, body))
         try:
             self.fault()

@@ -12,6 +12,7 @@ import pytest
 from serving.call import Call
 from serving.model_servers import ModelServers
 from serving.refusal import Refusal
+from serving.rest import Broken, RestConnections
 from tests.serving.fake_model_server import FakeModelServer
 
 PREDICT = "Predict"
@@ -193,6 +194,8 @@ def test_a_full_queue_is_not_tried_again(
     asked = []
 
     def full(method: str, body: bytes, context: Any) -> bytes:
+        if method == "GetModelStatus":
+            return b""
         asked.append(method)
         context.abort(grpc.StatusCode.UNAVAILABLE, "The batch scheduling queue is full")
         return b""
@@ -247,6 +250,25 @@ def test_a_connection_that_was_closed_while_idle_is_opened_anew() -> None:
     port = listening([SAID, SAID])
     one = ModelServers((1,), (port,))
     assert [ask_rest(one) for _ in range(2)] == [200, 200]
+
+
+def test_an_answer_that_breaks_off_is_not_asked_for_once_more() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    heard = []
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        for said in (SAID, SAID[:-1]):
+            heard.append(connection.recv(1 << 16))
+            connection.sendall(said)
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    connections, port = RestConnections(), int(listener.getsockname()[1])
+    connections.exchange(port, "POST", "/", b"", deadline=time.monotonic() + 20)
+    with listener, pytest.raises(Broken):
+        connections.exchange(port, "POST", "/", b"", deadline=time.monotonic() + 20)
+    assert len(heard) == 2
 
 
 def test_an_answer_in_chunks_is_read() -> None:

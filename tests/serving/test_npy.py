@@ -1,4 +1,4 @@
-"""serving/npy.py: NumPy's own files both ways, and every damage a 400 or 413."""
+"""serving/npy.py and npz.py: NumPy's own files both ways, and every damage a 400 or 413."""
 
 import io
 import zipfile
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from serving.npy import from_npy, from_npz, to_npy, to_npz
+from serving.npy import from_npy, to_npy
+from serving.npz import from_npz, to_npz
 from serving.refusal import Refusal
 from tests.serving.conftest import npy, npz
 
@@ -157,3 +158,13 @@ def test_a_string_that_npy_would_cut_is_refused() -> None:
 def test_any_bytes_are_an_archive_or_400(body: bytes) -> None:
     with pytest.raises(Refusal, match="npz"):
         from_npz(body)
+
+
+def test_a_header_that_was_seen_stands_for_other_numbers() -> None:
+    bodies = [npy(np.full((2, 3), number, np.float32)) for number in range(3)]
+    assert [from_npy(body).tolist() for body in bodies] == [[[n] * 3] * 2 for n in range(3)]
+
+
+def test_another_header_of_the_same_length_is_read_anew() -> None:
+    from_npy(npy(np.zeros((2, 3), np.float32)))
+    assert from_npy(npy(np.zeros((3, 2), np.int32))).shape == (3, 2)

@@ -152,8 +152,11 @@ class Deployment:
             if listed and (resource in gone or self._verb == "UPDATE"):
                 del stack.resources[resource.logical_id]
         stack.resources.update(undo.replaced)
-        failed = self._verb == "CREATE" and len(gone) < len(undo.made)
-        stack.set_status(
-            f"{rollback}_FAILED" if failed else f"{rollback}_COMPLETE",
-            "The following resource(s) failed to delete: see their events." if failed else None,
-        )
+        if self._verb == "CREATE" and len(gone) < len(undo.made):
+            stack.set_status(
+                f"{rollback}_FAILED",
+                "The following resource(s) failed to delete: see their events.",
+            )
+            return
+        # AWS gives no reason. The CDK CLI prints 23 letters of a status but the whole reason.
+        stack.set_status(f"{rollback}_COMPLETE", f"{rollback}_COMPLETE: {reason}")

@@ -25,6 +25,8 @@ def alarm_query(request: Mapping[str, Any]) -> Query:
             raise ValueError(
                 "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
             )
+        if "ExtendedStatistic" in request and "Statistic" in request:
+            raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         statistics.check(name)
         query = MetricQuery(
             Metric.of(

@@ -8,6 +8,7 @@ from local.aws.cloudwatch.alarm import Alarm, Kind
 from local.aws.cloudwatch.datum import naive
 from local.aws.cloudwatch.errors import ResourceNotFound, ValidationError
 from local.aws.cloudwatch.metrics_api import MetricsApi
+from local.aws.resources.constraints import refusal, unmet
 
 _STATES = ("OK", "ALARM", "INSUFFICIENT_DATA")
 
@@ -23,6 +24,8 @@ class CloudWatchApi(MetricsApi):
 
     def _put(self, kind: Kind) -> ActionResult:
         request = dict(self._get_params())
+        if found := unmet(request, "cloudwatch", f"Put{kind}"):
+            raise ValidationError(refusal(found))
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", None) or []}
         try:
             self.here.alarms.put(kind, request, tags)

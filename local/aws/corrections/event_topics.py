@@ -17,6 +17,7 @@ from moto.utilities.arns import parse_arn
 
 _SEND = Rule.send_to_targets
 _PLACE = re.compile(r"<([^<>]+)>")
+_STEP = re.compile(r"[^.\[\]]+")
 
 
 def install() -> None:
@@ -56,10 +57,13 @@ def _message(target: dict[str, Any], event: Any) -> str:
 
 
 def _value(event: Any, path: str) -> str:
-    """`$.detail.name` and the like: what rules here use."""
+    """`$.detail.names[0]` and the like: what rules here use."""
     found = event
-    for name in path.removeprefix("$.").split("."):
-        found = found.get(name) if isinstance(found, dict) else None
+    for step in _STEP.findall(path.removeprefix("$")):
+        if isinstance(found, list):
+            found = found[int(step)] if int(step) < len(found) else None
+        else:
+            found = found.get(step) if isinstance(found, dict) else None
     if found is None:
         return ""
     return found if isinstance(found, str) else json.dumps(found)

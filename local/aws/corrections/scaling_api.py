@@ -1,9 +1,10 @@
 """Application Auto Scaling refuses a target that does not exist, and forgets its policies.
 
 Upstream (moto 5.2.5): `register_scalable_target` looks only at ECS; a SageMaker variant
-need not exist. `put_scaling_policy` needs no target, and deregistering one leaves its
-policies. AWS: RegisterScalableTarget fails, PutScalingPolicy answers
-ObjectNotFoundException, DeregisterScalableTarget deletes the policies.
+need not exist, and its capacities may cross. `put_scaling_policy` needs no target, and
+deregistering one leaves its policies. AWS: RegisterScalableTarget fails, PutScalingPolicy
+answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies and the scheduled
+actions.
 Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html
 """
 
@@ -23,6 +24,7 @@ class ScalingApi(ApplicationAutoScalingResponse):
     def register_scalable_target(self) -> str:
         if self._get_param("ServiceNamespace") == "sagemaker":
             self._check_variant(self._get_param("ResourceId"))
+            self._check_capacities()
         return super().register_scalable_target()
 
     def put_scaling_policy(self) -> str:
@@ -39,6 +41,11 @@ class ScalingApi(ApplicationAutoScalingResponse):
             for key, policy in backend.policies.items()
             if (policy.resource_id, policy.scalable_dimension) != self._target()
         }
+        backend.scheduled_actions = [
+            one
+            for one in backend.scheduled_actions
+            if (one.resource_id, one.scalable_dimension) != self._target()
+        ]
         return answer
 
     def delete_scaling_policy(self) -> str:
@@ -66,6 +73,13 @@ class ScalingApi(ApplicationAutoScalingResponse):
                 f"scalable dimension: {dimension}",
             )
 
+    def _check_capacities(self) -> None:
+        lowest, highest = self._get_param("MinCapacity"), self._get_param("MaxCapacity")
+        if lowest is not None and highest is not None and int(lowest) > int(highest):
+            raise JsonRESTError(
+                "ValidationException", "Maximum capacity cannot be less than minimum capacity"
+            )
+
     def _check_variant(self, resource_id: str) -> None:
         parts = resource_id.split("/")
         if len(parts) != 4 or parts[0] != "endpoint" or parts[2] != "variant":
@@ -77,7 +91,9 @@ class ScalingApi(ApplicationAutoScalingResponse):
                 "ValidationException",
                 f'Could not find endpoint "{here.arn("endpoint", parts[1])}".',
             )
-        variants = [v["VariantName"] for v in endpoint.config["ProductionVariants"]]
+        config = endpoint.config
+        specified = [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+        variants = [v["VariantName"] for v in specified]
         if parts[3] not in variants:
             raise JsonRESTError(
                 "ValidationException",

@@ -11,6 +11,8 @@ from local.aws.resources.iam_policy import IamPolicy
 from local.aws.resources.iam_role import IamRole
 from local.aws.resources.kms_alias import KmsAlias
 from local.aws.resources.kms_key import KmsKey
+from local.aws.resources.lambda_function import LambdaFunction
+from local.aws.resources.lambda_permission import LambdaPermission
 from local.aws.resources.log_group import LogGroup
 from local.aws.resources.metric_filter import MetricFilter
 from local.aws.resources.query_definition import QueryDefinition
@@ -39,6 +41,8 @@ _TYPES: tuple[type[ResourceType], ...] = (
     IamRole,
     KmsAlias,
     KmsKey,
+    LambdaFunction,
+    LambdaPermission,
     LogGroup,
     MetricFilter,
     QueryDefinition,

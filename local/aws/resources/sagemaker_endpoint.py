@@ -13,7 +13,7 @@ from local.aws.resources.resource_type import (
 from local.aws.resources.sagemaker_tags import retag
 from local.aws.resources.shapes import fit
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.02
 # Only of an update; an endpoint that does not exist has no properties to retain.
 _UPDATE_ONLY = (
     "ExcludeRetainedVariantProperties",

@@ -8,15 +8,18 @@ _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 
 
 class ScalableTarget(ResourceType):
-    """Registered and described; nothing scales (docs/local.md)."""
+    """Registered and described, with its schedule; nothing scales (docs/local.md)."""
 
     type = "AWS::ApplicationAutoScaling::ScalableTarget"
     create_only = frozenset(_KEY)
 
     def create(self, properties: Properties, request: Request) -> Made:
-        request.client(_SERVICE).register_scalable_target(
-            **fit(properties, _SERVICE, "RegisterScalableTarget")
-        )
+        client = request.client(_SERVICE)
+        wanted = {name: one for name, one in properties.items() if name != "ScheduledActions"}
+        client.register_scalable_target(**fit(wanted, _SERVICE, "RegisterScalableTarget"))
+        key = {name: properties[name] for name in _KEY}
+        for action in properties.get("ScheduledActions", []):
+            client.put_scheduled_action(**fit({**key, **action}, _SERVICE, "PutScheduledAction"))
         name = "|".join(
             (
                 properties["ResourceId"],
@@ -27,6 +30,12 @@ class ScalableTarget(ResourceType):
         return Made(name, {"Id": name})
 
     def update(self, physical_id: str, old: Properties, new: Properties, request: Request) -> Made:
+        client = request.client(_SERVICE)
+        kept = [one["ScheduledActionName"] for one in new.get("ScheduledActions", [])]
+        for action in old.get("ScheduledActions", []):
+            if action["ScheduledActionName"] not in kept:
+                name, key = action["ScheduledActionName"], {one: old[one] for one in _KEY}
+                client.delete_scheduled_action(ScheduledActionName=name, **key)
         return self.create(new, request)  # registering again changes what is registered
 
     def delete(self, physical_id: str, properties: Properties, request: Request) -> None:

@@ -1,11 +1,11 @@
 """An endpoint as DescribeEndpoint shows it, and as its events tell it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from local.aws.sagemaker.endpoint import Endpoint
-from local.aws.sagemaker.fleet import Fleet, Variant
+from local.aws.sagemaker.fleet import Variant
 from local.aws.sagemaker.rollout import Rollout
 
 _EVENT_STATUS = {
@@ -30,7 +30,13 @@ def described(endpoint: Endpoint) -> dict[str, Any]:
         "CreationTime": endpoint.created,
         "LastModifiedTime": endpoint.modified,
         "LastDeploymentConfig": endpoint.deployment_config,
-        "ProductionVariants": _variants(fleet, endpoint.modified) if fleet else [],
+        "ProductionVariants": _variants(list(fleet.variants.values()), endpoint.modified)
+        if fleet
+        else [],
+        "AsyncInferenceConfig": endpoint.config.get("AsyncInferenceConfig"),
+        "ShadowProductionVariants": _variants(list(fleet.shadows.values()), endpoint.modified)
+        if fleet and fleet.shadows
+        else None,
         "PendingDeploymentSummary": _pending(rollout) if rollout else None,
     }
     if capture := endpoint.capture:
@@ -57,7 +63,7 @@ def told(endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
     return dict(detail)
 
 
-def _variants(fleet: Fleet, resolved: datetime) -> list[dict[str, Any]]:
+def _variants(variants: Sequence[Variant], resolved: datetime) -> list[dict[str, Any]]:
     return [
         _capacity(variant)
         | {
@@ -69,7 +75,7 @@ def _variants(fleet: Fleet, resolved: datetime) -> list[dict[str, Any]]:
                 }
             ]
         }
-        for variant in fleet.variants.values()
+        for variant in variants
     ]
 
 
@@ -90,10 +96,17 @@ def _pending(rollout: Rollout) -> dict[str, Any]:
 
 
 def _capacity(variant: Variant) -> dict[str, Any]:
-    return {
+    named = {
         "VariantName": variant.name,
         "CurrentWeight": variant.weight,
         "DesiredWeight": variant.weight,
+    }
+    if variant.serverless is not None:
+        return named | {
+            "CurrentServerlessConfig": variant.serverless,
+            "DesiredServerlessConfig": variant.serverless,
+        }
+    return named | {
         "CurrentInstanceCount": variant.instance_count,
         "DesiredInstanceCount": variant.instance_count,
     }

@@ -102,7 +102,11 @@ class Endpoint:
             if self._turns.next({"new": share, "old": 1 - share}) == "new":
                 fleet = rollout.fleet
         variant = fleet.variants[wanted_variant] if wanted_variant else fleet.choose()
-        return Route(variant, fleet.config_name if rollout is not None else None)
+        return Route(
+            variant,
+            fleet.config_name if rollout is not None else None,
+            fleet.copied_to(variant),
+        )
 
     def tick(self, now: datetime) -> None:
         """What the clock brings: the next stage of an update, its end, or the way back."""
@@ -110,7 +114,7 @@ class Endpoint:
             rollout = self._rollout
             fleets = [one for one in (self._fleet, rollout.fleet if rollout else None) if one]
         for fleet in fleets:
-            for variant in fleet.variants.values():
+            for variant in fleet.everybody():
                 variant.container.heal()
         if rollout is not None:
             self._proceed(rollout, now)

@@ -47,10 +47,10 @@ class EndpointApi(ModelApi):
 
     def _refuse_scaled(self, endpoint: Endpoint, config: Mapping[str, Any]) -> None:
         """A scaled variant can neither go nor change its instance type."""
-        new = {v["VariantName"]: v.get("InstanceType") for v in config["ProductionVariants"]}
+        new = {v["VariantName"]: v.get("InstanceType") for v in _specified(config)}
         touched = [
             variant["VariantName"]
-            for variant in endpoint.config["ProductionVariants"]
+            for variant in _specified(endpoint.config)
             if new.get(variant["VariantName"]) != variant.get("InstanceType")
         ]
         targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
@@ -72,9 +72,10 @@ class EndpointApi(ModelApi):
         if fleet is None or endpoint.in_progress:
             raise ValidationException(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         for one in asked["DesiredWeightsAndCapacities"]:
-            if one["VariantName"] not in fleet.variants:
+            variants = {variant.name: variant for variant in fleet.everybody()}
+            if one["VariantName"] not in variants:
                 raise ValidationException(f"Variant {one['VariantName']} does not exist.")
-            variant = fleet.variants[one["VariantName"]]
+            variant = variants[one["VariantName"]]
             variant.weight = one.get("DesiredWeight", variant.weight)
             variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)
         here.tell(endpoint, DEPLOYMENT)
@@ -102,3 +103,8 @@ class EndpointApi(ModelApi):
         self.here.endpoints.pop(endpoint.name.lower(), None)
         self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
+
+
+def _specified(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Production variants and shadows."""
+    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]

@@ -47,7 +47,7 @@ class Hostings:
         for hosting in list(self._all.values()):
             for endpoint in list(hosting.endpoints.values()):
                 fleet = endpoint.fleet
-                for variant in fleet.variants.values() if fleet else ():
+                for variant in fleet.everybody() if fleet else ():
                     publish_utilisation(
                         hosting.cloudwatch.metrics, at, endpoint=endpoint.name, variant=variant
                     )

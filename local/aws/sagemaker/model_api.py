@@ -7,9 +7,11 @@ from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
+from local.aws.resources.constraints import refusal, unmet
 from local.aws.resources.resource_type import ResourceError
 from local.aws.resources.shapes import fit
 from local.aws.sagemaker import archive
+from local.aws.sagemaker.config_refusals import refuse
 from local.aws.sagemaker.errors import ValidationException
 from local.aws.sagemaker.hosting import Hosting, Record
 from local.aws.sagemaker.hostings import Hostings
@@ -25,11 +27,13 @@ class ModelApi(SageMakerResponse):
         return self.hostings.of(self.current_account, self.region)
 
     def _asked(self, operation: str) -> dict[str, Any]:
-        """The request, held against botocore's model: every enum value it knows, no other."""
+        """The request, held against botocore's model: what it knows, within its limits."""
         try:
             asked = fit(self.params, "sagemaker", operation)
         except ResourceError as error:
             raise ValidationException(f"1 validation error detected: {error}") from None
+        if found := unmet(asked, "sagemaker", operation):
+            raise ValidationException(refusal(found))
         return asked
 
     def _tag(self, arn: str, asked: dict[str, Any]) -> None:
@@ -97,9 +101,13 @@ class ModelApi(SageMakerResponse):
             raise ValidationException(
                 f'Cannot create already existing endpoint configuration "{arn}".'
             )
+        names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
+        if len(set(names)) < len(names):
+            raise ValidationException(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
                 here.model(variant["ModelName"])
+        refuse(asked)
         self._tag(arn, asked)
         here.configs[name.lower()] = Record(arn, asked)
         return ActionResult({"EndpointConfigArn": arn})

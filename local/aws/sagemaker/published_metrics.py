@@ -6,6 +6,7 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.ht
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from infra.catalog.metrics import REAL_TIME, publishes
 from local.aws.clock import Clock
 from local.aws.cloudwatch.metric_store import Metric, MetricStore
 from local.aws.sagemaker import utilisation
@@ -34,8 +35,12 @@ def publish(
     endpoint: str,
     variant: str,
     config: str | None,
+    kind: str = REAL_TIME,
 ) -> None:
-    """`config` adds a second set, of one fleet alone, while an update is watched."""
+    """`config` adds a second set, of one fleet alone, while an update is watched.
+
+    `kind` of the endpoint: asynchronous and serverless ones publish less.
+    """
     status = invocation.status
     # Each is sent for every request, 0 or 1, so that its average is a share.
     counted = {
@@ -55,8 +60,12 @@ def publish(
     of_one_fleet = [dimensions | {"EndpointConfigName": config}] if config else []
     for them in [dimensions, *of_one_fleet]:
         for name, value in counted.items():
+            if not publishes(kind, name, NAMESPACE):
+                continue
             store.add(Metric.of(NAMESPACE, name, them), value, unit=_COUNT, at=at)
         for name, seconds in timed.items():
+            if not publishes(kind, name, NAMESPACE):
+                continue
             microseconds = round(seconds * _MICROSECONDS_PER_SECOND)
             store.add(Metric.of(NAMESPACE, name, them), microseconds, unit=_TIME, at=at)
 
@@ -68,5 +77,7 @@ def publish_utilisation(
     dimensions = {"EndpointName": endpoint, "VariantName": variant.name}
     within = at - timedelta(seconds=1)
     for name, percent in variant.utilisation.look(variant.container).items():
+        if variant.serverless and not publishes("serverless", name, utilisation.NAMESPACE):
+            continue
         metric = Metric.of(utilisation.NAMESPACE, name, dimensions)
         store.add(metric, percent, unit="Percent", at=within)

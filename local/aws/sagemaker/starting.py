@@ -68,10 +68,12 @@ def start_fleet(
             instance_count=int(specification.get("InitialInstanceCount", 1)),
             image=container.get("Image", ""),
             container=running,
+            serverless=specification.get("ServerlessConfig"),
             models=TargetModels(running, url, aws=aws, folder=archives / name) if many else None,
         )
 
-    specifications = config["ProductionVariants"]
+    following = config.get("ShadowProductionVariants", [])
+    specifications = [*config["ProductionVariants"], *following]
     started: list[Variant] = []
     failures: list[str] = []
     with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
@@ -80,7 +82,13 @@ def start_fleet(
                 started.append(future.result())
             except Exception as error:
                 failures.append(str(error) or type(error).__name__)
-    fleet = Fleet(config["EndpointConfigName"], started, archives)
+    shadows = {one["VariantName"] for one in following}
+    fleet = Fleet(
+        config["EndpointConfigName"],
+        [one for one in started if one.name not in shadows],
+        archives,
+        [one for one in started if one.name in shadows],
+    )
     if failures:
         fleet.close()
         raise StartError(" ".join(failures))

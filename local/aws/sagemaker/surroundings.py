@@ -28,3 +28,5 @@ class Route:
 
     variant: Variant
     config_name: str | None
+    shadow: Variant | None = None
+    """Where a copy of it goes."""

@@ -1,0 +1,97 @@
+"""The simulator's container on C cores: the requests per second of every point, in a table.
+
+    python -m benchmarks.search.surfaces.simulated
+
+simulates them (some minutes) and writes simulated.json beside this file. A seed draws the noise
+of the measurements, and nothing else: the workload of each machine is one.
+"""
+
+import functools
+import json
+import sys
+from pathlib import Path
+
+from benchmarks.queueing.simulation import simulate
+from benchmarks.queueing.system import Batching, System, Work
+from benchmarks.search.surfaces.surface import Point, Surface, Value
+from model_packaging.beside import beside
+
+TABLE = Path(__file__).with_name("simulated.json")
+CORES = (4, 16, 36)
+USERS_PER_CORE = 4
+REQUESTS = 1500
+# A third in Python, the rest in a model of which a call costs as much as its rows.
+WORK = Work(handler_ms=4.0, call_ms=4.0, row_ms=4.0, parallel_share=0.6)
+SWITCHING_SHARE = 0.05
+
+
+def grid(cores: int) -> dict[str, tuple[Value, ...]]:
+    return {
+        "tfs_processes": _counts(1, 2, cores // 4, cores // 2, cores),
+        "gunicorn_workers": _counts(1, cores // 4, cores // 2, cores, 2 * cores),
+        "inter_op_threads": _counts(1, 2, cores // 2, cores),
+        "intra_op_threads": _counts(1, 2, 3, cores),
+        "batching.max_batch_size": (None, 8, 32),
+        "batching.timeout_micros": (1000, 5000),
+    }
+
+
+def surface(seed: int, *, cores: int) -> Surface:
+    known = _table()[str(cores)]
+    return Surface(grid=grid(cores), rps=lambda point: known[_key(point)], vcpus=cores)
+
+
+def rps(point: Point, cores: int) -> float:
+    """Of a closed loop with so many users that the machine could be full."""
+    size = point["batching.max_batch_size"]
+    batching = None
+    if size is not None:
+        batching = Batching(
+            max_requests=int(size), timeout_ms=int(point["batching.timeout_micros"] or 0) / 1000
+        )
+    system = System(
+        cores=cores,
+        workers=int(point["gunicorn_workers"] or 1),
+        processes=int(point["tfs_processes"] or 1),
+        calls_at_once=int(point["inter_op_threads"] or 1),
+        threads_per_call=int(point["intra_op_threads"] or 1),
+        batching=batching,
+        switching_share=SWITCHING_SHARE,
+        work=WORK,
+    )
+    users = USERS_PER_CORE * cores
+    seconds = 4.0
+    for _ in range(3):
+        found = simulate(system, users=users, seconds=seconds, seed=0).throughput_rps
+        if found * seconds >= REQUESTS / 2 or found == 0:
+            break
+        seconds = min(60.0, REQUESTS / found)
+    return found
+
+
+def _counts(*wanted: int) -> tuple[Value, ...]:
+    return tuple(sorted({max(1, one) for one in wanted}))
+
+
+def _key(point: Point) -> str:
+    return ",".join(str(value) for value in point.values())
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> None:
+    found: dict[str, dict[str, float]] = {}
+    for cores in CORES:
+        points = Surface(grid=grid(cores), rps=lambda _: 0.0, vcpus=cores).points()
+        found[str(cores)] = {_key(point): round(rps(point, cores), 2) for point in points}
+        print(f"{cores} cores: {len(found[str(cores)])} points", file=sys.stderr)
+    with beside(TABLE) as file:
+        file.write((json.dumps(found, indent=0) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The one environment that a command is about, loaded and without problems."""
+
+from pathlib import Path
+
+import click
+
+from cli.project import project, unknown
+from infra.parameters.loading import Loaded, load
+from infra.parameters.overrides import from_options
+
+
+def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[Loaded, Path]:
+    """(the environment, the folder of its file). `sets`: KEY=VALUE, or ENV.KEY=VALUE.
+
+    Raises click.UsageError for a name that is not there, ClickException for a file that does
+    not load.
+    """
+    root, files = project(folder)
+    told = dict(_parted(one, name) for one in sets)
+    known = {one.name: one for one in load(root, files, from_options(told), "--set")}
+    if name not in known:
+        raise unknown(name, known)
+    loaded = known[name]
+    if loaded.environment is None:
+        lines = "\n".join(f"  {one}" for one in loaded.findings)
+        raise click.ClickException(f"{loaded.file}: does not load:\n{lines}")
+    return loaded, files
+
+
+def _parted(option: str, name: str) -> tuple[str, str]:
+    key, equals, value = option.partition("=")
+    key = key.removeprefix(f"{name}.")
+    if not equals or not key:
+        raise click.UsageError(f"--set {option}: not of the form KEY=VALUE")
+    return f"{name}.{key}", value

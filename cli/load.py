@@ -1,0 +1,154 @@
+"""`servable load ENV|URL`: how much load it takes, step by step."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from cli.load_options import checked, is_url, with_options
+from cli.load_reached import reached_by
+from cli.load_said import say
+from cli.load_table import table
+from cli.project import project, unknown
+from infra.parameters.loading import Loaded
+from infra.parameters.loading import load as load_files
+from local.endpoint.launch import LaunchError
+from model_packaging.refusal import Refusal
+from operations.load import run_folder
+from operations.load_bodies import bodies_of
+from operations.report import write_load_report
+from tuning.bodies import BodyError
+from tuning.load_generator import Crowd, LoadError, LoadGenerator, Pace, join
+from tuning.load_test import measure
+from tuning.measurement import CURVE, LoadCurve
+from tuning.objective import Objective
+from tuning.schedule import Schedule
+from tuning.temporary import TemporaryError
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("what", metavar="[ENV|URL]", required=False)
+@with_options
+def load(what: str | None, folder: str, **told: Any) -> int:
+    """How much load ENV takes: users are added until more of them bring no more throughput.
+
+    Ctrl-C ends it and keeps what was measured.
+    """
+    if told["joined"]:
+        if what:
+            raise click.UsageError("--join takes ENV and everything else from where it joins")
+        join(*told["joined"])
+        return 0
+    checked(what, told)
+    assert what is not None  # checked
+    # As Ctrl-C: whoever started us in the background ends us so.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with ExitStack() as held:
+            return _measured(held, what, folder, told)
+    except (LoadError, LaunchError, Refusal, BodyError, TemporaryError) as error:
+        click.echo(f"servable load: {error}", err=True)
+        return 1
+
+
+def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
+    loaded = None if is_url(what) else _environment(what, folder)
+    bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
+    root = loaded.root if loaded else Path.cwd()
+    output = told["output"] or run_folder(root, what)
+    output.mkdir(parents=True, exist_ok=True)
+    reached = held.enter_context(reached_by(what, loaded, names, output, told))
+    schedule = _schedule(loaded, told)
+    pace = Pace(
+        warm_up_seconds=told["warm_up_seconds"],
+        least_seconds=min(told["least_seconds"], told["step_seconds"]),
+        most_seconds=told["step_seconds"],
+        arrivals=told["arrivals"],
+    )
+    console = Console(stderr=True)
+    live = held.enter_context(
+        Live(console=console, transient=True, auto_refresh=False)
+        if console.is_terminal
+        else _silent()
+    )
+    generator = held.enter_context(
+        LoadGenerator(
+            reached.target_within(told["timeout_seconds"]),
+            bodies,
+            loop=schedule.loop,
+            crowd=Crowd(
+                processes=told["processes"], elsewhere=told["workers"], listen=told["listen"]
+            ),
+            variables=reached.variables,
+            joined_at=_joined_at if told["workers"] else lambda host, port: None,
+        )
+    )
+    so_far: list[LoadCurve] = []
+
+    def kept(curve: LoadCurve) -> None:
+        so_far[:] = [curve]
+        curve.write(output / CURVE)
+
+    def progress(load: float, found: dict[str, Any]) -> None:
+        if live is not None and so_far:
+            live.update(table(so_far[0], (load, found)), refresh=True)
+
+    so_far.append(LoadCurve(asked=reached.asked, loop=schedule.loop, steps=()))
+    curve = measure(
+        generator,
+        schedule,
+        pace,
+        reached.asked,
+        target_pid=reached.pid,
+        kept=kept,
+        progress=progress,
+    )
+    if live is not None:
+        live.update("", refresh=True)
+    say(curve, schedule.objective, output, as_json=told["as_json"])
+    if (report := write_load_report(output, curve, schedule.objective)) is not None:
+        click.echo(f"{report}: with pictures", err=True)
+    if curve.ended == "interrupted":
+        return 130
+    return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
+
+
+def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:
+    p99_ms = told["p99_ms"]
+    if p99_ms is None and loaded is not None and loaded.environment is not None:
+        p99_ms = loaded.environment.alarms.p99_latency_ms
+    opened = bool(told["rates"] or told["opened"])
+    return Schedule(
+        loop="open" if opened else "closed",
+        first=10.0 if opened else 1.0,
+        most=told["most"],
+        objective=Objective(most_ms=p99_ms) if p99_ms else None,
+        fixed=told["rates"] or told["users"] or (),
+    )
+
+
+def _environment(name: str, folder: str) -> Loaded:
+    root, files = project(folder)
+    known = {one.name: one for one in load_files(root, files)}
+    if name not in known:
+        raise unknown(name, known)
+    if known[name].environment is None:
+        raise click.ClickException(
+            f"{known[name].file}: does not load; see `servable check {name}`"
+        )
+    return known[name]
+
+
+def _joined_at(host: str, port: int) -> None:
+    click.echo(f"waiting: servable load --join {host}:{port}", err=True)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    yield None

@@ -1,0 +1,57 @@
+"""What `servable load` was told to ask, up and ready."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.parameters.loading import Loaded
+from infra.preflight.check import check, errors
+from operations.account import account_of
+from operations.invoke import embedded
+from operations.load import Reached, at_url, deployed, local
+from operations.load_copy import Spending, temporary
+
+# What is decided by packing, which comes first here.
+MENDED_HERE = "code-not-vendored"
+
+
+@contextmanager
+def reached_by(
+    what: str, loaded: Loaded | None, names: list[str], output: Path, told: dict[str, Any]
+) -> Iterator[Reached]:
+    """Raises what the target has to say, and click.UsageError."""
+    if loaded is None:
+        try:
+            yield at_url(what, names)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+    elif told["target"] == "local":
+        wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
+        if wrong:
+            raise click.ClickException("\n".join(str(one) for one in wrong))
+        with local(loaded, names, variant=told["variant"], log=output / "endpoint.log") as reached:
+            yield reached
+    else:
+        environment = loaded.environment
+        assert environment is not None  # looked at when it was loaded
+        aws = embedded().aws if told["embedded"] else None
+        account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
+        where: dict[str, Any] = {
+            "name": loaded.name,
+            "variant": told["variant"],
+            "account": account,
+        }
+        if told["target"] == "deployed":
+            yield deployed(environment, names, **where)
+            return
+        spending = Spending(
+            budget_usd=told["budget_usd"],
+            instance_type=told["instance_type"],
+            usd_per_hour=told["usd_per_hour"],
+            told=lambda line: click.echo(line, err=True),
+        )
+        with temporary(environment, names, **where, spending=spending) as reached:
+            yield reached

@@ -1,0 +1,73 @@
+"""What was deployed when: a record beside the archives, and a pointer that keeps its past."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct, IDependable
+
+from infra.recording import command
+
+FOLDER = "deployments"
+OUTPUT = "DeploymentRecords"
+
+
+class DeploymentHistory(Construct):
+    """The record is an asset: whoever deploys completes and publishes it, with no role of its own.
+
+    The parameter changes after the endpoint has, so that its versions are the deployments that
+    came through, in order. docs/decisions/0024 has what else was weighed.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Mapping[str, Any],
+        overrides: Mapping[str, str],
+        variants: Sequence[Mapping[str, Any]],
+        after: IDependable,
+        root: Path,
+        made: Path,
+    ) -> None:
+        """`settings`: the environment file's, whole. `variants`: what each runs.
+        `made`: the project's folder for what can be made again."""
+        super().__init__(scope, construct_id)
+        stack = cdk.Stack.of(self)
+        said = {
+            "stack": stack.stack_name,
+            "settings": settings,
+            "overrides": dict(sorted(overrides.items())),
+            "variants": list(variants),
+        }
+        fingerprint = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        # Up to its first dot the name stands in the template: `cdk gc` keeps what does.
+        prefix = f"{FOLDER}/{stack.stack_name}"
+        asset = stack.synthesizer.add_file_asset(
+            source_hash=f"{prefix}.{fingerprint}.json",
+            executable=command(
+                {**said, "fingerprint": fingerprint},
+                file=made / FOLDER / f"{stack.stack_name}.{fingerprint}.json",
+                root=root,
+            ),
+            display_name="record of the deployment",
+        )
+        pointer = ssm.CfnParameter(
+            self,
+            "Live",
+            type="String",
+            value=fingerprint,
+            description=f"The record of what {stack.stack_name} has deployed: servable history",
+        )
+        pointer.node.add_dependency(after)
+        cdk.CfnOutput(
+            stack,
+            OUTPUT,
+            value=f"s3://{asset.bucket_name}/{prefix}",
+            description="How the addresses of the deployments' records begin",
+        )

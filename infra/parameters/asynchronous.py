@@ -1,0 +1,47 @@
+"""[asynchronous]: requests wait in a queue, and answers are written to S3."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from infra.catalog.limits import least, most
+from infra.parameters.alarms import Address
+from infra.parameters.kms_key import KmsKeyArn
+from infra.parameters.table import Table
+
+INVOCATIONS = "MaxConcurrentInvocationsPerInstance"
+
+
+class Asynchronous(Table):
+    """The whole endpoint is then asked with invoke_endpoint_async: bodies to 1 GB, answers within an hour.
+
+    Requests, answers and failures lie in a bucket of the retained stack ENV/data.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html
+    """
+
+    max_concurrent_invocations_per_instance: (
+        Annotated[int, Field(ge=least(INVOCATIONS), le=most(INVOCATIONS))] | None
+    ) = Field(
+        default=None,
+        description="Requests that one container is asked at the same time. Left out, SageMaker chooses.",
+    )
+    notify_success: list[Address] = Field(
+        default=[],
+        json_schema_extra={"uniqueItems": True},
+        description="E-mail addresses and https URLs that are told of every answer. The topic is there "
+        "without them too: programs subscribe to it.",
+    )
+    notify_error: list[Address] = Field(
+        default=[],
+        json_schema_extra={"uniqueItems": True},
+        description="E-mail addresses and https URLs that are told of every failure.",
+    )
+    keep_days: Annotated[int, Field(ge=1, le=3650)] = Field(
+        default=30,
+        description="Days until a request and its answer are deleted. 30 lets last month's be looked at.",
+    )
+    kms_key: KmsKeyArn | None = Field(
+        default=None,
+        description="KMS key of requests and answers. Left out, the stack ENV/data makes one. Its policy "
+        "must allow what docs/permissions.md says.",
+    )

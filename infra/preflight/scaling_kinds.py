@@ -1,0 +1,252 @@
+"""What can be scaled on, which differs with how requests come in."""
+
+import zoneinfo
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.parameters.loading import Loaded
+from infra.parameters.nearest import meant
+from infra.preflight.rule import Rule
+
+TRACKED = {
+    "real_time": ("max_rps_per_instance", "max_concurrency_per_instance", "steps"),
+    "asynchronous": ("max_backlog_per_instance",),
+    "serverless": ("provisioned_use_percent",),
+}
+ANY_KIND = ("schedule",)
+
+
+class SomethingIsScaledOn(Rule):
+    """A scaling table that tracks nothing would add no instance, ever.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
+    """
+
+    id = "scaling-on-nothing"
+    example = "variants.primary.scaling.safety_factor = 0.7"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        allowed = (*TRACKED[environment.kind], *ANY_KIND)
+        for name, variant in environment.variants.items():
+            scaling = variant.scaling
+            if scaling is None or scaling.hold or any(getattr(scaling, one) for one in allowed):
+                continue
+            yield self.finding(
+                loaded,
+                f"variants.{name}.scaling",
+                None,
+                "scaling on nothing: no number would ever change",
+                allowed=", ".join(allowed),
+                remedy=f"add {allowed[0]}, measured; or take the table out",
+            )
+
+
+class MetricIsPublished(Rule):
+    """Each kind of endpoint publishes other metrics; a policy on one that nobody publishes never acts.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-monitoring.html (both
+    lists are exhaustive)
+    """
+
+    id = "scaling-metric-unpublished"
+    example = """\
+asynchronous = {}
+variants.primary.scaling.max_rps_per_instance = 100"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        allowed = TRACKED[environment.kind]
+        others = {one for kind in TRACKED.values() for one in kind} - set(allowed)
+        kind = environment.kind.replace("_", "-")
+        for name, variant in environment.variants.items():
+            for key in sorted(others):
+                given = getattr(variant.scaling, key) if variant.scaling is not None else None
+                if given:
+                    yield self.finding(
+                        loaded,
+                        f"variants.{name}.scaling.{key}",
+                        given if not isinstance(given, list) else None,
+                        f"{key} {given:g}: no {kind} endpoint publishes it"
+                        if not isinstance(given, list)
+                        else f"{key}: no {kind} endpoint publishes requests of one instance",
+                        allowed=", ".join((*allowed, *ANY_KIND)),
+                        remedy="use one of those",
+                        reads=("asynchronous", f"variants.{name}.serverless"),
+                    )
+
+
+class StepSaysOneThing(Rule):
+    """A step adds above a bound, or removes below one.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    """
+
+    id = "scaling-step"
+    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            steps = variant.scaling.steps if variant.scaling else []
+            for step in steps:
+                both = (step.above_rps is None) == (step.below_rps is None)
+                if both or (step.change > 0) == (step.above_rps is None) or not step.change:
+                    yield self.finding(
+                        loaded,
+                        f"variants.{name}.scaling.steps",
+                        step.change,
+                        f"a step of {step.change} with "
+                        + (
+                            "neither or both of above_rps and below_rps"
+                            if both
+                            else f"above_rps {step.above_rps:g}"
+                            if step.above_rps is not None
+                            else f"below_rps {step.below_rps:g}"
+                        ),
+                        allowed="above_rps with a positive change, or below_rps with a negative one",
+                        remedy="change it",
+                    )
+            yield from self._twice(loaded, name, [one.above_rps for one in steps], "above_rps")
+            yield from self._twice(loaded, name, [one.below_rps for one in steps], "below_rps")
+
+    def _twice(
+        self, loaded: Loaded, name: str, bounds: list[float | None], word: str
+    ) -> Iterator[Finding]:
+        given = [one for one in bounds if one is not None]
+        for bound in sorted({one for one in given if given.count(one) > 1}):
+            yield self.finding(
+                loaded,
+                f"variants.{name}.scaling.steps",
+                bound,
+                f"{word} {bound:g} is in two steps",
+                allowed="each bound once",
+                remedy="take one out",
+            )
+
+
+class ScheduleNamesARange(Rule):
+    """A scheduled action without a range does nothing, and one that is upside down is refused.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    """
+
+    id = "scaling-schedule"
+    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            key = f"variants.{name}.scaling.schedule"
+            for one in variant.scaling.schedule if variant.scaling else ():
+                least, most = one.at_least, one.at_most
+                if least is None and most is None:
+                    yield self.finding(
+                        loaded,
+                        key,
+                        one.at,
+                        f"{one.at} changes nothing: neither at_least nor at_most",
+                        allowed="one of them, or both",
+                        remedy="add one",
+                    )
+                elif least is not None and most is not None and least > most:
+                    yield self.finding(
+                        loaded,
+                        key,
+                        least,
+                        f"at_least {least} is above at_most {most} ({one.at})",
+                        allowed=f"at_least 0 to {most}",
+                        remedy="lower at_least, or raise at_most",
+                    )
+                elif least == 0 and environment.kind == "real_time":
+                    yield self.finding(
+                        loaded,
+                        key,
+                        least,
+                        f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                        allowed="1 or more; 0 with [asynchronous]",
+                        remedy="raise it",
+                        reads=("asynchronous",),
+                    )
+
+
+class TimezoneIsKnown(Rule):
+    """Application Auto Scaling takes names of the IANA time zone database.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    (Timezone)
+    """
+
+    id = "scaling-timezone"
+    example = """\
+variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            key = f"variants.{name}.scaling.schedule"
+            asked = [one.timezone for one in variant.scaling.schedule] if variant.scaling else []
+            known = zoneinfo.available_timezones() if asked else set()
+            if asked and not known:
+                yield self.not_checked(loaded, key, "this machine a time zone database (tzdata)")
+            for zone in asked if known else ():
+                if zone not in known:
+                    yield self.finding(
+                        loaded,
+                        key,
+                        zone,
+                        f"{zone!r} is no time zone",
+                        allowed="names as Europe/Berlin, America/New_York, UTC",
+                        remedy=meant(zone, sorted(known)),
+                    )
+
+
+class NobodyWaitsForNothing(Rule):
+    """No instance at all answers only where requests wait in a queue, and something scales it up.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (0
+    instances); a real-time endpoint scales to zero only with inference components,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    """
+
+    id = "capacity-zero"
+    example = "variants.primary.min_instances = 0"
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            wakes = environment.kind == "asynchronous" and variant.scales
+            if variant.min_instances == 0 and not wakes:
+                yield self.finding(
+                    loaded,
+                    f"variants.{name}.min_instances",
+                    0,
+                    "min_instances 0: nothing would answer",
+                    allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
+                    remedy="raise it",
+                    reads=("asynchronous", f"variants.{name}.scaling"),
+                )
+
+
+class ServerlessScalesWhatIsProvisioned(Rule):
+    """Serverless scaling moves provisioned concurrency: without any there is nothing to move.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+    """
+
+    id = "scaling-without-provisioned"
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+variants.primary.scaling.provisioned_use_percent = 70"""
+
+    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            serverless = variant.serverless
+            if serverless is None or variant.scaling is None:
+                continue
+            if serverless.provisioned_concurrency is None:
+                yield self.finding(
+                    loaded,
+                    f"variants.{name}.serverless.provisioned_concurrency",
+                    None,
+                    "scaling of provisioned concurrency, and none is provisioned",
+                    allowed=f"1 to {serverless.max_concurrency}",
+                    remedy="set it to what always runs, or take [scaling] out",
+                    reads=(f"variants.{name}.scaling",),
+                )

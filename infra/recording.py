@@ -1,0 +1,91 @@
+"""Writes the record of one deployment when the CDK CLI publishes it, and prints where it lies.
+
+    python infra/recording.py REQUEST
+
+Synth knows neither who deploys nor when; whoever publishes does. REQUEST is the JSON that
+`command` wrote at synth. Called by its path: the CLI may run in any folder.
+"""
+
+import getpass
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+# Whoever deploys does not wait long for a name in a record.
+TIMEOUT_SECONDS = 5
+
+
+def command(record: Mapping[str, Any], *, file: Path, root: Path) -> list[str]:
+    """The command that completes this record; run by the CDK CLI when it publishes, and only then.
+
+    `root`: the project, whose git revision is noted.
+    """
+    request = {"record": record, "file": str(file), "root": str(root)}
+    return [sys.executable, str(Path(__file__).resolve()), json.dumps(request, sort_keys=True)]
+
+
+def completed(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """With time, caller and revision; what cannot be found out says why, and stops nothing."""
+    return {
+        **record,
+        "published": datetime.now(UTC).isoformat(timespec="seconds"),
+        "caller": _caller(),
+        "revision": _revision(root),
+    }
+
+
+def _caller() -> dict[str, str | None]:
+    """Of the shell's credentials: with `cdk deploy --profile` these may be another's."""
+    found: dict[str, str | None] = {"user": None, "arn": None}
+    try:
+        found["user"] = getpass.getuser()
+    except (OSError, KeyError):
+        pass  # a container without a name for its user
+    try:
+        import boto3
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=TIMEOUT_SECONDS,
+            read_timeout=TIMEOUT_SECONDS,
+            retries={"total_max_attempts": 1},
+        )
+        region = boto3.session.Session().region_name or "us-east-1"
+        sts = boto3.client("sts", config=config, region_name=region)
+        found["arn"] = str(sts.get_caller_identity()["Arn"])
+    except Exception as wrong:  # a deployment never fails for its record
+        found["problem"] = f"{type(wrong).__name__}: {wrong}"
+    return found
+
+
+def _revision(root: Path) -> str | None:
+    """Git's, with -dirty where files were changed; None outside of git."""
+    try:
+        ran = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ran.stdout.strip() or None
+
+
+def main(request: Mapping[str, Any]) -> Path:
+    file = Path(request["file"])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".part")
+    text = json.dumps(completed(request["record"], Path(request["root"])), indent=2, sort_keys=True)
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)
+    return file
+
+
+if __name__ == "__main__":
+    print(main(json.loads(sys.argv[1])))

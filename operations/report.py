@@ -1,0 +1,42 @@
+"""The page of a run, or of two beside each other: a load test's folder, or a search's."""
+
+from pathlib import Path
+
+from tuning.knee import knee
+from tuning.measurement import CURVE, LoadCurve
+from tuning.objective import Objective
+from tuning.report import page
+from tuning.report.content import RUN, Content
+
+
+class ReportError(Exception):
+    """Why there is no page. `str()` is a whole sentence: what failed, what to do."""
+
+
+def load_content(curve: LoadCurve, objective: Objective | None, label: str) -> Content:
+    """Of a load test: one curve, and no search."""
+    return Content(label=label, curve=curve, knee=knee(curve, objective) if objective else None)
+
+
+def content_of(folder: Path, objective: Objective | None = None) -> Content:
+    """What lies in the folder of a run. Raises ReportError."""
+    try:
+        if (folder / RUN).exists():
+            return Content.read(folder / RUN)
+        curve = LoadCurve.read(folder / CURVE)
+    except FileNotFoundError:
+        raise ReportError(
+            f"{folder}: has neither {RUN} nor {CURVE}; give the folder of a run, as "
+            "`servable load` and `servable tune` print it"
+        ) from None
+    except ValueError:
+        raise ReportError(f"{folder}: holds no run that can be read; measure it again") from None
+    return load_content(curve, objective, folder.name)
+
+
+def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:
+    """None: no step was measured."""
+    if not curve.valid:
+        return None
+    label = curve.asked.environment or curve.asked.address
+    return page.write(folder, [load_content(curve, objective, label)])

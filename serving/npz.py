@@ -1,0 +1,56 @@
+"""NumPy's archives .npz as bodies: tensors by name. Believed only as far as they unpack into the bound.
+
+Source: https://numpy.org/doc/1.26/reference/generated/numpy.savez.html
+"""
+
+import io
+import zipfile
+import zlib
+
+from serving.npy import from_npy, to_npy
+from serving.refusal import Refusal
+from serving.tensors import Array, Arrays
+
+MOST_UNPACKED_BYTES = 64 << 20
+
+
+def from_npz(body: bytes) -> dict[str, Array]:
+    """The archive's arrays by name. Raises `Refusal`: 413 for more than 64 MiB unpacked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            files = archive.infolist()
+            unpacked = sum(file.file_size for file in files)
+            if unpacked > MOST_UNPACKED_BYTES:
+                raise Refusal(
+                    413,
+                    f"the .npz unpacks to {unpacked} bytes; "
+                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
+                )
+            names = [file.filename.removesuffix(".npy") for file in files]
+            if len(set(names)) < len(names):
+                raise Refusal(400, "the .npz holds the same name twice")
+            return {
+                name: from_npy(_member(archive, file), name[:60])
+                for name, file in zip(names, files, strict=True)
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise Refusal(400, f"the body is no .npz: {error}") from None
+    except (NotImplementedError, RuntimeError, KeyError, OverflowError, IndexError) as error:
+        # zipfile's words for an encrypted member, an unknown method, a damaged directory.
+        raise Refusal(400, f"the .npz cannot be read: {error}") from None
+
+
+def to_npz(arrays: Arrays) -> bytes:
+    """The arrays as an uncompressed .npz file."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array))
+    return file.getvalue()
+
+
+def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
+    # Other methods can be told to take gigabytes before their first byte is out.
+    if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refusal(400, f"{file.filename[:60]}: compressed by other means than deflate")
+    return archive.read(file)

@@ -1,0 +1,42 @@
+"""Messages whose structure was read before: only the numbers in them are new.
+
+Clients send one shape again and again, and get one shape back. Where every byte outside of
+the numbers is the same as in a message that was read, and the length is, reading it again
+would find the same.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+_MOST_FORMS = 64
+_MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
+Found = TypeVar("Found")
+Range = tuple[int, int]
+
+
+class SeenForms(Generic[Found]):
+    """What was found in messages, by their form. One for each length."""
+
+    def __init__(self) -> None:
+        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Found]] = {}
+
+    def get(self, message: bytes) -> Found | None:
+        known = self._by_length.get(len(message))
+        if known is None:
+            return None
+        for start, end, piece in known[0]:
+            if message[start:end] != piece:
+                return None
+        return known[1]
+
+    def keep(self, message: bytes, numbers: Sequence[Range], found: Found) -> None:
+        """`numbers`: where bytes are that `found` does not depend on, in order."""
+        at, pieces = 0, []
+        for start, end in (*numbers, (len(message), len(message))):
+            pieces.append((at, start, message[at:start]))
+            at = end
+        if sum(end - start for start, end, _ in pieces) > _MOST_BYTES:
+            return
+        if len(self._by_length) >= _MOST_FORMS:
+            self._by_length.clear()
+        self._by_length[len(message)] = tuple(pieces), found

@@ -1,0 +1,132 @@
+"""pipeline-ENV: the roles that a repository's workflows take on. Only with -c pipeline=OWNER/NAME."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs.pipeline_role import AUDIENCE, DEPLOYS, ISSUER, READS, PipelineRole
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+
+
+class PipelineStack(cdk.Stack):
+    """A role for deployments of one environment, and one that only compares, for pull requests."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        environment: Environment,
+        repository: str,
+        provider_arn: str | None,
+    ) -> None:
+        """`provider_arn`: of an account that has GitHub's already; None makes it."""
+        super().__init__(
+            scope,
+            construct_id,
+            env=cdk.Environment(account=environment.account, region=environment.region),
+            description=f"What the pipelines of {repository} may do for {name}",
+        )
+        provider = provider_arn or _provider(self)
+        deploys = PipelineRole(
+            self,
+            "Deploys",
+            provider_arn=provider,
+            subject=f"repo:{repository}:environment:{name}",
+            bootstrap_roles=DEPLOYS,
+            region=environment.region,
+            reads=_reads(self, name, environment),
+        )
+        compares = PipelineRole(
+            self,
+            "Compares",
+            provider_arn=provider,
+            subject=f"repo:{repository}:pull_request",
+            bootstrap_roles=READS,
+            region=environment.region,
+            reads={},
+        )
+        for output, made in (("DeployRoleArn", deploys), ("CompareRoleArn", compares)):
+            cdk.CfnOutput(self, output, value=made.role.role_arn)
+
+
+def add_pipelines(
+    app: Construct, environments: list[Loaded], repository: str, provider_arn: str | None
+) -> None:
+    """One stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER/NAME`.
+
+    An account has one provider of an issuer: where several environments share it, the first makes it.
+    """
+    made: dict[str, PipelineStack] = {}
+    for loaded in environments:
+        environment = loaded.environment
+        if environment is None:
+            continue
+        first = made.get(environment.account)
+        stack = PipelineStack(
+            app,
+            f"pipeline-{loaded.name}",
+            name=loaded.name,
+            environment=environment,
+            repository=repository,
+            provider_arn=provider_arn or (_shared(environment) if first else None),
+        )
+        if first is not None:
+            stack.add_stack_dependency(first)
+        made.setdefault(environment.account, stack)
+
+
+def _provider(stack: cdk.Stack) -> str:
+    made = iam.CfnOIDCProvider(stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
+    return made.attr_arn
+
+
+def _shared(environment: Environment) -> str:
+    return f"arn:{cdk.Aws.PARTITION}:iam::{environment.account}:oidc-provider/{ISSUER}"
+
+
+def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+    """Of this environment, what a resource can be named for."""
+    account, region = environment.account, environment.region
+    stem = f"{environment.service}-{name}" if environment.service else name
+    stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
+    sagemaker = [
+        stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
+        for kind, which in (
+            ("endpoint", environment.endpoint.name.lower()),
+            # Named by CloudFormation, after the stack.
+            ("endpoint-config", "*"),
+            ("model", "*"),
+        )
+    ]
+    bucket = f"arn:{cdk.Aws.PARTITION}:s3:::cdk-hnb659fds-assets-{account}-{region}"
+    roles = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:role/{stem}-*"]
+    policies = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:policy/{stem}-*"]
+    # The capture's, named by CloudFormation.
+    samples = f"arn:{cdk.Aws.PARTITION}:s3:::{stem.lower()}-data-*"
+    parameters = [
+        stack.format_arn(service="ssm", resource="parameter", resource_name=which)
+        for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
+    ]
+    return {
+        "cloudformation:DescribeStacks": stacks,
+        "cloudformation:DescribeStackEvents": stacks,
+        "cloudformation:GetTemplate": stacks,
+        "cloudformation:ListStackResources": stacks,
+        "iam:GetRole": roles,
+        "iam:GetRolePolicy": roles,
+        "iam:GetPolicy": policies,
+        "iam:ListEntitiesForPolicy": policies,
+        "s3:GetBucketVersioning": [samples],
+        "s3:GetObject": [f"{bucket}/*"],
+        "s3:ListBucket": [bucket, samples],
+        "s3:ListBucketVersions": [bucket],
+        "sagemaker:DescribeEndpoint": [sagemaker[0]],
+        "sagemaker:DescribeEndpointConfig": [sagemaker[1]],
+        "sagemaker:DescribeModel": [sagemaker[2]],
+        "sagemaker:InvokeEndpoint": [sagemaker[0]],
+        "ssm:GetParameter": parameters,
+        "ssm:GetParameterHistory": parameters,
+    }

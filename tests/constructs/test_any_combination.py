@@ -1,0 +1,49 @@
+"""Any combination of capabilities that the rules accept is synthesised, to calls that AWS takes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+from hypothesis import HealthCheck, assume, given, settings
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from tests.api_calls import calls, problems
+from tests.capabilities import environments
+from tests.presets import synthesised
+
+UNHURRIED = [
+    HealthCheck.too_slow,
+    HealthCheck.filter_too_much,
+    HealthCheck.function_scoped_fixture,
+]
+
+
+def loaded(project: Path, values: dict[str, Any]) -> Loaded:
+    (project / "environments" / "dev.toml").write_text(tomlkit.dumps(values), encoding="utf-8")
+    (found,) = load(project, project / "environments")
+    return found
+
+
+def is_synthesised_where_it_is_accepted(project: Path, values: dict[str, Any]) -> None:
+    found = loaded(project, values)
+    assume(errors(check(found)) == [])
+    asked = [call for one in synthesised(found).values() for call in calls(one)]
+    assert [said for call in asked for said in problems(call)] == []
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=UNHURRIED)
+@given(environments())
+def test_what_the_rules_accept_is_synthesised(project: Path, values: dict[str, Any]) -> None:
+    is_synthesised_where_it_is_accepted(project, values)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@settings(max_examples=150, deadline=None, suppress_health_check=UNHURRIED)
+@given(environments())
+def test_what_the_rules_accept_is_synthesised_in_full(
+    project: Path, values: dict[str, Any]
+) -> None:
+    is_synthesised_where_it_is_accepted(project, values)

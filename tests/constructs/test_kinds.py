@@ -1,0 +1,145 @@
+"""Variants of every kind in the template, and absent from it when nobody asks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import VALID
+from tests.constructs.conftest import Synthesised
+
+Synthesise = Callable[..., Synthesised]
+CONFIG = "AWS::SageMaker::EndpointConfig"
+SHADOW = VALID + (
+    '[variants.copy]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\nshadow = true\nweight = 0.5\n'
+)
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 9 }"
+)
+QUEUE = VALID + "[asynchronous]\n"
+
+
+def variant(found: Synthesised) -> dict[str, Any]:
+    (one,) = found.one(CONFIG)["ProductionVariants"]
+    variant: dict[str, Any] = one
+    return variant
+
+
+def names(found: Synthesised) -> list[str]:
+    return [one["AlarmName"] for one in found.all("AWS::CloudWatch::Alarm")]
+
+
+def test_a_request_goes_where_the_fewest_wait(synthesise: Synthesise) -> None:
+    routing = variant(synthesise())["RoutingConfig"]
+    assert routing == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+
+
+def test_routing_is_the_files(synthesise: Synthesise) -> None:
+    routing = variant(synthesise(VALID + 'routing = "random"\n'))["RoutingConfig"]
+    assert routing == {"RoutingStrategy": "RANDOM"}
+
+
+def test_a_queue_is_not_routed(synthesise: Synthesise) -> None:
+    assert "RoutingConfig" not in variant(synthesise(QUEUE))
+
+
+def test_a_shell_is_opened_where_it_is_asked_for(synthesise: Synthesise) -> None:
+    assert variant(synthesise(VALID + "ssm_access = true\n"))["EnableSSMAccess"] is True
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["AsyncInferenceConfig", "ShadowProductionVariants", "DataCaptureConfig"],
+)
+def test_what_nobody_asks_for_is_absent(synthesise: Synthesise, key: str) -> None:
+    assert key not in synthesise().one(CONFIG)
+
+
+@pytest.mark.parametrize("key", ["ServerlessConfig", "EnableSSMAccess", "VolumeSizeInGB"])
+def test_what_nobody_asks_of_a_variant_is_absent(synthesise: Synthesise, key: str) -> None:
+    assert key not in variant(synthesise())
+
+
+def test_a_shadow_stands_apart_from_production(synthesise: Synthesise) -> None:
+    (one,) = synthesise(SHADOW).one(CONFIG)["ShadowProductionVariants"]
+    assert (one["VariantName"], one["InitialVariantWeight"]) == ("copy", 0.5)
+
+
+def test_a_shadow_takes_back_no_update(synthesise: Synthesise) -> None:
+    found = synthesise(SHADOW + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
+    assert not [one for one in names(found) if one.startswith("ranker-rollback-copy")]
+
+
+def test_a_shadow_pages_nobody(synthesise: Synthesise) -> None:
+    rule = synthesise(SHADOW).one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
+    assert "copy" not in str(rule)
+
+
+def test_a_serverless_variant_has_memory_and_no_instances(synthesise: Synthesise) -> None:
+    found = variant(synthesise(SERVERLESS))
+    assert found == {
+        "VariantName": "primary",
+        "ModelName": found["ModelName"],
+        "InitialVariantWeight": 1,
+        "ServerlessConfig": {"MaxConcurrency": 9, "MemorySizeInMB": 2048},
+    }
+
+
+def test_a_serverless_endpoint_retains_no_counts(synthesise: Synthesise) -> None:
+    assert "RetainAllVariantProperties" not in synthesise(SERVERLESS).one(
+        "AWS::SageMaker::Endpoint"
+    )
+
+
+def test_a_serverless_variant_has_no_alarm_on_cpus(synthesise: Synthesise) -> None:
+    assert sorted(names(synthesise(SERVERLESS))) == [
+        "ranker-primary-5xx",
+        "ranker-primary-memory",
+        "ranker-queue-refused",
+    ]
+
+
+def test_a_queues_answers_and_failures_go_to_the_data_stack(synthesise: Synthesise) -> None:
+    output = synthesise(QUEUE).one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
+    bucket = ["s3://", {"Fn::ImportValue": "prod-data-queue"}]
+    assert (output["S3OutputPath"], output["S3FailurePath"]) == (
+        {"Fn::Join": ["", [*bucket, "/answers"]]},
+        {"Fn::Join": ["", [*bucket, "/failures"]]},
+    )
+
+
+def test_a_queue_tells_two_topics(synthesise: Synthesise) -> None:
+    output = synthesise(QUEUE).one(CONFIG)["AsyncInferenceConfig"]["OutputConfig"]
+    assert sorted(output["NotificationConfig"]) == ["ErrorTopic", "SuccessTopic"]
+
+
+def test_a_queue_has_no_alarm_on_overhead(synthesise: Synthesise) -> None:
+    assert "ranker-primary-overhead-latency" not in names(synthesise(QUEUE))
+
+
+def test_the_age_of_the_oldest_request_is_in_seconds(synthesise: Synthesise) -> None:
+    found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
+    (alarm,) = [
+        one
+        for one in found.all("AWS::CloudWatch::Alarm")
+        if one.get("MetricName") == "ApproximateAgeOfOldestRequest"
+    ]
+    assert alarm["Threshold"] == 3600
+
+
+def test_the_age_of_the_oldest_request_breaks_the_objective(synthesise: Synthesise) -> None:
+    found = synthesise(QUEUE + "[alarms]\noldest_request_minutes = 60\n")
+    rule = found.one("AWS::CloudWatch::CompositeAlarm")["AlarmRule"]
+    assert "queueage" in str(rule)
+
+
+def test_callers_of_a_queue_may_queue_and_not_invoke(synthesise: Synthesise) -> None:
+    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
+    policy = synthesise(QUEUE.replace('name = "ranker"', callers)).one("AWS::IAM::ManagedPolicy")
+    actions = [one["Action"] for one in policy["PolicyDocument"]["Statement"]]
+    assert actions == [
+        "sagemaker:InvokeEndpointAsync",
+        "s3:PutObject",
+        "s3:GetObject",
+        ["kms:Decrypt", "kms:GenerateDataKey"],
+    ]

@@ -1,0 +1,58 @@
+"""Verify and history after real deployments: nothing differs, and the way back works or is refused."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.aws import running
+from local.aws.embedded_aws import ACCOUNT, REGION
+from tests.checkouts import Ran, checkout, run_in
+from tests.deployment.conftest import Deployment
+
+
+def servable(deployment: Deployment, *arguments: str) -> Ran:
+
+    environment = deployment.aws.environment_over(
+        {**os.environ, "PYTHONPATH": str(deployment.project)}
+    )
+    command = (sys.executable, "-m", "cli", *arguments)
+    return run_in(deployment.project, *command, environment=environment)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_there_and_back_again(tmp_path: Path) -> None:
+    """Deploy A, verify, deploy B, go back to A; then without A's archive."""
+    with running() as aws:
+        made = Deployment(checkout(tmp_path / "project"), aws)
+        assert made.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}").returncode == 0
+        made.deploy()
+        ran = servable(made, "verify", "local")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        first = made.archive()
+        code = made.project / "examples" / "ranker" / "code" / "inference.py"
+        code.write_text(code.read_text() + "\n# another\n")
+        made.deploy()
+        assert made.archive() != first
+        file = made.project / "environments" / "local.toml"
+        newest = file.read_text()
+        assert servable(made, "history", "local", "--restore", "1", "--write").returncode == 0
+        made.deploy()
+        assert made.archive() == first
+        ran = servable(made, "verify", "local")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        file.write_text(newest)
+        made.deploy()
+        remove_unreferenced(made)
+        ran = servable(made, "history", "local", "--restore", "1")
+        assert (ran.returncode, "the archive is not there any more" in ran.stderr) == (1, True)
+
+
+def remove_unreferenced(deployment: Deployment) -> None:
+    s3, bucket = deployment.aws.client("s3"), f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+    template = str(deployment.template())
+    for one in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+        if one["Key"].split(".")[0] not in template:  # as `cdk gc` decides
+            s3.delete_object(Bucket=bucket, Key=one["Key"])

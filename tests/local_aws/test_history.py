@@ -1,0 +1,188 @@
+"""`servable history`: what was deployed when, and a way back that is proven before it is taken."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import recording
+from infra.constructs.deployment_history import OUTPUT
+from infra.parameters.finding import Severity
+from infra.parameters.loading import Loaded, load
+from model_packaging.refusal import Refusal
+from operations import deployed_account as operations_account
+from operations.history import Deployment, deployments, restored, write
+from tests.conftest import VALID
+from tests.local_aws.embedded_account import Account
+
+STACK = "prod-endpoint"
+TEXT = VALID.replace("eu-west-1", "us-east-1")
+ARCHIVE = b"what was packed then"
+
+
+class Past:
+    """A stack's pointer and its records, without the rest of the stack."""
+
+    def __init__(self, account: Account, project: Path) -> None:
+        self.account, self.project = account, project
+        self.file = project / "environments" / "prod.toml"
+        self.file.write_text(TEXT.replace("111111111111", account.number))
+        self.asked = operations_account.Account(
+            region="us-east-1", number=account.number, aws=account.aws
+        )
+
+    def loaded(self) -> Loaded:
+        (found,) = load(self.project, self.project / "environments")
+        return found
+
+    def record(self, archive: bytes = ARCHIVE, **changes: Any) -> str:
+        """Published, as the asset's command completes it; returns the fingerprint."""
+        environment = self.loaded().environment
+        assert environment is not None
+        settings = environment.model_dump(mode="json", exclude_unset=True)
+        settings["variants"]["primary"] |= changes
+        name = hashlib.sha256(archive).hexdigest()
+        said = {
+            "stack": STACK,
+            "settings": settings,
+            "overrides": {},
+            "variants": [
+                {
+                    "variant": "primary",
+                    "model": "ranker",
+                    "archive": self.account.put_archive(archive, f"{name}.tar.gz"),
+                    "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
+                    "tensorflow": "2.20",
+                    "model_gib": 0.001,
+                    "container": {"tfs_processes": 1},
+                }
+            ],
+        }
+        fingerprint = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        done = recording.completed({**said, "fingerprint": fingerprint}, self.project)
+        key = f"deployments/{STACK}.{fingerprint}.json"
+        self.account.put_archive(json.dumps(done).encode(), key)
+        return fingerprint
+
+    def deploy(self, fingerprint: str) -> None:
+        template = {
+            "Resources": {
+                "Live": {
+                    "Type": "AWS::SSM::Parameter",
+                    "Properties": {"Type": "String", "Value": fingerprint},
+                }
+            },
+            "Outputs": {
+                OUTPUT: {"Value": f"s3://archives-{self.account.number}/deployments/{STACK}"}
+            },
+        }
+        self.account.deploy(template, name=STACK)
+
+    def found(self) -> list[Deployment]:
+        return deployments(self.asked, STACK)
+
+    def remove(self, archive: bytes) -> None:
+        name = f"{hashlib.sha256(archive).hexdigest()}.tar.gz"
+        bucket = f"archives-{self.account.number}"
+        self.account.client("s3").delete_object(Bucket=bucket, Key=name)
+
+
+@pytest.fixture
+def past(account: Account, project: Path) -> Past:
+    """A, then B, which is live."""
+    made = Past(account, project)
+    first, second = made.record(), made.record(b"B", min_instances=2)
+    for one in (first, second):
+        made.deploy(one)
+    return made
+
+
+def test_deployments_are_listed_newest_first(past: Past) -> None:
+    assert [(one.number, one.live) for one in past.found()] == [(2, True), (1, False)]
+
+
+def test_a_deployment_says_what_it_changed(past: Past) -> None:
+    assert past.found()[0].changes[0] == "variants.primary.min_instances: left out -> 2"
+
+
+def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None:
+    past.deploy(past.found()[1].fingerprint)
+    newest = past.found()[0]
+    assert (newest.number, newest.fingerprint) == (3, past.found()[2].fingerprint)
+
+
+def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
+    past.record(b"C", min_instances=3)
+    assert past.found()[-1].number is None
+
+
+def test_a_record_names_its_caller_and_time(past: Past) -> None:
+    record = past.found()[0].record
+    assert record is not None
+    assert {"user", "arn"} <= set(record["caller"])
+    assert record["published"].endswith("+00:00")
+
+
+def test_records_of_a_stack_that_is_gone_are_still_found(past: Past) -> None:
+    bucket = f"cdk-hnb659fds-assets-{past.account.number}-us-east-1"
+    s3 = past.account.client("s3")
+    s3.create_bucket(Bucket=bucket)
+    record = past.found()[0].record
+    key = f"deployments/{STACK}.x.json"
+    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
+    past.account.delete(STACK)
+    assert [one.number for one in past.found()] == [None]
+
+
+def test_the_way_back_passes_the_checks(past: Past) -> None:
+    found = restored(past.loaded(), past.found()[1], past.asked)
+    assert [str(one) for one in found.findings if one.severity is Severity.ERROR] == []
+
+
+def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Past) -> None:
+    found = restored(past.loaded(), past.found()[1], past.asked)
+    write(past.loaded(), past.project / "environments", found)
+    environment = past.loaded().environment
+    assert environment is not None
+    artifact = environment.models["ranker"].artifact
+    assert artifact is not None
+    assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
+
+
+def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
+    past.remove(ARCHIVE)
+    with pytest.raises(Refusal, match="the archive is not there any more; check out"):
+        restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past) -> None:
+    bucket = f"archives-{past.account.number}"
+    s3 = past.account.client("s3")
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    past.account.put_archive(ARCHIVE, f"{hashlib.sha256(ARCHIVE).hexdigest()}.tar.gz")
+    past.remove(ARCHIVE)
+    with pytest.raises(Refusal, match="the bucket still has its version"):
+        restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
+    deployment = past.found()[1]
+    assert deployment.record is not None
+    deployment.record["variants"][0]["tensorflow"] = "1.0"
+    with pytest.raises(Refusal, match="the image of TensorFlow 1.0 is not known"):
+        restored(past.loaded(), deployment, past.asked)
+
+
+class Foreign(operations_account.Account):
+    """Credentials of somebody else."""
+
+    def identity(self) -> dict[str, Any]:
+        return {"Account": "999999999999"}
+
+
+def test_credentials_of_another_account_are_refused(past: Past) -> None:
+    number, aws = past.account.number, past.account.aws
+    with pytest.raises(Refusal, match=f"of account 999999999999; the environment is {number}"):
+        deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)

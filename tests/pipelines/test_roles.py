@@ -1,0 +1,86 @@
+"""The roles of the pipelines: one subject each, the bootstrap's roles, and reading."""
+
+import json
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from stacks.pipeline_stack import add_pipelines
+from tests.conftest import Environment
+
+
+@pytest.fixture
+def template(environment: Environment) -> dict[str, Any]:
+    app = cdk.App()
+    add_pipelines(app, [environment()], "me/mine", None)
+    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
+    return dict(Template.from_stack(stack).to_json())
+
+
+def roles(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for one in template["Resources"].values():
+        if one["Type"] == "AWS::IAM::Role":
+            (statement,) = one["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+            said = statement["Condition"]["StringEquals"]
+            found[said["token.actions.githubusercontent.com:sub"]] = said
+    return found
+
+
+def statements(template: dict[str, Any], which: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for name, one in template["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and name.startswith(which)
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def test_a_role_trusts_one_environment_and_one_the_pull_requests(template: dict[str, Any]) -> None:
+    assert set(roles(template)) == {"repo:me/mine:environment:prod", "repo:me/mine:pull_request"}
+
+
+def test_tokens_for_somebody_else_are_not_taken(template: dict[str, Any]) -> None:
+    key = "token.actions.githubusercontent.com:aud"
+    assert {one[key] for one in roles(template).values()} == {"sts.amazonaws.com"}
+
+
+def test_a_pull_request_may_look_and_no_more(template: dict[str, Any]) -> None:
+    (statement,) = statements(template, "Compares")
+    assert statement["Action"] == "sts:AssumeRole"
+    assert "-lookup-role-" in json.dumps(statement["Resource"])
+
+
+def test_no_role_may_anything_whole(template: dict[str, Any]) -> None:
+    for statement in statements(template, ""):
+        actions = statement["Action"]
+        for action in [actions] if isinstance(actions, str) else actions:
+            assert "*" not in action
+
+
+def test_what_is_on_every_resource_only_reads(template: dict[str, Any]) -> None:
+    for statement in statements(template, "Deploys"):
+        if statement["Resource"] == "*":
+            verbs = {action.partition(":")[2] for action in statement["Action"]}
+            assert all(verb.startswith(("Describe", "Get", "List")) for verb in verbs)
+
+
+def test_two_environments_of_one_account_share_the_provider(environment: Environment) -> None:
+    loaded = environment()
+    (loaded.root / "environments" / "other.toml").write_text(
+        (loaded.root / "environments" / "prod.toml").read_text()
+    )
+    from infra.parameters.loading import load
+
+    app = cdk.App()
+    add_pipelines(app, load(loaded.root, loaded.root / "environments"), "me/mine", None)
+    made = [
+        one
+        for stack in app.node.children
+        if isinstance(stack, cdk.Stack)
+        for one in Template.from_stack(stack).to_json()["Resources"].values()
+        if one["Type"] == "AWS::IAM::OIDCProvider"
+    ]
+    assert len(made) == 1

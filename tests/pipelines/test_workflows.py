@@ -1,0 +1,67 @@
+"""Every command of the workflows exists, and no workflow holds a key or more rights than it needs."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.main import COMMANDS, servable
+from tests.checkouts import ROOT
+from tests.pipelines.workflows import FILES, STEPS, Step, read
+
+TARGETS = set(re.findall(r"^([.a-zA-Z/-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def named(step: Step) -> str:
+    return f"{step.file.stem}: {step.job}: {step.name}"
+
+
+@pytest.mark.parametrize("step", STEPS, ids=named)
+def test_a_steps_shell_is_valid(step: Step) -> None:
+    ran = subprocess.run(
+        ["bash", "-n"], input=step.script, text=True, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("step", STEPS, ids=named)
+def test_a_step_calls_what_there_is(step: Step) -> None:
+    for target in re.findall(r"\bmake (\S+)", step.script):
+        assert target in TARGETS
+    for name, rest in re.findall(r"bin/servable (\S+)([^\n|]*)", step.script):
+        assert name in COMMANDS
+        command = servable.get_command(click.Context(servable), name)
+        assert command is not None
+        known = {option for one in command.params for option in one.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_workflow_may_read_the_sources_and_no_more_unless_a_job_says_so(file: Path) -> None:
+    allowed = read(file)["permissions"]
+    assert set(allowed.items()) <= {("contents", "read"), ("id-token", "write")}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_workflow_holds_no_key(file: Path) -> None:
+    assert "secrets." not in file.read_text()
+
+
+def test_production_waits_for_staging() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
+    assert jobs["production"]["needs"] == "staging"
+
+
+def test_what_is_deployed_is_verified_afterwards() -> None:
+    names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
+    deployed = next(at for at, script in enumerate(names) if "cdk deploy" in script)
+    verified = next(at for at, script in enumerate(names) if "servable verify" in script)
+    assert deployed < verified
+
+
+def test_every_environment_of_the_workflows_is_there() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"].values()
+    for job in jobs:
+        assert (ROOT / "environments" / f"{job['with']['environment']}.toml").is_file()

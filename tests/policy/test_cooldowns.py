@@ -1,0 +1,36 @@
+"""How long scaling waits between two changes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS, cooldowns
+
+SECONDS = st.integers(0, 604_800)
+
+
+@given(SECONDS, SECONDS, st.none() | st.floats(0, 10_000))
+def test_what_the_file_says_is_taken(out: int, back: int, start: float | None) -> None:
+    found = cooldowns(out_seconds=out, in_seconds=back, start_seconds=start)
+    assert (found.out_seconds, found.in_seconds) == (out, back)
+
+
+@given(st.floats(0.1, 10_000))
+def test_a_new_instance_answers_before_another_is_added(start: float) -> None:
+    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=start)
+    assert start <= found.out_seconds < start + 30
+
+
+@given(st.none() | SECONDS, st.none() | st.floats(0, 10_000))
+def test_instances_leave_at_half_the_pace(out: int | None, start: float | None) -> None:
+    found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+    assert found.in_seconds == 2 * found.out_seconds
+
+
+def test_of_a_model_of_unknown_size_it_is_application_auto_scalings_own() -> None:
+    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
+    assert found.out_seconds == DEFAULT_COOLDOWN_SECONDS
+
+
+def test_a_derived_cooldown_says_why() -> None:
+    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=203.4)
+    assert found.out_reason.startswith("a new instance answers after about 203 s")

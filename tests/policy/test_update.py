@@ -1,0 +1,115 @@
+"""Updates in whole instances and minutes: what is derived from [rollout]."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.policy.update import Strategy, Update
+from local.aws.sagemaker import stages
+
+
+def update(strategy: Strategy = "canary", percent: int = 10, instances: int = 2) -> Update:
+    return Update(
+        strategy=strategy, percent=percent, bake_minutes=10, window_minutes=3, instances=instances
+    )
+
+
+PERCENTS = {"all_at_once": (100, 100), "canary": (1, 50), "linear": (10, 50), "rolling": (5, 50)}
+
+
+@st.composite
+def updates(draw: st.DrawFn) -> Update:
+    strategy: Strategy = draw(st.sampled_from(["all_at_once", "canary", "linear", "rolling"]))
+    window = draw(st.integers(1, 59))
+    return Update(
+        strategy=strategy,
+        percent=draw(st.integers(*PERCENTS[strategy])),
+        bake_minutes=draw(st.integers(window + 1, 60)),
+        window_minutes=window,
+        instances=draw(st.integers(1, 50)),
+    )
+
+
+def simulated(update: Update) -> list[stages.Stage]:
+    """The stages that the embedded SageMaker goes through, read from the API's words."""
+    size = {"Type": "CAPACITY_PERCENT", "Value": update.percent}
+    wait = update.bake_minutes * 60
+    if update.strategy == "rolling":
+        policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}
+        return stages.stages({"RollingUpdatePolicy": policy}, update.instances)
+    routing = {
+        "Type": update.strategy.upper(),
+        "WaitIntervalInSeconds": wait,
+        "CanarySize": size,
+        "LinearStepSize": size,
+    }
+    blue_green = {
+        "TrafficRoutingConfiguration": routing,
+        "TerminationWaitInSeconds": update.last_bake_seconds,
+    }
+    return stages.stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
+
+
+@given(updates())
+def test_the_steps_are_those_that_an_endpoint_goes_through(one: Update) -> None:
+    assert list(one.steps) == [stage.active for stage in simulated(one)]
+
+
+@given(updates())
+def test_the_bakes_are_those_that_an_endpoint_goes_through(one: Update) -> None:
+    assert one.bakes_seconds == sum(stage.bake_seconds for stage in simulated(one))
+
+
+@given(updates())
+def test_an_alarm_can_fire_before_the_old_fleet_is_gone(one: Update) -> None:
+    assert one.last_bake_seconds > one.earliest_alarm_minutes * 60
+
+
+@given(updates(), st.none() | st.floats(0, 3600))
+def test_the_longest_is_more_than_every_bake_or_the_most_that_is_allowed(
+    one: Update, start: float | None
+) -> None:
+    assert one.bakes_seconds < one.longest_seconds(start) or one.longest_seconds(start) == 28800
+
+
+@given(updates(), st.none() | st.floats(0, 3600))
+def test_the_longest_is_what_sagemaker_takes(one: Update, start: float | None) -> None:
+    assert 600 <= one.longest_seconds(start) <= 28800
+
+
+def test_a_tenth_of_two_instances_is_half_of_the_traffic() -> None:
+    assert update().first_share_percent == 50
+
+
+def test_a_tenth_of_twelve_instances_is_two_of_twelve() -> None:
+    assert update(instances=12).steps == (2, 12)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "percent", "at_once"),
+    [("canary", 10, 24), ("linear", 25, 24), ("all_at_once", 100, 24), ("rolling", 20, 15)],
+)
+def test_both_fleets_run_at_once_or_one_batch_more(
+    strategy: Strategy, percent: int, at_once: int
+) -> None:
+    assert update(strategy, percent, 12).instances_at_once == at_once
+
+
+def test_a_canary_takes_its_bake_and_the_shortest_last_one_and_one_start() -> None:
+    assert update().expected_seconds(200) == 10 * 60 + 4 * 60 + 200
+
+
+def test_a_rolling_update_starts_instances_in_every_batch() -> None:
+    assert update("rolling", 50).expected_seconds(200) == 2 * (10 * 60 + 200)
+
+
+def test_nobody_knows_how_long_it_takes_where_nobody_knows_the_start() -> None:
+    assert update().expected_seconds(None) is None
+
+
+def test_a_start_may_take_half_an_hour() -> None:
+    assert update().longest_seconds(200) == 14 * 60 + 1800
+
+
+def test_a_start_may_take_twice_its_estimate() -> None:
+    assert update().longest_seconds(1000) == 14 * 60 + 2000 + 40  # whole minutes

@@ -1,0 +1,48 @@
+"""Every environment of the project and of examples/, synthesised in process, once."""
+
+import functools
+import json
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from stacks.environment_stage import EnvironmentStage
+from tests.checkouts import ROOT
+
+FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+SCHEMA_LINE = "#:schema"
+
+
+@functools.cache
+def environments() -> dict[str, Loaded]:
+    """{folder/name: the file}; one that is there to be refused is left out."""
+    folders = {
+        file.parent
+        for file in (ROOT / "examples").rglob("*.toml")
+        if file.read_text().startswith(SCHEMA_LINE)
+    }
+    return {
+        f"{folder.name}/{one.name}": one
+        for folder in [ROOT / "environments", *sorted(folders)]
+        for one in load(ROOT, folder)
+        if one.name != "refused"
+    }
+
+
+@functools.cache
+def templates(name: str) -> dict[str, dict[str, Any]]:
+    """{stack: its template}. Raises AssertionError for one that is refused."""
+    loaded = environments()[name]
+    findings = check(loaded)
+    assert errors(findings) == [], findings
+    return synthesised(loaded)
+
+
+def synthesised(loaded: Loaded) -> dict[str, dict[str, Any]]:
+    """{stack: its template}, of an environment without an error."""
+    stage = EnvironmentStage(cdk.App(context=FLAGS), loaded, check(loaded))
+    stacks = [one for one in stage.node.children if isinstance(one, cdk.Stack)]
+    return {one.node.id: dict(Template.from_stack(one).to_json()) for one in stacks}

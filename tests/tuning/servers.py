@@ -1,0 +1,74 @@
+"""Servers of one's own for the generator to ask, each in a thread or process of this test's."""
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+Answer = tuple[int, dict[str, str], bytes]
+OK: Answer = (200, {"Content-Type": "application/json"}, b'{"outputs":[0.5]}')
+
+
+class Server:
+    """`answer(number, headers, body)` says what the request of that number, from 0, is answered."""
+
+    def __init__(self, answer: Callable[[int, dict[str, str], bytes], Answer]) -> None:
+        self.asked: list[tuple[dict[str, str], bytes]] = []
+        self.ports: set[int] = set()
+        """Of the connections that came."""
+        self.paths: set[str] = set()
+        lock = threading.Lock()
+        asked, ports, paths = self.asked, self.ports, self.paths
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = dict(self.headers.items())
+                with lock:
+                    number = len(asked)
+                    ports.add(self.client_address[1])
+                    paths.add(self.path)
+                    asked.append((headers, body))
+                status, more, content = answer(number, headers, body)
+                self.send_response(status)
+                for name, value in more.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        class Threads(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+        self._server = Threads(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Stall:
+    """From the request of number `at` on, everything is held for `seconds`; then it is quick again."""
+
+    def __init__(self, seconds: float, *, at: int) -> None:
+        self._seconds, self._at = seconds, at
+        self._until = 0.0
+
+    def __call__(self, number: int, headers: dict[str, str], body: bytes) -> Answer:
+        if number == self._at:
+            self._until = time.monotonic() + self._seconds
+        time.sleep(max(0.0, self._until - time.monotonic()))
+        return OK

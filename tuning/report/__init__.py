@@ -1,0 +1,1 @@
+"""One page that says what was measured: pictures, tables, no network."""

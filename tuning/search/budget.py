@@ -1,0 +1,40 @@
+"""How much may be measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuning.search.trial import Trial
+
+SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Whichever ends first. A trial that would probably not end within it is not begun."""
+
+    trials: int = 40
+    minutes: float | None = None
+    usd: float | None = None
+    usd_per_hour: float = 0.0
+    """Of what is measured on; 0 on this machine."""
+
+    def ended(self, trials: Sequence[Trial]) -> str | None:
+        """Why no other trial is begun; None while one may be. Time is that of the trials."""
+        if len(trials) >= self.trials:
+            return f"{self.trials} trials are done"
+        spent = sum(trial.seconds for trial in trials)
+        next_one = max((trial.seconds for trial in trials[-5:]), default=0.0)
+        if self.minutes is not None and spent + next_one > 60 * self.minutes:
+            return f"{spent / 60:.1f} of {self.minutes:g} minutes are spent"
+        cost = (spent + next_one) * self.usd_per_hour / SECONDS_PER_HOUR
+        if self.usd is not None and cost > self.usd:
+            return f"another trial would exceed {self.usd:g} $"
+        return None
+
+    def seconds_left(self, trials: Sequence[Trial]) -> float | None:
+        """An estimate from the trials so far; None before the first."""
+        if not trials:
+            return None
+        spent = sum(trial.seconds for trial in trials)
+        left = (self.trials - len(trials)) * spent / len(trials)
+        return left if self.minutes is None else min(left, 60 * self.minutes - spent)

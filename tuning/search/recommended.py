@@ -1,0 +1,62 @@
+"""Which of the measured points is the best, and how much better than where the search began."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuning.interval import Interval
+from tuning.search.model import Model
+from tuning.search.space import Point, Space
+from tuning.search.trial import Trial, logarithms
+
+# Of a normal distribution: 95 of 100 lie within so many standard deviations.
+WITHIN_95 = 1.96
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The point that is expected to be the best of those measured."""
+
+    point: Point
+    value: float
+    """Expected, not the luckiest measurement."""
+    start: Point
+    gain: Interval
+    """Over the start, relative: 0.2 is 20 % more. Holds 0 where nothing better was shown."""
+    noise: float
+    """Relative standard deviation of one measurement, as found."""
+
+    @property
+    def better(self) -> bool:
+        return self.gain.low > 0
+
+
+def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
+    """From all measurements together: a single lucky one does not win. None where nothing ran."""
+    numbers = [space.number(trial.point) for trial in trials]
+    known = [
+        (at, trial.measured.value)
+        for at, trial in zip(numbers, trials, strict=True)
+        if at is not None
+    ]
+    ran = sorted({at for at, value in known if value > 0})
+    if not ran:
+        return None
+    at = space.coordinates
+    model = Model(
+        at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
+    )
+    expected = model.expected(at[ran])
+    best = ran[int(expected.mean.argmax())]
+    gain, deviation = (0.0, 0.0) if best == start else model.difference(at[best], at[start])
+    return Choice(
+        point=space.point(best),
+        value=math.exp(float(expected.mean.max())),
+        start=space.point(start),
+        gain=Interval(
+            value=math.expm1(gain),
+            low=math.expm1(gain - WITHIN_95 * deviation),
+            high=math.expm1(gain + WITHIN_95 * deviation),
+        ),
+        noise=model.noise,
+    )

@@ -1,0 +1,93 @@
+"""What may be tried: a grid of settings, as points and as numbers."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = int | float | str | bool | None
+Point = Mapping[str, Value]
+Key = tuple[Value, ...]
+
+BATCH_SIZE = "batching.max_batch_size"
+# Settings of batching: without it they change nothing.
+OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads")
+
+
+class Space:
+    """Points in the order of their grid; `points` may hold fewer: what could not run is left out.
+
+    `names` are settings as in [variants.NAME.container], and instance_type.
+    """
+
+    def __init__(
+        self, grid: Mapping[str, tuple[Value, ...]], points: Iterable[Point] | None = None
+    ) -> None:
+        self.grid = {name: tuple(values) for name, values in grid.items()}
+        self.names = tuple(self.grid)
+        found = _product(self.grid) if points is None else points
+        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(one) for one in found))
+        self._at = {_typed(key): number for number, key in enumerate(self.keys)}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def key(self, point: Point) -> Key:
+        """The point without what differs in nothing."""
+        known = {name: point[name] for name in self.names}
+        if BATCH_SIZE in known and known[BATCH_SIZE] is None:
+            known |= {name: self.grid[name][0] for name in OF_BATCHING if name in known}
+        return tuple(known.values())
+
+    def point(self, number: int) -> dict[str, Value]:
+        return dict(zip(self.names, self.keys[number], strict=True))
+
+    def number(self, point: Point) -> int | None:
+        """Where it stands; None where it is no point of this space."""
+        return self._at.get(_typed(self.key(point)))
+
+    @cached_property
+    def coordinates(self) -> NDArray[np.float64]:
+        """[points, settings], each 0 to 1: the rank of the value, however far apart they are."""
+        ranks = [
+            {_typed((value,)): rank / max(1, len(values) - 1) for rank, value in enumerate(values)}
+            for values in self.grid.values()
+        ]
+        rows = [
+            [rank[_typed((value,))] for rank, value in zip(ranks, key, strict=True)]
+            for key in self.keys
+        ]
+        return np.array(rows, float).reshape(len(self.keys), len(self.names))
+
+    def nearest(self, wanted: Point) -> int:
+        """The point that differs least: in the fewest settings, and there by the fewest steps."""
+        target = np.array([self._rank(name, wanted.get(name)) for name in self.names])
+        apart = np.abs(self.coordinates - target)
+        return int(np.argmin((apart > 1e-9).sum(axis=1) + apart.sum(axis=1)))
+
+    def _rank(self, name: str, value: Value) -> float:
+        values = self.grid[name]
+        if _typed((value,)) in [_typed((one,)) for one in values]:
+            at = [_typed((one,)) for one in values].index(_typed((value,)))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            apart = [
+                (abs(one - value), rank)
+                for rank, one in enumerate(values)
+                if isinstance(one, (int, float)) and not isinstance(one, bool)
+            ]
+            at = min(apart)[1] if apart else 0
+        else:
+            at = 0
+        return at / max(1, len(values) - 1)
+
+
+def _typed(key: Key) -> tuple[tuple[str, Value], ...]:
+    """1 and True are different settings, and equal in Python."""
+    return tuple((type(value).__name__, value) for value in key)
+
+
+def _product(grid: Mapping[str, tuple[Value, ...]]) -> Iterable[Point]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))

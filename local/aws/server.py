@@ -5,6 +5,7 @@ import logging
 import threading
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -51,11 +52,13 @@ _PATHS = {
 
 
 class Server:
-    """One per process: moto's services keep their state in the process.
+    """One per process, and a second is refused: moto's services keep their state in the process.
 
     `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
     deployments run on `clock`.
     """
+
+    _running: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class Server:
         launch: Launch = launch_double,
         clock: Clock | None = None,
     ) -> None:
-        """Raises OSError where the port is taken."""
+        """Raises OSError where the port is taken, RuntimeError where there is one already."""
+        if Server._running is not None:
+            raise RuntimeError(f"an embedded AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
@@ -95,6 +100,7 @@ class Server:
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
         CloudFormationApi.backend = Backend(self.url)
+        Server._running = self.url
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             args=(_END_LOOK_SECONDS,),
@@ -114,6 +120,7 @@ class Server:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+        Server._running = None
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.

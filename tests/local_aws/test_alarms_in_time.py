@@ -14,6 +14,7 @@ from local.aws.embedded_aws import EmbeddedAws
 from tests.local_aws.alarm_weather import Weather
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
+from tests.local_aws.everything_on import QUEUED, watching
 
 OBJECTIVE = "ranker-objective"
 BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
@@ -158,3 +159,31 @@ def test_the_composite_recovers(courses: dict[str, Course]) -> None:
 def test_nothing_else_pages(courses: dict[str, Course]) -> None:
     others = {name: one for name, one in courses.items() if not BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
+
+
+@pytest.fixture(scope="module")
+def queue(
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Course:
+    """Of the alarm on the oldest request of an asynchronous endpoint."""
+    template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
+    account = Account(embedded, launcher)
+    assert account.deploy(template) == "CREATE_COMPLETE"
+    name = "ranker-queue-age"
+    return Watch(account, clock, template).courses([name])[name]
+
+
+def test_a_queue_s_alarm_fires_when_it_claims_and_not_earlier(queue: Course) -> None:
+    assert queue.bad == ["OK"] * (len(queue.bad) - 1) + ["ALARM"]
+
+
+def test_a_queue_s_alarm_recovers(queue: Course) -> None:
+    assert queue.after == "OK"
+
+
+def test_the_composite_follows_a_queue_that_grows_old(queue: Course) -> None:
+    objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)
+    assert objective == ("OK", "ALARM", "OK")

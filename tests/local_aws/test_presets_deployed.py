@@ -1,4 +1,4 @@
-"""Each preset of a kind or a way to scale, deployed: what boto3 reads back is what the template says."""
+"""Each preset of examples/, deployed: what boto3 reads back is what the template says."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_preset import Preset
 from tests.presets import environments
 
-NAMES = sorted(name for name in environments() if name.startswith(("variants/", "scaling/")))
+NAMES = sorted(name for name in environments() if not name.startswith("environments/"))
 FILLED_IN = ("made-up", "arn:aws:iam::111111111111:role", "arn:aws:sns:")
 Deploy = Callable[[str], Preset]
 

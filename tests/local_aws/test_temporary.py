@@ -7,15 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
-from local.aws.server import Server
 from operations.account import account_of
 from operations.load import deployed
 from tests.checkouts import ROOT
@@ -31,23 +28,12 @@ PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 
 
 @pytest.fixture(scope="module")
-def launcher() -> Launcher:
-    return Launcher(ManualClock())
-
-
-@pytest.fixture(scope="module")
-def account(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
     """With the endpoint `ranker` deployed in it."""
-    server = Server(
-        folder=tmp_path_factory.mktemp("embedded"), launch=launcher, clock=ManualClock()
-    )
-    server.start()
-    aws = EmbeddedAws(server.url, os.getpid(), "now", tmp_path_factory.mktemp("client"))
-    one = Account(aws, launcher)
+    one = Account(embedded, launcher)
     status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
     assert status == "CREATE_COMPLETE"
-    yield one
-    server.close()
+    return one
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # pip and npm say nothing unless they fail; then the log is shown.
 QUIETLY = sh scripts/quietly.sh
 
-.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search check format lock clean
+.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ test: .venv/.everything  # every test that fits in ten minutes
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
 	@$(BIN)/python -m pytest -m long
 
-bench-check: .venv/.everything  # how long servable check takes: at most a second for four environments
+bench-bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
+	@$(BIN)/python -m benchmarks.seeds
+
+check: .venv/.everything  # how long servable check takes: at most a second for four environments
 	@$(BIN)/python -m benchmarks.check
 
 bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)

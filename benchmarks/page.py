@@ -8,12 +8,13 @@ from benchmarks.load import report as load
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
 from benchmarks.search import report as search
+from benchmarks.seeds import report as seeds
 from benchmarks.serving import report as serving
 from benchmarks.synth import report as synth
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving, client, synth, load, search)
+SECTIONS = (packaging, local, serving, client, synth, load, search, seeds)
 
 
 def markdown() -> str:

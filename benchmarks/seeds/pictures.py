@@ -39,7 +39,9 @@ def _save(file: Path, drawn: Callable[[Axes], None]) -> None:
     plt.close(figure)
 
 
-def _bars(axes: Axes, groups: list[str], series: dict[str, list[list[float]]], *, log: bool) -> None:
+def _bars(
+    axes: Axes, groups: list[str], series: dict[str, list[list[float]]], *, log: bool
+) -> None:
     """`series`: name -> for each group the repeats' values. Whiskers: smallest to largest."""
     width = 0.8 / len(series)
     for number, (name, found) in enumerate(series.items()):
@@ -48,10 +50,19 @@ def _bars(axes: Axes, groups: list[str], series: dict[str, list[list[float]]], *
         above = [max(of) - middle for middle, of in zip(middles, found, strict=True)]
         places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
         colour = OURS if name.startswith(("ours", "chosen")) else OTHERS[number % len(OTHERS)]
-        axes.bar(places, middles, width * 0.92, label=name, color=colour, yerr=[below, above], capsize=3)
+        axes.bar(
+            places, middles, width * 0.92, label=name, color=colour, yerr=[below, above], capsize=3
+        )
         for place, middle, up in zip(places, middles, above, strict=True):
             lift = (middle + up) * 1.04 if log else middle + up
-            axes.text(place, lift, f"{middle:,.3g}" if middle < 1000 else f"{middle:,.0f}", ha="center", va="bottom", fontsize=8)
+            axes.text(
+                place,
+                lift,
+                f"{middle:,.3g}" if middle < 1000 else f"{middle:,.0f}",
+                ha="center",
+                va="bottom",
+                fontsize=8,
+            )
     axes.set_xticks(range(len(groups)), groups)
     if log:
         axes.set_yscale("log")
@@ -62,9 +73,14 @@ def _bars(axes: Axes, groups: list[str], series: dict[str, list[list[float]]], *
 
 def _baseline(axes: Axes, rows: list[dict[str, Any]]) -> None:
     ways = sorted({row["way"] for row in rows})
-    series = {way: [values(rows, "cpu_ms", way=way, rows=count) for count in (1, 111)] for way in ways}
+    series = {
+        way: [values(rows, "cpu_ms", way=way, rows=count) for count in (1, 111)] for way in ways
+    }
     _bars(axes, ["1 row", "111 rows"], series, log=True)
-    axes.set(title="CPU time of one request: Flask with Keras inside, and the deployed shape", ylabel="CPU-ms (log)")
+    axes.set(
+        title="CPU time of one request: Flask with Keras inside, and the deployed shape",
+        ylabel="CPU-ms (log)",
+    )
 
 
 def _memory(axes: Axes, found: dict[str, Any]) -> None:
@@ -74,17 +90,32 @@ def _memory(axes: Axes, found: dict[str, Any]) -> None:
             axes.plot(
                 [row["weights_mb"] for row in rows],
                 [row["memory_mb"][workers] / 1000 for row in rows],
-                style, marker="o", color=colour, label=f"{way}, {workers} worker{'s' if workers != '1' else ''}",
-            )  # fmt: skip
-    axes.axhline(found["wall_mb"] / 1000, color="#cc3333", linewidth=1, linestyle=":", label="the wall of the text")
-    axes.set(title="Memory of all processes as the model grows", xlabel="weights, MB", ylabel="memory, GB", ylim=(0, None))
+                style,
+                marker="o",
+                color=colour,
+                label=f"{way}, {workers} worker{'s' if workers != '1' else ''}",
+            )
+    axes.axhline(
+        found["wall_mb"] / 1000,
+        color="#cc3333",
+        linewidth=1,
+        linestyle=":",
+        label="the wall of the text",
+    )
+    axes.set(
+        title="Memory of all processes as the model grows",
+        xlabel="weights, MB",
+        ylabel="memory, GB",
+        ylim=(0, None),
+    )
     axes.legend(frameon=False)
 
 
 def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
     series = {
         f"{form}, {inside} inside": [
-            values(rows, "latency_ms", transport=transport, form=form, rows=count) for count in SIZES
+            values(rows, "latency_ms", transport=transport, form=form, rows=count)
+            for count in SIZES
         ]
         for transport, inside in (("rest", "REST"), ("grpc", "gRPC"))
         for form in ("json", "npy", "protobuf")
@@ -95,11 +126,17 @@ def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
 
 def _settings(axes: Axes, rows: list[dict[str, Any]]) -> None:
     found = {
-        ",".join(map(str, one)): [values(rows, "requests_per_second", article=list(one))] for one in ARTICLE
+        ",".join(map(str, one)): [values(rows, "requests_per_second", article=list(one))]
+        for one in ARTICLE
     }
-    groups = [f"article {name}\nhere {_here(rows, one)}" for name, one in zip(found, ARTICLE, strict=True)]
+    groups = [
+        f"article {name}\nhere {_here(rows, one)}" for name, one in zip(found, ARTICLE, strict=True)
+    ]
     _bars(axes, groups, {"ours, requests/s here": [one[0] for one in found.values()]}, log=False)
-    axes.set(title="Settings as a tuple: workers, model servers, OMP, inter-op, intra-op", ylabel="requests/s")
+    axes.set(
+        title="Settings as a tuple: workers, model servers, OMP, inter-op, intra-op",
+        ylabel="requests/s",
+    )
 
 
 def _here(rows: list[dict[str, Any]], article: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def values(rows: Sequence[Row], what: str, **wanted: Any) -> list[float]:
+def values(rows: Sequence[Row], what: str, /, **wanted: Any) -> list[float]:
     """In the order of the repeats. Raises LookupError where there are none."""
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     if not found:
@@ -15,11 +15,11 @@ def values(rows: Sequence[Row], what: str, **wanted: Any) -> list[float]:
     return [row[what] for row in sorted(found, key=lambda row: row["repeat"])]
 
 
-def middle(rows: Sequence[Row], what: str, **wanted: Any) -> float:
+def middle(rows: Sequence[Row], what: str, /, **wanted: Any) -> float:
     return median(values(rows, what, **wanted))
 
 
-def spread(rows: Sequence[Row], what: str, **wanted: Any) -> str:
+def spread(rows: Sequence[Row], what: str, /, **wanted: Any) -> str:
     """Median, and the smallest and largest of the repeats."""
     found = values(rows, what, **wanted)
     return f"{short(median(found))} ({short(min(found))} to {short(max(found))})"

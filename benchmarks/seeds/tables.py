@@ -34,7 +34,10 @@ def baseline(found: dict[str, Any]) -> Table:
 
 
 def memory(found: dict[str, Any]) -> Table:
-    lines = ["| memory of all processes, MB | weights, MB | 1 worker | 4 workers |", "|---|---:|---:|---:|"]  # fmt: skip
+    lines = [
+        "| memory of all processes, MB | weights, MB | 1 worker | 4 workers |",
+        "|---|---:|---:|---:|",
+    ]
     for row in found["growing"]:
         cells = [short(row["memory_mb"][workers]) for workers in ("1", "4")]
         lines.append(f"| {row['way']} | {short(row['weights_mb'])} | {' | '.join(cells)} |")
@@ -67,7 +70,7 @@ def transport(found: list[dict[str, Any]]) -> Table:
 
 def settings(found: list[dict[str, Any]]) -> Table:
     lines = [
-        "| workers, TFS, OMP, inter, intra | article, transactions/s | scaled to this machine | requests/s here |",
+        "| workers, TFS, OMP, inter, intra | article, per second | scaled to here | requests/s here |",
         "|---|---:|---|---:|",
     ]
     for article, rate in ARTICLE.items():

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IDependable
 
 from infra.recording import command
@@ -57,12 +56,15 @@ class DeploymentHistory(Construct):
             ),
             display_name="record of the deployment",
         )
-        pointer = ssm.CfnParameter(
+        pointer = cdk.CfnResource(
             self,
             "Live",
-            type="String",
-            value=fingerprint,
-            description=f"The record of what {stack.stack_name} has deployed: servable history",
+            type="AWS::SSM::Parameter",
+            properties={
+                "Type": "String",
+                "Value": fingerprint,
+                "Description": f"The record of what {stack.stack_name} has deployed: servable history",
+            },
         )
         pointer.node.add_dependency(after)
         cdk.CfnOutput(

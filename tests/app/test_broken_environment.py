@@ -45,6 +45,7 @@ def test_every_environment_is_listed_and_every_problem_said(broken: Project) -> 
     assert problems(ran.stderr) == KEYS
 
 
+@pytest.mark.long
 def test_a_mended_file_is_deployable_at_once(broken: Project) -> None:
     """In the same cdk.out: the CLI would read the old report again."""
     assert broken.cdk("synth", "staging/*", "--quiet").returncode == 1

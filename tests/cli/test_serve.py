@@ -118,7 +118,13 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="ctrl-c"),
+        pytest.param(signal.SIGTERM, id="sigterm", marks=pytest.mark.long),
+    ],
+)
 def test_an_interruption_ends_everything_and_is_130(number: signal.Signals) -> None:
     with serving() as (process, _, pid):
         family = _family(pid)

@@ -135,6 +135,7 @@ def test_an_override_is_deployed_and_read_back(deployment: Deployment) -> None:
     assert maximum(deployment) == 4
 
 
+@pytest.mark.long
 def test_a_deployment_without_the_override_takes_it_back(deployment: Deployment) -> None:
     deployment.deploy("-c", OVERRIDE)
     deployment.deploy()

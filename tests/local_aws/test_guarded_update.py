@@ -16,6 +16,8 @@ from tests.local_aws.topic_inbox import TopicInbox
 from tests.local_aws.watched_endpoint import Watched
 
 GUARDED = ["prod", "staging"]
+# One environment always, the other with the slow tests.
+EACH = ["prod", pytest.param("staging", marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,7 @@ def test_a_canary_of_one_of_two_takes_every_other_request(update: Update) -> Non
     assert update.answered_by(8).count(update.new) == 4
 
 
-@pytest.mark.parametrize("name", GUARDED)
+@pytest.mark.parametrize("name", EACH)
 def test_an_update_without_trouble_completes(
     name: str, begin: Callable[[str], Update], clock: ManualClock, server: Server
 ) -> None:
@@ -134,7 +136,7 @@ def test_an_update_without_trouble_completes(
     assert update.status() == "UPDATE_COMPLETE"
 
 
-@pytest.mark.parametrize("name", GUARDED)
+@pytest.mark.parametrize("name", EACH)
 @pytest.mark.parametrize(("trouble", "value"), [("status", 503), ("seconds", 0.2)])
 def test_trouble_on_the_new_fleet_takes_the_update_back(
     name: str,

@@ -26,10 +26,7 @@ test: .venv/.everything  # every test that fits in ten minutes
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
 	@$(BIN)/python -m pytest -m long
 
-bench-bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
-	@$(BIN)/python -m benchmarks.seeds
-
-check: .venv/.everything  # how long servable check takes: at most a second for four environments
+bench-check: .venv/.everything  # how long servable check takes: at most a second for four environments
 	@$(BIN)/python -m benchmarks.check
 
 bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)
@@ -52,6 +49,9 @@ bench-load: .venv/.everything  # what the load generator can do, and how near it
 
 bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (10 minutes)
 	@$(BIN)/python -m benchmarks.search
+
+bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
+	@$(BIN)/python -m benchmarks.seeds
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

@@ -12,7 +12,13 @@ from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_preset import Preset
 from tests.presets import environments
 
-NAMES = sorted(name for name in environments() if not name.startswith("environments/"))
+# Presets of kinds, scaling and updates always; those of whole systems with the slow tests.
+OURS = ("scaling/", "updates/", "variants/")
+NAMES = [
+    name if name.startswith(OURS) else pytest.param(name, marks=pytest.mark.long)
+    for name in sorted(environments())
+    if not name.startswith("environments/")
+]
 FILLED_IN = ("made-up", "arn:aws:iam::111111111111:role", "arn:aws:sns:")
 Deploy = Callable[[str], Preset]
 

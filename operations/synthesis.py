@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.loading import Loaded
+from infra.parameters.stack_name import stack_name as named
 from model_packaging.refusal import Refusal
 
 TIMEOUT_SECONDS = 300
@@ -88,5 +89,4 @@ def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
 def stack_name(loaded: Loaded, kind: str = "endpoint") -> str:
     """Of a stack of the environment, as CloudFormation knows it."""
     assert loaded.environment is not None  # the caller has looked at its findings
-    parts = (loaded.environment.service, loaded.name, kind)
-    return "-".join(one for one in parts if one)
+    return named(loaded.name, loaded.environment, kind)

@@ -3,23 +3,19 @@
 CPU time of this process, user and system: what the endpoint's processes take is not in it.
 """
 
-import json
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page
 from benchmarks.client import workload
 from benchmarks.client.report import RESULT
 from benchmarks.client.ways import Way, ways
+from benchmarks.command import main
 from benchmarks.machine import machine
 from local.endpoint.launch import launch
-from model_packaging.beside import beside
 
 BLOCKS = 20
 CALLS = 200
@@ -67,28 +63,10 @@ def _import_seconds() -> float:
     return float(ran.stdout)
 
 
-def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    start = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            archive = workload.pack(Path(folder) / "model.tar.gz")
-            with launch(archive, {}) as process:
-                result = measured(
-                    process.url,
-                    lambda text: print(
-                        f"{time.monotonic() - start:5.0f} s  {text}", file=sys.stderr
-                    ),
-                )
-    except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
-        return 130
-    with beside(RESULT) as file:
-        file.write((json.dumps(result, indent=2) + "\n").encode())
-    page.write()
-    print(page.markdown())
-    return 0
+def served(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
+    with launch(workload.pack(folder / "model.tar.gz"), {}) as process:
+        return measured(process.url, told)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(served, RESULT))

@@ -1,18 +1,17 @@
 """The handler's part of docs/performance.md, from what `make bench-serving` measured last."""
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import median
 from typing import Any
+
+from benchmarks.ratio import ratio
 
 RESULT = Path(__file__).parent / "result.json"
 SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
 Row = dict[str, Any]
 Part = Callable[[Row], float]
-# Student's t, 97.5 %, for the logarithms of five ratios: two-sided intervals of 95 %.
-STUDENT = {3: 4.303, 4: 3.182, 5: 2.776}
 
 
 def gateway(row: Row) -> float:
@@ -118,11 +117,11 @@ def _waiting(rows: list[Row]) -> list[str]:
 
 def _chosen(rows: list[Row]) -> list[str]:
     few = {row["way"]: row for row in rows if row["callers"] == 4}
-    ratio = few["measured"]["p99_ms"] / few["random"]["p99_ms"]
+    of_random = few["measured"]["p99_ms"] / few["random"]["p99_ms"]
     share = few["measured"]["slow_share"]
     label = "4 model servers, one slower by 50 ms, 4 callers, 1 worker"
     return [
-        _row(f"{label}: p99 of random choice's", f"{ratio:.2f}x", "", "at most 0.5x", ratio <= 0.5),
+        _row(f"{label}: p99 of random choice's", f"{of_random:.2f}x", "", "at most 0.5x", of_random <= 0.5),
         _row(f"{label}: requests on the slow one", f"{share:.2%}", "", "less than 1 %", share < 0.01),
     ]  # fmt: skip
 
@@ -171,24 +170,17 @@ def _ratio(
     upper: float | None = None,
 ) -> str:
     """`upper` is a bound for the interval's upper end, the others for the median."""
-    pairs = zip(_of(rows, above, size), _of(rows, below, size), strict=True)
-    ratios = [part(one) / part(other) for one, other in pairs]
-    low, high = _interval(ratios)
+    found = ratio(
+        [part(one) for one in _of(rows, above, size)], [part(one) for one in _of(rows, below, size)]
+    )
     if at_least is not None:
-        wanted, met = f"at least {at_least:g}x", median(ratios) >= at_least
+        wanted, met = f"at least {at_least:g}x", found.median >= at_least
     elif at_most is not None:
-        wanted, met = f"at most {at_most:g}x", median(ratios) <= at_most
+        wanted, met = f"at most {at_most:g}x", found.median <= at_most
     else:
         assert upper is not None
-        wanted, met = f"upper end at most {upper:g}x", high <= upper
-    return _row(label, f"{median(ratios):.2f}x", f"{low:.2f} to {high:.2f}", wanted, met)
-
-
-def _interval(ratios: list[float]) -> tuple[float, float]:
-    """Of the mean ratio, 95 %."""
-    logs = [math.log(ratio) for ratio in ratios]
-    reach = STUDENT[len(logs)] * stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean(logs) - reach), math.exp(mean(logs) + reach)
+        wanted, met = f"upper end at most {upper:g}x", found.high <= upper
+    return _row(label, f"{found.median:.2f}x", f"{found.low:.2f} to {found.high:.2f}", wanted, met)
 
 
 def _row(label: str, found: str, spread: str, wanted: str, met: bool) -> str:

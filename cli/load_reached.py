@@ -45,7 +45,7 @@ def reached_by(
             "account": account,
         }
         if told["target"] == "deployed":
-            yield deployed(environment, names, **where)
+            yield deployed(environment, names, **where, whole=told["gate"])
             return
         spending = Spending(
             budget_usd=told["budget_usd"],

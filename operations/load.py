@@ -75,13 +75,18 @@ def deployed(
     name: str,
     variant: str | None,
     account: Account,
+    whole: bool = False,
 ) -> Reached:
-    """The live endpoint. Raises Refusal."""
+    """The live endpoint. `whole`: without a variant all share the load. Raises Refusal."""
     live = environment.endpoint.name
     instance_type, chosen = serving(account.client("sagemaker"), live, variant)
-    return at_endpoint(
+    found = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
+    if not whole or variant is not None:
+        return found
+    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
+    return dataclasses.replace(found, target=target)
 
 
 def at_endpoint(
@@ -94,10 +99,9 @@ def at_endpoint(
     instance_type: str | None,
 ) -> Reached:
     """An endpoint that is in service."""
-    runtime = account.client("sagemaker-runtime")
     return Reached(
         target=endpoint(
-            live, region=account.region, runtime_url=runtime.meta.endpoint_url, variant=variant
+            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
         ),
         asked=_asked(
             "sagemaker",
@@ -110,6 +114,10 @@ def at_endpoint(
         ),
         variables=account.variables,
     )
+
+
+def _runtime_url(account: Account) -> str:
+    return str(account.client("sagemaker-runtime").meta.endpoint_url)
 
 
 def run_folder(root: Path, name: str) -> Path:

@@ -41,7 +41,7 @@ def _is_preset(file: Path) -> bool:
 def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
     """cdk-nag's findings while synthesising with the real CLI; it reports them and exits 0."""
     chosen = ["-c", f"environments={folder}", "-c", f"nag={packs}"]
-    if folder == ROOT / "environments":
+    if folder in (ROOT / "environments", EXAMPLES / "variants"):
         chosen += ["-c", f"pipeline={REPOSITORY}"]  # and the roles of its workflows
     command = ["cdk", "synth", "--quiet", "--output", str(out), *chosen]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

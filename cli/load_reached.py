@@ -9,8 +9,7 @@ import click
 
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check, errors
-from operations.account import account_of
-from operations.invoke import embedded
+from operations.deployed_account import account_of
 from operations.load import Reached, at_url, deployed, local
 from operations.load_copy import Spending, temporary
 
@@ -37,8 +36,7 @@ def reached_by(
     else:
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["embedded"] else None
-        account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
+        account = account_of(environment, local=told["embedded"], endpoint_url=told["endpoint_url"])
         where: dict[str, Any] = {
             "name": loaded.name,
             "variant": told["variant"],

@@ -17,7 +17,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
 from model_packaging.refusal import Refusal
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.serve import prepared
 from operations.serving import serve_double
 from tuning.measurement import Asked
@@ -112,7 +112,7 @@ def at_endpoint(
             # The embedded AWS answers on this machine, whatever the instance is called.
             instance_type=None if account.embedded else instance_type,
         ),
-        variables=account.variables,
+        variables=account.variables(),
     )
 
 

@@ -51,10 +51,10 @@ OPTIONS = (
         show_default=True,
         help="ENV's double on this machine, its endpoint, or a copy of that for the test.",
     ),
-    click.option("--embedded", is_flag=True, help="`servable local up` is AWS."),
+    click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`)."),
     click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS."),
     click.option("--variant", help="Of the environment; left out, the first."),
-    click.option("--budget-usd", type=ABOVE_0, help="For the copy: at most."),
+    click.option("--dollars", type=ABOVE_0, help="For the copy: at most."),
     click.option("--instance-type", help="Of the copy; left out, the endpoint's."),
     click.option("--usd-per-hour", type=ABOVE_0, help="Of it, where the catalog has no price."),
     # --- with what
@@ -125,12 +125,10 @@ def checked(what: str | None, told: dict[str, Any]) -> None:
         raise click.UsageError("--users is a closed loop, --rates and --open are open: one of them")
     if told["users"] and any(one != round(one) for one in told["users"]):
         raise click.UsageError("--users are whole numbers")
-    if (told["endpoint_url"] or told["embedded"]) and told["target"] == "local":
-        raise click.UsageError(
-            "--endpoint-url and --embedded are for --target deployed or sagemaker"
-        )
-    if (told["target"] == "sagemaker") != (told["budget_usd"] is not None):
-        raise click.UsageError("--target sagemaker and --budget-usd come together: it costs money")
+    if (told["endpoint_url"] or told["local"]) and told["target"] == "local":
+        raise click.UsageError("--endpoint-url and --local are for --target deployed or sagemaker")
+    if (told["target"] == "sagemaker") != (told["dollars"] is not None):
+        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
     if told["processes"] + told["workers"] < 1:
         raise click.UsageError("nobody sends: give --processes or --workers")
     if is_url(what) and (told["variant"] or told["target"] != "local"):

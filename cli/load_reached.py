@@ -37,7 +37,7 @@ def reached_by(
     else:
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["embedded"] else None
+        aws = embedded().aws if told["local"] else None
         account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
         where: dict[str, Any] = {
             "name": loaded.name,
@@ -48,7 +48,7 @@ def reached_by(
             yield deployed(environment, names, **where)
             return
         spending = Spending(
-            budget_usd=told["budget_usd"],
+            budget_usd=told["dollars"],
             instance_type=told["instance_type"],
             usd_per_hour=told["usd_per_hour"],
             told=lambda line: click.echo(line, err=True),

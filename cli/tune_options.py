@@ -17,6 +17,8 @@ class Names(click.ParamType[Any]):
     name = "names"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
         found = tuple(one.strip() for one in str(value).split(","))
         if not all(found):
             self.fail(f"{value!r}: write names with commas between", param, ctx)

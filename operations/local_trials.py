@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from local.endpoint.launch import LaunchError
 from operations.load import Reached
 from operations.serve import prepared
 from operations.serving import serve_double
 from operations.trials import NotServed, Trials
+from operations.yielding import yielding
 from tuning.bodies import Body
 from tuning.machine_space import Machines
 from tuning.measurement import Asked
@@ -18,9 +17,6 @@ from tuning.pace import Pace
 from tuning.search.space import Point
 from tuning.target import container
 from tuning.worth import Goal
-
-# The endpoint's processes yield to the generator, which is on the same cores and must not be late.
-NICENESS = 5
 
 
 class LocalTrials(Trials):
@@ -48,16 +44,7 @@ class LocalTrials(Trials):
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             with serve_double(served, port=0, log=self._folder / "containers.log") as process:
-                _yielding(process.pid)
+                yielding(process.pid)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServed(str(error)) from None
-
-
-def _yielding(pid: int) -> None:
-    head = psutil.Process(pid)
-    for one in (head, *head.children(recursive=True)):
-        try:
-            one.nice(NICENESS)
-        except psutil.Error:
-            pass  # it has ended

@@ -10,6 +10,7 @@ from tuning.measurement import Usage
 _KIB_PER_MIB = 1024
 # The kernel walks all pages of a process to say what it holds: more often it would cost what it watches.
 MEMORY_SECONDS = 2.0
+LOOK_SECONDS = 0.5
 
 
 class UsageWatch:
@@ -22,6 +23,8 @@ class UsageWatch:
         self._memory_at = float("-inf")
 
     def look(self) -> None:
+        if self._looks and time.monotonic() - self._looks[-1][0] < LOOK_SECONDS:
+            return
         processes = _processes(self._pid)
         self._looks.append((time.monotonic(), sum(map(_cpu_seconds, processes))))
         now = time.monotonic()

@@ -7,15 +7,12 @@ from typing import Any
 
 import click
 
+from cli.environment import refused
 from infra.parameters.loading import Loaded
-from infra.preflight.check import check, errors
 from operations.account import account_of
 from operations.invoke import embedded
 from operations.load import Reached, at_url, deployed, local
 from operations.load_copy import Spending, temporary
-
-# What is decided by packing, which comes first here.
-MENDED_HERE = "code-not-vendored"
 
 
 @contextmanager
@@ -29,9 +26,8 @@ def reached_by(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
     elif told["target"] == "local":
-        wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
-        if wrong:
-            raise click.ClickException("\n".join(str(one) for one in wrong))
+        if problems := refused(loaded):
+            raise click.ClickException("\n".join(problems))
         with local(loaded, names, variant=told["variant"], log=output / "endpoint.log") as reached:
             yield reached
     else:

@@ -5,11 +5,10 @@ from typing import Any
 
 import click
 
-from cli.project import project, unknown
+from cli.environment import one_environment, refused
 from cli.tune_options import LOCAL_MINUTES, checked, with_options
 from cli.tune_said import say, speaker
-from infra.parameters.loading import Loaded, load
-from infra.preflight.check import check, errors
+from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement, placements
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
@@ -23,9 +22,6 @@ from tuning.bodies import BodyError
 from tuning.load_generator import LoadError
 from tuning.temporary import TemporaryError
 
-# What packing decides, which comes first here.
-MENDED_HERE = "code-not-vendored"
-
 
 @click.command()
 @click.argument("environment", metavar="ENV")
@@ -36,11 +32,9 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
     checked(told)
-    loaded = _environment(environment, folder)
-    wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
-    if wrong or loaded.environment is None:
-        for finding in wrong:
-            click.echo(str(finding), err=True)
+    loaded, _ = one_environment(environment, folder)
+    if problems := refused(loaded):
+        click.echo("\n".join(problems), err=True)
         return 1
     placement = _placement(loaded, told["variant"])
     # As Ctrl-C: whoever started us in the background ends us so.
@@ -61,14 +55,6 @@ def tune(environment: str, folder: str, **told: Any) -> int:
         environment_edit.write(tuned.file, tuned.after)
     say(tuned, write=told["write"], as_json=told["as_json"])
     return 0
-
-
-def _environment(name: str, folder: str) -> Loaded:
-    root, files = project(folder)
-    known = {one.name: one for one in load(root, files)}
-    if name not in known:
-        raise unknown(name, known)
-    return known[name]
 
 
 def _placement(loaded: Loaded, variant: str | None) -> Placement:

@@ -5,7 +5,16 @@ from typing import Any
 
 import click
 
-ABOVE_0 = click.FloatRange(0, min_open=True)
+from cli.load_options import (
+    ABOVE_0,
+    AS_JSON,
+    BODY,
+    CONTENT_TYPE,
+    ENDPOINT_URL,
+    ENVIRONMENTS,
+    LOCAL,
+)
+
 TARGETS = ("local", "sagemaker")
 # What the whole search may take where it costs nothing but time.
 LOCAL_MINUTES = 9.0
@@ -26,7 +35,7 @@ class Names(click.ParamType[Any]):
 
 
 OPTIONS = (
-    click.option("--environments", "folder", default="environments", help="Folder of the files."),
+    ENVIRONMENTS,
     click.option("--variant", help="One of the environment's variants; left out, the first."),
     # --- where
     click.option(
@@ -36,8 +45,8 @@ OPTIONS = (
         show_default=True,
         help="ENV's double on this machine, or copies of its live endpoint, one for each trial.",
     ),
-    click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`)."),
-    click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS."),
+    LOCAL,
+    ENDPOINT_URL,
     # --- what
     click.option(
         "--for",
@@ -56,14 +65,8 @@ OPTIONS = (
         metavar="A,B",
         help="May be taken too, with --target sagemaker.",
     ),
-    click.option(
-        "--body",
-        "files",
-        multiple=True,
-        metavar="FILE[=WEIGHT]",
-        help="A request, or captured ones; again for a mix. Left out, the model's warm_up.",
-    ),
-    click.option("--content-type", help="Of the bodies; left out, by the file's name."),
+    BODY,
+    CONTENT_TYPE,
     # --- how much
     click.option(
         "--trials", default=40, show_default=True, type=click.IntRange(1), help="At most."
@@ -85,7 +88,7 @@ OPTIONS = (
     click.option(
         "--force-local-numbers", is_flag=True, help="Scaling and alarms from this machine."
     ),
-    click.option("--json", "as_json", is_flag=True, help="For programs."),
+    AS_JSON,
 )
 
 

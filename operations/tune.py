@@ -36,6 +36,9 @@ from tuning.worth import Goal
 
 # Each of the choice and of today's settings, in turn, at the end.
 CONFIRM = 2
+# The two load curves around the trials take as long as so many of today's settings: a step of the
+# second may have to be measured again.
+CURVES = 2.5
 
 
 class TuneError(Exception):
@@ -140,7 +143,7 @@ def _searched(
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
     minutes = asking.minutes
     if minutes is not None:
-        minutes = max(0.0, minutes - 2 * around.seconds / 60)
+        minutes = max(0.0, minutes - CURVES * around.seconds / 60)
     told_usd = sum(float(one.measured.about.get("usd", 0.0)) for one in search.trials())
     usd = asking.dollars - (trials.spent_usd - told_usd) - around.usd
     budget = Budget(
@@ -205,6 +208,6 @@ def _name(
     tried = kinds.space
     key = run_key(
         [digest, tried.keys, tried.names, current(placement), *sent]
-        + [asking.percent, asking.most_ms, asking.goal, where]
+        + [asking.percent, asking.most_ms, asking.goal, asking.usd_per_hour, where]
     )
     return f"{loaded.name}-{placement.name}-{key}"

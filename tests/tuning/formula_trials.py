@@ -54,9 +54,6 @@ class FormulaTrials(Trials):
         raise AssertionError("nothing is started")
         yield
 
-    def usd_per_hour(self, point: Point) -> float | None:
-        return 1.0
-
     def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
         return Objective(percent=percent, most_ms=LIMIT_MS)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,22 +39,24 @@ def made(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = made(tmp_path / "project")
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(operations.tune, "LocalTrials", FormulaTrials)
-    for name in ("log", "fails", "flat"):
-        monkeypatch.setattr(FormulaTrials, name, None)
-    # Of this process: they stay pytest's.
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
+@pytest.fixture(scope="module")
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations.tune, "LocalTrials", FormulaTrials)
+        # Of this process: they stay pytest's.
+        patch.setattr(signal, "signal", lambda *_: None)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def project(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = made(tmp_path_factory.mktemp("tuned") / "project")
+    patched.chdir(folder)
     return folder
 
 
 def ran(*arguments: str) -> Result:
-    return CliRunner().invoke(
-        tune, ["prod", "--body", "a.json", *FEW, *arguments], standalone_mode=False
-    )
+    return CliRunner().invoke(tune, ["prod", "--body", "a.json", *FEW, *arguments])
 
 
 WRONG = {
@@ -76,10 +79,20 @@ def test_wrong_use_ends_with_2(arguments: list[str], project: Path) -> None:
     assert CliRunner().invoke(tune, [*arguments, "--body", "a.json"]).exit_code == 2
 
 
+def returned(*arguments: str) -> Result:
+    return CliRunner().invoke(
+        tune,
+        ["prod", "--body", "a.json", *FEW, "--p99-ms", "77", *arguments],
+        standalone_mode=False,
+    )
+
+
 def test_what_check_refuses_is_not_measured(project: Path) -> None:
-    file = project / "environments" / "prod.toml"
-    file.write_text(file.read_text().replace('"model"', '"no_model"'))
-    assert ran().return_value == 1
+    text = (project / "environments" / "prod.toml").read_text()
+    (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
+    said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
+    (project / "environments" / "bad.toml").unlink()
+    assert (said.return_value, "no_model" in said.stderr) == (1, True)
 
 
 def test_without_a_request_it_says_what_to_give(project: Path) -> None:
@@ -91,29 +104,81 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
-    said = ran()
-    assert (said.return_value, said.stderr.splitlines()[-1]) == (
-        1,
-        "servable tune: as the test wants",
-    )
+    said = returned()
+    last = said.stderr.splitlines()[-1]
+    assert (said.return_value, last) == (1, "servable tune: as the test wants")
 
 
 def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
-    assert ran().return_value == 130
+    assert returned().return_value == 130
 
 
-def test_the_better_settings_are_shown_and_the_file_stays(project: Path) -> None:
-    before = (project / "environments" / "prod.toml").read_text()
-    said = ran("--trials", "12")
-    after = (project / "environments" / "prod.toml").read_text()
-    assert ("+gunicorn_workers = 8" in said.stdout, after) == (True, before), said.output
+@dataclass(frozen=True)
+class Shown:
+    result: Result
+    before: str
+    after: str
 
 
-def test_written_the_file_has_them_and_keeps_its_comments(project: Path) -> None:
-    ran("--trials", "12", "--write")
-    after = (project / "environments" / "prod.toml").read_text()
-    assert ("gunicorn_workers = 8" in after, COMMENT in after) == (True, True), after
+@pytest.fixture(scope="module")
+def shown(project: Path) -> Shown:
+    """Twelve trials, for people."""
+    file = project / "environments" / "prod.toml"
+    before = file.read_text()
+    return Shown(ran("--trials", "12"), before, file.read_text())
+
+
+@pytest.fixture(scope="module")
+def told(shown: Shown) -> Result:
+    """The same command again, for programs."""
+    return ran("--trials", "12", "--json")
+
+
+@pytest.fixture(scope="module")
+def written(told: Result, project: Path) -> str:
+    """The file, once everything was written that can be."""
+    file = project / "environments" / "prod.toml"
+    before = file.read_text()
+    ran("--trials", "12", "--write", "--force-local-numbers")
+    after = file.read_text()
+    file.write_text(before)
+    return after
+
+
+def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
+    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+
+
+def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
+    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
+    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
+
+
+def test_programs_are_told_the_same(told: Result) -> None:
+    said = json.loads(told.stdout)
+    content = Content.read(Path(said["report"]).with_name(RUN))
+    assert content.recommendation is not None
+    choice = dict(content.recommendation.choice.point)
+    wanted = (choice, True, len(content.trials))
+    assert (said["settings"], said["better"], said["trials"]) == wanted
+
+
+def test_this_machine_s_numbers_set_no_alarm(told: Result) -> None:
+    said = json.loads(told.stdout)
+    assert (said["relative"], "alarms" in said["diff"]) == (True, False)
+
+
+def test_finished_it_measures_nothing_again(told: Result) -> None:
+    assert not [line for line in told.stderr.splitlines() if "/12 " in line]
+
+
+def test_written_the_file_has_the_settings_and_keeps_its_comments(written: str) -> None:
+    assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
+
+
+def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
+    assert "p99_latency_ms" in written
 
 
 def test_where_nothing_is_better_the_file_stays_also_with_write(
@@ -121,53 +186,15 @@ def test_where_nothing_is_better_the_file_stays_also_with_write(
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "flat", True)
     before = (project / "environments" / "prod.toml").read_text()
-    said = ran("--trials", "12", "--write", "--json")
+    said = ran("--trials", "12", "--write", "--json", "--p99-ms", "99")
     after = (project / "environments" / "prod.toml").read_text()
     assert (json.loads(said.stdout)["written"], after) == (False, before)
 
 
-def test_programs_are_told_the_same(project: Path) -> None:
-    said = json.loads(ran("--trials", "12", "--json").stdout)
-    content = Content.read(Path(said["report"]).with_name(RUN))
-    assert content.recommendation is not None
-    choice = content.recommendation.choice
-    assert (said["settings"], said["better"], said["trials"]) == (
-        dict(choice.point),
-        True,
-        len(content.trials),
-    )
-
-
-def test_this_machine_s_numbers_set_no_alarm(project: Path) -> None:
-    said = json.loads(ran("--trials", "12", "--json").stdout)
-    assert (said["relative"], "alarms" in said["diff"]) == (True, False)
-
-
-def test_forced_they_do(project: Path) -> None:
-    said = json.loads(ran("--trials", "12", "--json", "--force-local-numbers").stdout)
-    assert "p99_latency_ms" in said["diff"]
-
-
-def test_for_cost_what_is_made_most_of_is_predictions_per_dollar(project: Path) -> None:
-    said = json.loads(ran("--trials", "8", "--json", "--for", "cost").stdout)
-    (first, *_) = Content.read(Path(said["report"]).with_name(RUN)).trials
-    assert first.measured.value == pytest.approx(3600 * first.measured.about["rps"]["value"])
-
-
-def test_every_trial_is_told_with_what_is_left(project: Path) -> None:
-    lines = [line for line in ran("--trials", "8").stderr.splitlines() if "/8 " in line]
-    assert lines
-    assert all("min of trials left" in line for line in lines)
-
-
-def test_finished_it_measures_nothing_again(project: Path) -> None:
-    ran("--trials", "8")
-    assert not [line for line in ran("--trials", "8").stderr.splitlines() if "/8 " in line]
-
-
-def test_new_begins_anew(project: Path) -> None:
-    ran("--trials", "8")
-    assert [line for line in ran("--trials", "8", "--new").stderr.splitlines() if "/8 " in line]
+def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: Shown) -> None:
+    said = ran("--trials", "8", "--json", "--for", "cost", "--usd-per-hour", "2", "--new")
+    (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials
+    assert first.measured.value == pytest.approx(1800 * first.measured.about["rps"]["value"])
 
 
 @dataclass(frozen=True)
@@ -218,9 +245,11 @@ def trials(folder: Path) -> list[dict[str, object]]:
     return [dict(one.point) for one in Content.read(run).trials]
 
 
+@pytest.mark.long
 def test_killed_and_resumed_it_ends_with_the_same_trials(killed: Killed) -> None:
     assert killed.trials == killed.uninterrupted
 
 
+@pytest.mark.long
 def test_killed_and_resumed_no_trial_is_measured_twice(killed: Killed) -> None:
     assert killed.finished == len(killed.trials)

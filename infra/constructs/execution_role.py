@@ -83,10 +83,16 @@ def _acknowledge(
             if "*" in resource:
                 assert permission.wildcard is not None, f"{permission.capability}: no reason"
                 reasons.setdefault(flat(stack.resolve(resource)), []).append(permission.wildcard)
-    for shown, why in reasons.items():
-        _accept(policy, f"AwsSolutions-IAM5[Resource::{shown}]", "; ".join(why))
-    for pack in PACKS:
-        _accept(policy, f"{pack}-{INLINE}", WHY_INLINE)
+    accepted = {
+        **{
+            f"AwsSolutions-IAM5[Resource::{shown}]": "; ".join(why)
+            for shown, why in reasons.items()
+        },
+        **{f"{pack}-{INLINE}": WHY_INLINE for pack in PACKS},
+    }
+    cdk.Validations.of(policy).acknowledge(
+        *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in accepted.items())
+    )
 
 
 def flat(resolved: Any) -> str:
@@ -95,7 +101,3 @@ def flat(resolved: Any) -> str:
         return resolved
     ((function, argument),) = resolved.items()
     return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
-
-
-def _accept(policy: iam.Policy, rule: str, reason: str) -> None:
-    cdk.Validations.of(policy).acknowledge(cdk.Acknowledgment(id=rule, reason=reason))

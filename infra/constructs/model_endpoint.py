@@ -106,7 +106,7 @@ class ModelEndpoint(Construct):
 
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
         """Time the container took to answer one request. Unit: microseconds."""
-        return self.metrics.model_latency(variant, statistic)
+        return self.metrics.model_latency(variant, statistic).for_cdk
 
 
 def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:

@@ -43,7 +43,7 @@ class ExecutionRole(Construct):
             roles=[self.role],
             statements=[_statement(one, known, prefix, places.conditions) for one in permissions],
         )
-        _acknowledge(self.policy, permissions, known)
+        _acknowledge(self.policy, permissions, known, places.stack)
 
 
 def _statement(
@@ -74,9 +74,9 @@ def _acknowledge(
     policy: iam.Policy,
     permissions: Sequence[Permission],
     places: Mapping[str, Sequence[str]],
+    stack: cdk.Stack,
 ) -> None:
     """Every wildcard, to cdk-nag, with all the reasons for it."""
-    stack = cdk.Stack.of(policy)
     reasons: dict[str, list[str]] = {}
     for permission in permissions:
         for resource in _resources(permission, places):

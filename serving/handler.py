@@ -15,7 +15,7 @@ from serving.call import Call, aim_of, timeout_of
 from serving.forms import TEXTS, decoded, encoded, own_form
 from serving.hooks import Hooks
 from serving.model_servers import ModelServers
-from serving.npy_relay import NpyRelay, answer_in
+from serving.npy_relay import answer_in
 from serving.plan import Plan, Plans, Told, told_by
 from serving.prediction import Model, error_of, outputs_of, request_of, said
 from serving.protobuf_walk import check_predict_request
@@ -188,13 +188,14 @@ class Handler:
             and aim.method == "predict"
             and self._settings.transport != "rest"
         )
+        model = self._model(context)
         plan = Plan(
             aim,
             timeout_of(context, self._settings.timeout_seconds),
             content_type,
             form,
-            self._model(context),
-            NpyRelay() if as_bytes else None,
+            model,
+            model.npy_relay(aim) if as_bytes else None,
         )
         self._plans.keep(told, plan)
         return plan

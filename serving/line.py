@@ -68,18 +68,19 @@ class _OnHub:
         self._socket.close()
 
     def send(self, data: bytes, deadline: float) -> None:
-        left(deadline)
-        try:
-            sent = self._socket.send(data)
-        except BlockingIOError:
-            sent = 0
-        while sent < len(data):
+        rest = memoryview(data)
+        while True:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                pass
+            if not rest:
+                return
             writable = self._hub.loop.io(self._socket.fileno(), 2)
             try:
                 self._wait(writable, deadline)
             finally:
                 writable.close()
-            sent += self._socket.send(memoryview(data)[sent:])
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
         while True:

@@ -8,13 +8,11 @@ from typing import Any
 
 import tomlkit
 
-from infra.packing import archive_inputs
+from infra.packing import packed_key
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
-from model_packaging.manifest import key
-from model_packaging.places import MADE
 from model_packaging.refusal import Refusal
 from operations.deployed_account import Account
 from operations.history import proof
@@ -85,16 +83,12 @@ def _copy(value: Any) -> Any:
 
 
 def _packs(loaded: Loaded, settings: Any, name: str, url: str) -> bool:
-    """Whether the sources on this machine are still those of the archive."""
-    model = settings["models"][name]
-    if "saved_model" not in model or model.get("compression") == "none":
-        return False
+    """Whether the sources on this machine are still those of what lies there."""
     try:
-        then = Environment.model_validate(settings)
-        found = key(archive_inputs(then, name, loaded.root), cache=loaded.root / MADE)
-    except (Refusal, OSError, KeyError):
+        found = packed_key(Environment.model_validate(settings), name, loaded.root)
+    except (Refusal, OSError, KeyError, ValueError):
         return False
-    return url.endswith(f"/{found}.tar.gz")
+    return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{found}")
 
 
 def _pinned(model: Any, url: str, one: dict[str, Any], account: Account) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check
 from model_packaging.saved_model.info import Signature, TensorSpec
-from operations.start import _body
+from operations.start.golden_request import golden_request
 from tests.conftest import RANKER
 
 
@@ -87,7 +87,7 @@ def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, o
         for key, (dtype, shape) in inputs.items()
     }
     signature = Signature(inputs=specs, outputs={}, method="tensorflow/serving/predict")
-    body = _body("serving_default", signature, [])
+    body = golden_request("serving_default", signature, [])
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():
         shape = specs[key].shape

@@ -90,6 +90,13 @@ def write(root: Path, folder: Path, found: Start) -> list[Finding]:
 
 def _held(saved_model: Path) -> tuple[Path, int | None]:
     """(the version's folder, the version to state where it is one SavedModel alone)."""
+    if saved_model.is_file():
+        remedy = (
+            "give the folder that holds it"
+            if saved_model.name == "saved_model.pb"
+            else f"export it: `keras.saving.load_model({saved_model.name!r}).export('exported')`"
+        )
+        raise Refusal(saved_model, "is a file; a SavedModel is a folder", remedy)
     if (saved_model / "saved_model.pb").is_file():
         return saved_model, 1
     return versions(saved_model)[-1], None

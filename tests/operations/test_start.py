@@ -66,6 +66,12 @@ def test_a_folder_that_holds_no_saved_model_is_refused_without_a_trace(begun: Pa
     assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
 
 
+def test_a_keras_file_is_told_how_to_become_a_saved_model(begun: Path) -> None:
+    (begun / "mine.keras").write_bytes(b"PK")
+    ran = run("mine.keras")
+    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
+
+
 def test_every_choice_has_its_reason(begun: Path) -> None:
     said = json.loads(run("model", "--name", "first", "--json").stdout)
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}

@@ -20,6 +20,7 @@ from model_packaging.refusal import Refusal
 from operations.deployed_account import Account
 from operations.serve import prepared
 from operations.serving import serve_double
+from operations.yielding import yielding
 from tuning.measurement import Asked
 from tuning.target import Target, container, endpoint
 
@@ -48,6 +49,7 @@ def local(
     """The container's double, for as long as the load runs. Raises Refusal, LaunchError."""
     served = prepared(loaded, variant=variant)
     with serve_double(served, port=0, log=log) as process:
+        yielding(process.pid)
         archive = served.archive
         yield Reached(
             target=container(process.url),

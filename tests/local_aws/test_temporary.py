@@ -190,7 +190,7 @@ def test_servable_load_makes_one_loads_it_and_deletes_it(
     body = project / "a.json"
     body.write_text("{}")
     told = account.aws.environment(account=account.number)
-    command = f"load prod --target sagemaker --endpoint-url {account.aws.url} --budget-usd 5"
+    command = f"load prod --target sagemaker --endpoint-url {account.aws.url} --dollars 5"
     command += f" --body {body} --users 1 --warm-up-seconds 0.2 --step-seconds 0.6 --json"
     ran = subprocess.run(
         [sys.executable, "-m", "cli", *command.split()],

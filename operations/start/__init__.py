@@ -53,7 +53,14 @@ def start(
     signature = _signature(info)
     notes: list[str] = []
     body = golden_request(signature, info.signatures[signature], notes)
+    if signature != DEFAULT_SIGNATURE:
+        said = (
+            f"requests must name a signature, as the golden one does: {', '.join(info.signatures)}"
+        )
+        notes.append(f"the model has no {DEFAULT_SIGNATURE}; {said}")
     shown = _relative(root, saved_model)
+    if Path(shown).is_absolute():
+        notes.append(f"{shown} is outside of the project: nobody else has it, nor has a pipeline")
     request = f"golden/{chosen}/request.json"
     reasons = {
         "instance_type": why,

@@ -44,4 +44,7 @@ def first_machine(size_gib: float, region: str) -> tuple[Instance, str]:
 
 def shown_size(gib: float) -> str:
     """As people say it."""
-    return f"{gib:.2f} GiB" if gib >= 1 else f"{gib * MIB_PER_GIB:.1f} MiB"
+    if gib >= 1:
+        return f"{gib:.2f} GiB"
+    mib = gib * MIB_PER_GIB
+    return f"{mib:.1f} MiB" if mib >= 1 else f"{mib * MIB_PER_GIB:.0f} KiB"

@@ -72,6 +72,26 @@ def test_a_keras_file_is_told_how_to_become_a_saved_model(begun: Path) -> None:
     assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
 
 
+def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Path) -> None:
+    shutil.copytree(RANKER / "1", begun / "exported")
+    file = begun / "exported" / "saved_model.pb"
+    # As long as the other: lengths stand before names.
+    file.write_bytes(file.read_bytes().replace(b"serving_default", b"serving_another"))
+    said = json.loads(run("exported", "--json").stdout)
+    request = json.loads((begun / "golden" / "exported" / "request.json").read_text())
+    assert request["signature_name"] == said["signature"]
+    assert any("must name a signature" in note for note in said["notes"])
+
+
+def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
+    shutil.copytree(RANKER / "1", elsewhere)
+    said = json.loads(run(str(elsewhere), "--json").stdout)
+    assert any("outside of the project" in note for note in said["notes"])
+
+
 def test_every_choice_has_its_reason(begun: Path) -> None:
     said = json.loads(run("model", "--name", "first", "--json").stdout)
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}

@@ -13,7 +13,7 @@ from operations.verify.resolving import UNKNOWN
 def role(stack: Deployed, one: Resource) -> Iterator[Difference]:
     found = stack.account.client("iam").get_role(RoleName=one.physical)["Role"]
     wanted, now = one.properties["AssumeRolePolicyDocument"], found["AssumeRolePolicyDocument"]
-    yield from _document("role trust", one.physical, wanted, now)
+    yield from document("role trust", one.physical, wanted, now)
 
 
 def policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
@@ -24,10 +24,10 @@ def policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
             continue
         found = iam.get_role_policy(RoleName=role, PolicyName=name)
         wanted = one.properties["PolicyDocument"]
-        yield from _document("role permissions", f"{role}/{name}", wanted, found["PolicyDocument"])
+        yield from document("role permissions", f"{role}/{name}", wanted, found["PolicyDocument"])
 
 
-def _document(kind: str, name: str, wanted: Any, found: Any) -> Iterator[Difference]:
+def document(kind: str, name: str, wanted: Any, found: Any) -> Iterator[Difference]:
     now = json.loads(found) if isinstance(found, str) else found
     remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
     statements = wanted.get("Statement", [])
@@ -59,4 +59,12 @@ def topic_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
     for topic in one.properties["Topics"]:
         if topic is not UNKNOWN:
             found = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
-            yield from _document("topic policy", topic, one.properties["PolicyDocument"], found)
+            yield from document("topic policy", topic, one.properties["PolicyDocument"], found)
+
+
+def bucket_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    name = one.properties["Bucket"]
+    if name is UNKNOWN:
+        return
+    found = stack.account.client("s3").get_bucket_policy(Bucket=name)["Policy"]
+    yield from document("bucket policy", name, one.properties["PolicyDocument"], found)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -135,18 +136,31 @@ def _dashboard(stack: Deployed, one: Resource) -> Iterator[Difference]:
 
 
 def _bucket(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    s3 = stack.account.client("s3")
-    s3.head_bucket(Bucket=one.physical)
-    if one.properties.get("VersioningConfiguration", {}).get("Status") == "Enabled":
-        found = s3.get_bucket_versioning(Bucket=one.physical).get("Status")
-        if found != "Enabled":
-            yield Difference(
-                kind="bucket versioning",
-                resource=one.physical,
-                wanted="Enabled",
-                found=found,
-                remedy="deploy again",
-            )
+    s3, name, wanted = stack.account.client("s3"), one.physical, one.properties
+    s3.head_bucket(Bucket=name)
+    remedy = "deploy again (`cdk deploy --force`)"
+    if wanted.get("VersioningConfiguration", {}).get("Status") == "Enabled":
+        found = s3.get_bucket_versioning(Bucket=name)
+        yield from changed("bucket versioning", name, {"Status": "Enabled"}, found, remedy)
+    if blocked := wanted.get("PublicAccessBlockConfiguration"):
+        found = _or_nothing(s3.get_public_access_block, name, "PublicAccessBlockConfiguration")
+        yield from changed("bucket open to the public", name, blocked, found, remedy)
+    for rule in wanted.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", []):
+        by_default = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
+        found = _or_nothing(s3.get_bucket_encryption, name, "ServerSideEncryptionConfiguration")
+        there = (found.get("Rules") or [{}])[0]
+        yield from changed("bucket encryption", name, by_default, there, remedy)
+
+
+def _or_nothing(call: Callable[..., Any], bucket: str, key: str) -> dict[str, Any]:
+    """S3 answers an error where it was taken away."""
+    try:
+        found: dict[str, Any] = call(Bucket=bucket)[key]
+    except ClientError as error:
+        if absent(error):
+            return {}
+        raise
+    return found
 
 
 Look = Callable[[Deployed, Resource], Iterator[Difference]]
@@ -163,4 +177,5 @@ _LOOKS: Mapping[str, Look] = {
     "AWS::KMS::Key": _key,
     "AWS::CloudWatch::Dashboard": _dashboard,
     "AWS::S3::Bucket": _bucket,
+    "AWS::S3::BucketPolicy": permissions.bucket_policy,
 }

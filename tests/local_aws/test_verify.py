@@ -301,6 +301,8 @@ def test_an_image_whose_patches_have_ended_is_named(
 
 # Where an operation's action has another name.
 ACTIONS = {
+    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
+    "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
     "s3:HeadBucket": "s3:ListBucket",
     "s3:HeadObject": "s3:GetObject",
     "s3:ListObjectsV2": "s3:ListBucket",

@@ -16,7 +16,8 @@ def needed(environment: Environment) -> dict[str, int]:
     for one in environment.variants.values():
         if one.instance_type is None:
             continue  # serverless has a quota of its own
-        count = instances_during_update(one.most_instances, rolling_percent=rolling)
+        _, most = one.planned_capacity
+        count = instances_during_update(most, rolling_percent=rolling)
         found[one.instance_type] = found.get(one.instance_type, 0) + count
     return found
 

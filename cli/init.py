@@ -63,7 +63,11 @@ def init(
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days is for a preview: give --from ENV")
     root, files = project(folder)
-    where = region or boto3.session.Session().region_name or REGION
+    try:
+        where = region or boto3.session.Session().region_name or REGION
+    except BotoCoreError as wrong:
+        click.echo(f"servable init: AWS configuration: {wrong}; check AWS_PROFILE", err=True)
+        return 1
     answered = account or _account(where)
     try:
         found = start(

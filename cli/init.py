@@ -21,7 +21,7 @@ from model_packaging.refusal import Refusal
 from operations.preview import last_day, preview
 from operations.start import Start, shown_size, start, write
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
 # A pull request is open for a week; a day more costs a day of its instances.
 PREVIEW_DAYS = 7
@@ -60,6 +60,11 @@ def init(
         return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
     if saved_model is None:
         raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
+    if saved_model.is_file():
+        raise click.UsageError(
+            f"{saved_model} is a file; give the folder of a SavedModel: Keras writes one with "
+            "`model.export('my_model')`, TensorFlow with `tf.saved_model.save`"
+        )
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days is for a preview: give --from ENV")
     root, files = project(folder)

@@ -79,11 +79,17 @@ class Page:
         if self.name.startswith(DECISIONS):
             return []
         found = [one for token in self._tokens for one in self._block(token)]
-        for line, child in self._inline():
-            words = tuple(child.content.split())
-            if child.type == "code_inline" and len(words) > 1 and words[0] in _SAID_INLINE:
+        for line, said in self.said():
+            words = tuple(said.split())
+            if len(words) > 1 and words[0] in _SAID_INLINE:
                 found.append(Command(self.name, line, words, inline=True))
         return found
+
+    def said(self) -> list[tuple[int, str]]:
+        """(line, content) of all code inside sentences."""
+        return [
+            (line, child.content) for line, child in self._inline() if child.type == "code_inline"
+        ]
 
     def tables(self) -> list[tuple[int, dict[str, Any]]]:
         """(line, content) of every block of TOML."""

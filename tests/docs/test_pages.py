@@ -45,6 +45,7 @@ BROKEN = {
     "another program": ("```sh\nterraform apply\n```", "terraform is not known"),
     "a key": ('    variants.primary.max_instance = 2', "has the key variants.primary.max_instance"),
     "a key of a table": ("```toml\n[alarms]\np99 = 100\n```", "has the key alarms.p99"),
+    "a key in a sentence": ("see `models.NAME.godlen`", "has the key models.NAME.godlen"),
     "a block of Python": ("```python\nimport\n```", "is no python"),
     "what is nothing": ("    what is this?", "neither TOML, Python nor commands"),
 }  # fmt: skip

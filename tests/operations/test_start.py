@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
@@ -64,6 +65,18 @@ def test_a_file_that_is_there_is_never_written_over(begun: Path) -> None:
 def test_a_folder_that_holds_no_saved_model_is_refused_without_a_trace(begun: Path) -> None:
     ran = run("code")
     assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
+
+
+def test_a_keras_file_is_refused_with_the_call_that_writes_a_folder(begun: Path) -> None:
+    (begun / "mine.keras").write_bytes(b"PK")
+    ran = run("mine.keras")
+    assert isinstance(ran.exception, click.UsageError)
+    assert "model.export" in str(ran.exception)
+
+
+def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
+    said = run("model", "--name", "first").stdout
+    assert "cdk bootstrap aws://123456789012/us-east-1" in said
 
 
 def test_every_choice_has_its_reason(begun: Path) -> None:

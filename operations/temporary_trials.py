@@ -90,6 +90,7 @@ class TemporaryTrials(Trials):
                         name=one.loaded.name,
                         variant=name,
                         instance_type=kind,
+                        model_at=self._live.archive,
                     )
             except NotInService as error:
                 raise NotServed(str(error)) from None

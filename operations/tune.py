@@ -3,17 +3,15 @@
 A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where it stopped.
 """
 
-import hashlib
 import shutil
 
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
-from operations.serve import prepared
 from operations.trials import NotServed, Trials
 from operations.tune_answer import Tuned, answer
 from operations.tune_asking import Asking, Told
 from operations.tune_run import RUNS, STUDY, Run
-from operations.tune_where import live_of, run_name, trials_of
+from operations.tune_where import digest, live_of, run_name, trials_of
 from tuning.machine_space import machines
 from tuning.objective import Objective
 from tuning.search.budget import Budget
@@ -35,20 +33,18 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
     """Raises TuneError, LaunchError, LoadError, Refusal, TemporaryError, ValueError for what
     cannot be asked, KeyboardInterrupt (resumable)."""
     assert loaded.environment is not None  # it was placed
-    archive = prepared(loaded, variant=placement.name).archive
-    if archive is None:
+    if placement.served.multi_model:
         raise TuneError("several models behind one endpoint: which are loaded decides, not tune")
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     kinds = machines(loaded, placement, only=asking.only, instance_types=asking.instance_types)
     if not len(kinds.space):
         raise TuneError("no setting may be tried: all are refused; see `servable check`")
-    live = live_of(loaded, placement, asking)
-    folder = loaded.root / RUNS / run_name(loaded, placement, asking, kinds, live or digest)
+    model = live_of(loaded, placement, asking) or digest(loaded, placement)
+    folder = loaded.root / RUNS / run_name(loaded, placement, asking, kinds, model)
     if anew:
         shutil.rmtree(folder, ignore_errors=True)
     run = Run(folder=folder, stage=told.stage)
     today = kinds.wanted[0]
-    with trials_of(kinds, placement, asking, folder, live or digest, told) as trials:
+    with trials_of(kinds, placement, asking, folder, model, told) as trials:
         objective = run.objective(
             trials,
             today,

@@ -9,6 +9,7 @@ from pathlib import Path
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
 from operations.local_trials import LocalTrials
+from operations.serve import prepared
 from operations.temporary_trials import TemporaryTrials
 from operations.trials import Trials
 from operations.tune_asking import Asking, Told
@@ -64,6 +65,13 @@ def live_of(loaded: Loaded, placement: Placement, asking: Asking) -> LiveVariant
     assert loaded.environment is not None  # it was placed
     client = asking.account.client("sagemaker")
     return live_variant(client, loaded.environment.endpoint.name, placement.name)
+
+
+def digest(loaded: Loaded, placement: Placement) -> str:
+    """Of the archive that this machine serves. Raises Refusal."""
+    archive = prepared(loaded, variant=placement.name).archive
+    assert archive is not None  # one model, as the caller has seen
+    return hashlib.sha256(archive.read_bytes()).hexdigest()
 
 
 def run_name(

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import operations.tune
+import operations.tune_answer
+import operations.tune_where
 from cli.tune import tune
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -42,7 +43,11 @@ def made(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operations.tune, "LocalTrials", FormulaTrials)
+        patch.setattr(operations.tune_where, "LocalTrials", FormulaTrials)
+        # The page has tests of its own, and takes the longest.
+        patch.setattr(
+            operations.tune_answer.page, "write", lambda folder, *_, **__: folder / "report.html"
+        )
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
         yield patch
@@ -98,6 +103,17 @@ def test_what_check_refuses_is_not_measured(project: Path) -> None:
 def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (1, True)
+
+
+def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "123456789012")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
+    said = returned(*where)
+    assert (said.return_value, "cannot be copied" in said.stderr) == (1, True)
 
 
 def test_what_cannot_be_measured_ends_with_1_and_no_trace(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from benchmarks.ratio import Ratio
 
 SHOWS, NOT_SHOWN, OTHER_WAY, UNDECIDED = "shows", "did not show", "the other way round", "undecided"
+# Why much does not show here.
+CORES = "Callers, workers and the model share this machine's cores."
 
 
 @dataclass(frozen=True)

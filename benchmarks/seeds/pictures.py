@@ -1,7 +1,6 @@
 """One picture for each part of the page, 1200 pixels wide: docs/performance/NAME.png."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from benchmarks.seeds.article_settings import ARTICLE
+from benchmarks.seeds.bars import bars, legend, titled
 from benchmarks.seeds.rows import values
 from benchmarks.seeds.tables import SIZES
 from model_packaging.beside import beside
@@ -65,72 +65,14 @@ def _save(file: Path, drawn: Drawn) -> None:
         plt.close(figure)
 
 
-def _bars(
-    axes: Axes,
-    groups: list[str],
-    series: dict[str, list[list[float]]],
-    colours: Sequence[str],
-    *,
-    log: bool = False,
-) -> None:
-    """`series`: name -> for each group the repeats' values. Whiskers: smallest to largest."""
-    width = 0.84 / len(series)
-    for number, ((name, found), colour) in enumerate(zip(series.items(), colours, strict=True)):
-        middles = [sorted(of)[len(of) // 2] for of in found]
-        below = [middle - min(of) for middle, of in zip(middles, found, strict=True)]
-        above = [max(of) - middle for middle, of in zip(middles, found, strict=True)]
-        places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
-        whiskers = {"yerr": [below, above], "capsize": 3}
-        axes.bar(places, middles, width * 0.94, label=name, color=colour, **whiskers)
-        for place, middle, up in zip(places, middles, above, strict=True):
-            label = f"{middle:,.0f}" if middle >= 100 else f"{middle:.3g}"
-            axes.annotate(
-                label,
-                (place, middle + up),
-                (0, 3),
-                textcoords="offset points",
-                ha="center",
-                fontsize=10,
-            )
-    axes.set_xticks(range(len(groups)), groups)
-    if log:
-        axes.set_yscale("log")
-    if len(series) > 1:
-        _legend(axes)
-    top = axes.get_ylim()[1]
-    lowest = min(min(of) for found in series.values() for of in found)
-    axes.set_ylim(10 ** math.floor(math.log10(lowest)) if log else 0, top * (1.3 if log else 1.06))
-
-
-def _legend(axes: Axes) -> None:
-    """Below the title: no bar is so high."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        borderaxespad=0.2,
-        frameon=False,
-        ncols=6,
-        fontsize=11,
-        columnspacing=1.4,
-        handlelength=1.4,
-    )
-
-
-def _titled(axes: Axes, title: str, ylabel: str, xlabel: str = "") -> None:
-    # Room for the legend between title and picture.
-    axes.set_title(title, pad=32, loc="left")
-    axes.set_ylabel(ylabel)
-    axes.set_xlabel(xlabel)
-
-
 def _baseline(axes: Axes, rows: list[dict[str, Any]]) -> None:
     ways = ["Flask, model.predict", "Flask, model.call", "ours, JSON", "ours, npy"]
     series = {
         way: [values(rows, "cpu_ms", way=way, rows=count) for count in (1, 111)] for way in ways
     }
-    _bars(axes, ["1 row", "111 rows"], series, (GREY, SAND, BLUE, DARK), log=True)
+    bars(axes, ["1 row", "111 rows"], series, (GREY, SAND, BLUE, DARK), log=True)
     title = "CPU time of one request: Flask with Keras inside, and the deployed shape"
-    _titled(axes, title, "CPU-ms (log)")
+    titled(axes, title, "CPU-ms (log)")
 
 
 def _memory(axes: Axes, found: dict[str, Any]) -> None:
@@ -143,9 +85,9 @@ def _memory(axes: Axes, found: dict[str, Any]) -> None:
             axes.plot(weights, memory, style, marker="o", color=colour, label=label, linewidth=2)
     wall = found["wall_mb"] / 1000
     axes.axhline(wall, color=RED, linewidth=1, linestyle=":", label=f"the wall, {wall:.1f} GB")
-    _legend(axes)
+    legend(axes)
     axes.set_ylim(0, None)
-    _titled(axes, "Memory of all processes as the model grows", "memory, GB", "weights, MB")
+    titled(axes, "Memory of all processes as the model grows", "memory, GB", "weights, MB")
 
 
 def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -157,8 +99,8 @@ def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
         for transport, inside in (("rest", "REST"), ("grpc", "gRPC"))
         for form in ("json", "npy", "protobuf")
     }
-    _bars(axes, list(SIZES.values()), series, (GREY, SAND, BROWN, LIGHT, BLUE, DARK), log=True)
-    _titled(
+    bars(axes, list(SIZES.values()), series, (GREY, SAND, BROWN, LIGHT, BLUE, DARK), log=True)
+    titled(
         axes,
         "From the client's call to the decoded answer: the body, and what is spoken inside",
         "latency, ms (log)",
@@ -176,9 +118,9 @@ def _settings(axes: Axes, found: dict[str, Any]) -> None:
         f"simulated, {simulated['cores']} cores": _rates(simulated["rows"]),
         "measured here": _rates(here),
     }
-    _bars(axes, groups, series, (GREY, LIGHT, DARK), log=True)
+    bars(axes, groups, series, (GREY, LIGHT, DARK), log=True)
     title = "Settings as a tuple: workers, model servers, OMP, inter-op, intra-op"
-    _titled(axes, title, "requests/s (log)")
+    titled(axes, title, "requests/s (log)")
 
 
 def _rates(rows: list[dict[str, Any]]) -> list[list[float]]:
@@ -196,8 +138,8 @@ def _swapping(axes: Axes, found: dict[str, Any]) -> None:
         for busy in (False, True):
             groups.append(f"{way},\nother model\n{'busy' if busy else 'idle'}")
             cells.append(values(together, "p99_ms", way=way, busy=busy))
-    _bars(axes, groups, {"p99": cells}, (BLUE,))
-    _titled(axes, "What those who ask a small model notice of a large one", "p99, ms")
+    bars(axes, groups, {"p99": cells}, (BLUE,))
+    titled(axes, "What those who ask a small model notice of a large one", "p99, ms")
 
 
 def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -208,5 +150,5 @@ def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:
     }
     names = {"whole": "whole", "10 x 50": "10 x 50", "chosen": "as the client chooses"}
     shown = {names[way]: found for way, found in series.items()}
-    _bars(axes, places, shown, (GREY, SAND, DARK), log=True)
-    _titled(axes, "A batch of 500 rows", "latency, ms (log)")
+    bars(axes, places, shown, (GREY, SAND, DARK), log=True)
+    titled(axes, "A batch of 500 rows", "latency, ms (log)")

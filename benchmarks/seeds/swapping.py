@@ -1,14 +1,13 @@
 """S3: what those who ask one model notice of another one: loaded, unloaded, asked, gone back to."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.seeds.bench import Bench
-from benchmarks.seeds.crowd import Crowd, Target, connected, crowd
-from benchmarks.seeds.server import Server
+from benchmarks.seeds.crowd import Crowd, Target, crowd
+from benchmarks.seeds.multi_model import MultiModel
 from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH
 
 MODELS = ("small", "largest")
@@ -24,7 +23,7 @@ def measured(bench: Bench) -> dict[str, Any]:
     loading: list[dict[str, Any]] = []
     back = []
     with bench.start(archive, MULTI_MODEL) as server:
-        models = _Models(server)
+        models = MultiModel(server)
         models.load("old", "small")
         for repeat in range(REPEATS):
             loading += [{"repeat": repeat, **row} for row in _loaded(models)]
@@ -34,33 +33,7 @@ def measured(bench: Bench) -> dict[str, Any]:
     return {"loading": loading, "back": back, "together": _together(bench)}
 
 
-class _Models:
-    """Loaded and unloaded, as SageMaker does it in multi-model mode."""
-
-    def __init__(self, server: Server) -> None:
-        self.url = server.url
-        self._folder = server.archive / "versions"
-
-    def load(self, name: str, model: str) -> float:
-        told = {"model_name": name, "url": str(self._folder / model)}
-        return self._seconds("POST", "/models", told)
-
-    def unload(self, name: str) -> float:
-        return self._seconds("DELETE", f"/models/{name}", None)
-
-    def _seconds(self, method: str, path: str, told: Any) -> float:
-        began, connection = time.perf_counter(), connected(self.url)
-        body = json.dumps(told).encode() if told else None
-        connection.request(method, path, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        words = answer.read()
-        connection.close()
-        if answer.status != 200:
-            raise RuntimeError(f"{method} {path}: {answer.status} {words[:300]!r}")
-        return time.perf_counter() - began
-
-
-def _loaded(models: _Models) -> list[dict[str, Any]]:
+def _loaded(models: MultiModel) -> list[dict[str, Any]]:
     """The old model's latency before, while and after a large one is loaded."""
     rows: list[dict[str, Any]] = []
     with crowd(models.url, OLD, count=CALLERS) as asking:
@@ -73,7 +46,7 @@ def _loaded(models: _Models) -> list[dict[str, Any]]:
     return rows
 
 
-def _unloaded(models: _Models) -> dict[str, Any]:
+def _unloaded(models: MultiModel) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with crowd(models.url, OLD, count=CALLERS) as asking:
         time.sleep(SHORT_SECONDS / 4)
@@ -91,7 +64,7 @@ def _phase(asking: Crowd, rows: list[dict[str, Any]], phase: str) -> Iterator[No
     rows.append({"phase": phase, "seconds": end - start, **asking.between(start, end)})
 
 
-def _back(models: _Models) -> dict[str, float]:
+def _back(models: MultiModel) -> dict[str, float]:
     """From the decision until the new version has answered for the last time.
 
     Once with the old version still loaded, and once with the old version loaded again first.
@@ -123,7 +96,7 @@ def _together(bench: Bench) -> list[dict[str, Any]]:
         bench.start(each, MULTI_MODEL) as processes,
     ):
         for name in MODELS:
-            _Models(processes).load(name, name)
+            MultiModel(processes).load(name, name)
         ways = {
             "one process": (
                 one_process.url,

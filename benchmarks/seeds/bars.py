@@ -21,8 +21,9 @@ def bars(
         below = [middle - min(of) for middle, of in zip(middles, found, strict=True)]
         above = [max(of) - middle for middle, of in zip(middles, found, strict=True)]
         places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
-        whiskers = {"yerr": [below, above], "capsize": 3}
-        axes.bar(places, middles, width * 0.94, label=name, color=colour, **whiskers)
+        axes.bar(
+            places, middles, width * 0.94, label=name, color=colour, yerr=[below, above], capsize=3
+        )
         for place, middle, up in zip(places, middles, above, strict=True):
             label = f"{middle:,.0f}" if middle >= 100 else f"{middle:.3g}"
             axes.annotate(

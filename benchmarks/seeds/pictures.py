@@ -21,7 +21,6 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "performance"
 GREY, SAND, BROWN = "#b8b8b8", "#d9b48a", "#8c5a2b"
 LIGHT, BLUE, DARK = "#9ecae1", "#4292c6", "#08519c"
 RED = "#cc3333"
-STYLE = {"font.size": 12, "axes.titlesize": 14}
 
 Drawn = Callable[[Axes], None]
 
@@ -54,7 +53,7 @@ def _drawn(name: str, found: Any) -> dict[str, Drawn]:
 
 
 def _save(file: Path, drawn: Drawn) -> None:
-    with plt.rc_context(STYLE):
+    with plt.rc_context({"font.size": 12, "axes.titlesize": 14}):
         figure, axes = plt.subplots(figsize=(12, 5.5), dpi=100)
         drawn(axes)
         axes.spines[["top", "right"]].set_visible(False)

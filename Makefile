@@ -84,6 +84,10 @@ clean:  # everything these targets made, packed archives included
 	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-local.txt
 	@touch $@
 
+.venv/.load: requirements-tuning.txt requirements-local.txt .venv/.synth
+	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt -c requirements-local.txt httptools
+	@touch $@
+
 .venv/.tuning: requirements-tuning.txt .venv/.local
 	@$(QUIETLY) "install requirements-tuning.txt (Locust, Optuna, pictures)" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt
 	@touch $@

@@ -41,14 +41,6 @@ class Model:
             raise Refusal(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
         return known[wanted]
 
-    def over_grpc(self, arrays: Arrays, signature: Signature, call: Call) -> bytes:
-        """The serialized PredictResponse. Raises `Refusal`."""
-        try:
-            request = predict_message(call.asking(signature.name), arrays, signature)
-        except BadTensor as bad:
-            raise Refusal(400, str(bad)) from None
-        return self.servers.grpc("Predict", request, call)
-
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
         """The outputs. Raises `Refusal`."""
         body = as_columns(arrays, key="inputs")
@@ -62,6 +54,14 @@ class Model:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (BadValue, KeyError, TypeError) as error:
             raise Refusal(502, f"the model server's answer cannot be read: {error}") from None
+
+
+def request_of(arrays: Arrays, signature: Signature, call: Call) -> bytes:
+    """A serialized PredictRequest. Raises `Refusal`."""
+    try:
+        return predict_message(call.asking(signature.name), arrays, signature)
+    except BadTensor as bad:
+        raise Refusal(400, str(bad)) from None
 
 
 def outputs_of(reply: bytes) -> dict[str, Array]:

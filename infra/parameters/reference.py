@@ -1,5 +1,6 @@
 """The shape of an environment file, for editors (JSON Schema) and for readers (Markdown)."""
 
+import inspect
 import json
 import typing
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def markdown() -> str:
     for title, table in _tables(Environment, ""):
         lines += ["", f"## [{title}]", ""]
         if table.__doc__:
-            lines += [table.__doc__, ""]
+            lines += [inspect.cleandoc(table.__doc__), ""]
         lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
         lines += list(_rows(table))
     return "\n".join(lines) + "\n"

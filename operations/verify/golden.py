@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from operations.deployed_account import Account
+from operations.verify import queued
 from operations.verify.difference import Difference
 
 # By the end of the file's name.
@@ -29,9 +30,6 @@ def look(
     account: Account, environment: Environment, root: Path, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Each variant is asked once for each of its models that has a golden request."""
-    if environment.asynchronous is not None:
-        note("no golden request was sent: the endpoint is asynchronous")
-        return
     asked = False
     for variant, one in environment.variants.items():
         if one.shadow:
@@ -46,20 +44,21 @@ def look(
             target = {"TargetVariant": variant}
             if model.multi_model:
                 target["TargetModel"] = f"{name}.tar.gz"
-            yield from _ask(account, environment.endpoint.name, target, golden, root, note)
+            yield from _ask(account, environment, target, golden, root, note)
     if not asked:
         note("no golden request was sent: no model has one; set models.NAME.golden")
 
 
 def _ask(
     account: Account,
-    endpoint: str,
+    environment: Environment,
     target: Mapping[str, str],
     golden: Golden,
     root: Path,
     note: Callable[[str], None],
 ) -> Iterator[Difference]:
-    resource = f"{endpoint}/{target['TargetVariant']}"
+    endpoint = environment.endpoint.name
+    resource = f"{endpoint}/{target.get('TargetModel', target['TargetVariant'])}"
 
     def differs(found: object, wanted: object, remedy: str, key: str = "") -> Difference:
         where = f"{golden.request}{f': {key}' if key else ''}"
@@ -73,18 +72,21 @@ def _ask(
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
         return
     wanted = _answer(root, golden)
-    content_type = CONTENT_TYPES.get(Path(golden.request).suffix)
+    content_type = CONTENT_TYPES.get(Path(golden.request).suffix, "application/octet-stream")
     try:
-        answer = account.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName=endpoint,
-            Body=body,
-            ContentType=content_type or "application/octet-stream",
-            **target,
-        )
-    except ClientError as error:
+        if environment.asynchronous is not None:
+            found = queued.ask(account, endpoint, body, content_type, queued.WAIT_SECONDS)
+        else:
+            answer = account.client("sagemaker-runtime").invoke_endpoint(
+                EndpointName=endpoint, Body=body, ContentType=content_type, **target
+            )
+            found = answer["Body"].read()
+    except queued.NobodyRuns:
+        note("no golden request was sent: no instance runs, and it would wait for one to start")
+        return
+    except (ClientError, queued.NotAnswered) as error:
         yield differs(str(error), "an answer", "look at the endpoint's log group")
         return
-    found = answer["Body"].read()
     if wanted is None:
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
         note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")

@@ -9,8 +9,10 @@ import pytest
 
 from infra import recording
 from infra.constructs.deployment_history import OUTPUT
+from infra.packing import archive_inputs
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
+from model_packaging.manifest import key
 from model_packaging.refusal import Refusal
 from operations import deployed_account as operations_account
 from operations.history import Deployment, deployments, restored, write
@@ -37,13 +39,16 @@ class Past:
         (found,) = load(self.project, self.project / "environments")
         return found
 
-    def record(self, archive: bytes = ARCHIVE, **changes: Any) -> str:
-        """Published, as the asset's command completes it; returns the fingerprint."""
+    def record(self, archive: bytes = ARCHIVE, name: str | None = None, **changes: Any) -> str:
+        """Published, as the asset's command completes it; returns the fingerprint.
+
+        `name`: of the archive, without .tar.gz; left out, one that no sources pack to.
+        """
         environment = self.loaded().environment
         assert environment is not None
         settings = environment.model_dump(mode="json", exclude_unset=True)
         settings["variants"]["primary"] |= changes
-        name = hashlib.sha256(archive).hexdigest()
+        name = name or hashlib.sha256(archive).hexdigest()
         said = {
             "stack": STACK,
             "settings": settings,
@@ -165,6 +170,18 @@ def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past)
     past.remove(ARCHIVE)
     with pytest.raises(Refusal, match="the bucket still has its version"):
         restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
+    environment = past.loaded().environment
+    assert environment is not None
+    packed = key(archive_inputs(environment, "ranker", past.project), cache=past.project / "made")
+    past.deploy(past.record(name=packed))
+    bucket = f"archives-{past.account.number}"
+    past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    # The CLI publishes what is not there: the next deploy packs it again.
+    assert found.notes == ["ranker: the sources here still pack to the same archive"]
 
 
 def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:

@@ -140,7 +140,7 @@ WRONG = {
     "no number": ["prod", "--users", "many"],
     "half a user": ["prod", "--users", "1.5"],
     "no budget": ["prod", "--target", "sagemaker"],
-    "a budget for nothing": ["prod", "--budget-usd", "1"],
+    "a budget for nothing": ["prod", "--dollars", "1"],
     "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
     "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
     "nobody sends": ["prod", "--processes", "0"],

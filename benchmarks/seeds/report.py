@@ -13,7 +13,7 @@ def section() -> str:
 
 
 def lines(result: Result) -> list[str]:
-    return [*_how(), *_runs(result), *_experiments(result), *_claims(result), ""]
+    return [*_how(), *_runs(result), *_claims(result), *_experiments(result)]
 
 
 def _how() -> list[str]:
@@ -25,6 +25,10 @@ def _how() -> list[str]:
         "same repeat, with an interval of 95 %. The double's model server is TensorFlow's runtime behind",
         "interfaces in Python, so what JSON costs inside it is not what TensorFlow Serving's C++ takes, and",
         "comparisons of REST and gRPC for small bodies say nothing of it.",
+        "",
+        "What few cores cannot show: what more workers and model servers than these are worth (S1, S2),",
+        "parts of a batch computed side by side (S4), and GPUs (S0). For S2 and S4 a simulator stands beside the",
+        "measurement, labelled so; GPUs are not here.",
         "",
     ]
 
@@ -81,4 +85,5 @@ def _claims(result: Result) -> list[str]:
         "What did not show on this machine:",
         "",
         *(missing or ["- nothing: every effect above showed."]),
+        "",
     ]

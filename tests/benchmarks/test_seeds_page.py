@@ -17,17 +17,16 @@ RESULT = read()
 MEASURED = [name for name in CLAIMS if name in RESULT]
 CLAIMED = [claim for name in MEASURED for claim in CLAIMS[name](RESULT[name]["found"])]
 SECTION = "\n".join(report.lines(RESULT))
+TABLES = "\n".join(report._experiments(RESULT))
+SAID, LISTED = "\n".join(report._claims(RESULT)).split("What did not show on this machine:")
 SPREAD = re.compile(r"([\d,.]+) \(([\d,.]+) to ([\d,.]+)\)")
 RATIO = re.compile(r"\d+\.\d\dx \(\d+\.\d\d to \d+\.\d\d\)")
 COUNTS = re.compile(r"at least \d+ against \d+")
 
 
 def claim_rows() -> list[list[str]]:
-    table = SECTION.split("### What the articles say")[1].split("What did not show")[0]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| S")]
-    return rows + [
-        line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ours")
-    ]
+    lines = [line for line in SAID.splitlines() if line.startswith(("| S", "| ours"))]
+    return [line[2:-2].split(" | ") for line in lines]
 
 
 def test_the_page_is_what_its_data_file_gives() -> None:
@@ -50,28 +49,24 @@ def test_no_ratio_is_without_its_interval() -> None:
 
 
 def test_no_table_of_an_experiment_states_a_ratio() -> None:
-    tables = SECTION.split("### What the articles say")[0]
-    assert re.findall(r"\d+(?:\.\d+)?x\b", tables) == []
+    assert re.findall(r"\d+(?:\.\d+)?x\b", TABLES) == []
 
 
 def test_every_median_lies_between_its_smallest_and_its_largest() -> None:
     spreads = [
-        [float(number.replace(",", "")) for number in found]
-        for found in SPREAD.findall(SECTION.split("### What the articles say")[0])
+        [float(number.replace(",", "")) for number in found] for found in SPREAD.findall(TABLES)
     ]
     assert [one for one in spreads if not one[1] <= one[0] <= one[2]] == []
 
 
 def test_every_effect_that_did_not_show_is_listed() -> None:
-    listed = SECTION.split("What did not show on this machine:")[1]
     unshown = [claim for claim in CLAIMED if claim.verdict != SHOWS]
-    assert listed.count("\n- ") == max(1, len(unshown))
-    assert [claim for claim in unshown if claim.here not in listed] == []
+    assert LISTED.count("\n- ") == max(1, len(unshown))
+    assert [claim for claim in unshown if claim.here not in LISTED] == []
 
 
 def test_a_claim_that_shows_is_not_listed_as_missing() -> None:
-    listed = SECTION.split("What did not show on this machine:")[1]
-    assert [one for one in CLAIMED if one.verdict == SHOWS and f"{one.here}: " in listed] == []
+    assert [one for one in CLAIMED if one.verdict == SHOWS and f"{one.here}: " in LISTED] == []
 
 
 def test_the_page_says_which_model_server_was_measured_and_on_which_machine() -> None:

@@ -51,7 +51,7 @@ bench-search: .venv/.everything  # how good tune's search is, beside others; wri
 	@$(BIN)/python -m benchmarks.search
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
-	@$(BIN)/python -m benchmarks.seeds
+	@$(BIN)/python -m benchmarks.seeds $(SEEDS)
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 from infra.catalog.prices import price
 from operations.load import Reached
+from operations.measured_trial import measured_of
 from tuning.bodies import Body
-from tuning.knee import Knee, knee
+from tuning.knee import knee
 from tuning.load_generator import LoadError, LoadGenerator, Pace
 from tuning.load_test import measure
 from tuning.machine_space import Machines
@@ -146,21 +147,3 @@ class Trials(ABC):
             kept.mkdir(parents=True, exist_ok=True)
             curve.write(kept / CURVE)
         return curve
-
-
-def measured_of(curve: LoadCurve, found: Knee | None, objective: Objective, name: str) -> Measured:
-    """The knee as what a search learns from."""
-    about: dict[str, Any] = {"curve": name}
-    if found is None:
-        lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
-        why = f"over {objective.most_ms:g} ms: {lowest:.4g} at the lowest load"
-        return Measured(value=0.0, failure=why, about=about)
-    steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
-    step = steps[-1]
-    about |= {
-        "rps": dataclasses.asdict(found.rps),
-        "users": found.load.value,
-        "p50_ms": step.latencies.p50_ms,
-        "p99_ms": step.latencies.p99_ms,
-    }
-    return Measured(value=found.rps.value, about=about)

@@ -40,8 +40,13 @@ BROKEN = {
     "a module": ("    python -m scripts.nowhere", "there is no module scripts.nowhere"),
     "a script": ("    python scripts/nowhere.py", "there is no scripts/nowhere.py"),
     "Python": ('    python -c "import"', "is no Python"),
+    "quotes": ("    make check 'and more", "No closing quotation"),
     "requirements": ("    pip install -r requirements-none.txt", "no requirements-none.txt"),
     "another program": ("```sh\nterraform apply\n```", "terraform is not known"),
+    "a key": ('    variants.primary.max_instance = 2', "has the key variants.primary.max_instance"),
+    "a key of a table": ("```toml\n[alarms]\np99 = 100\n```", "has the key alarms.p99"),
+    "a key in a sentence": ("see `models.NAME.godlen`", "has the key models.NAME.godlen"),
+    "a block of Python": ("```python\nimport\n```", "is no python"),
     "what is nothing": ("    what is this?", "neither TOML, Python nor commands"),
 }  # fmt: skip
 

@@ -92,6 +92,11 @@ def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
     assert any("outside of the project" in note for note in said["notes"])
 
 
+def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
+    said = run("model", "--name", "first").stdout
+    assert "cdk bootstrap aws://123456789012/us-east-1" in said
+
+
 def test_every_choice_has_its_reason(begun: Path) -> None:
     said = json.loads(run("model", "--name", "first", "--json").stdout)
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}

@@ -83,7 +83,7 @@ class Lines:
 
     def _cdk(self, command: Command, made: set[str]) -> Problems:
         words = list(command.words[1:])
-        if words.pop(0) not in CDK_COMMANDS:
+        if (words.pop(0) if words else "") not in CDK_COMMANDS:
             yield f"not one of cdk's {', '.join(CDK_COMMANDS)}"
         folder, context, stacks = "environments", [], []
         while words:
@@ -98,6 +98,8 @@ class Lines:
                     key, _, given = value.partition("=")
                     context.append((key, given))
                     folder = given if key == "environments" else folder
+        if not (self._root / folder).is_dir():
+            yield f"-c environments={folder}: there is no such folder"
         for key, given in context:
             yield from self._context(key, given, folder)
         names = self._servable.names(folder) | made
@@ -117,23 +119,23 @@ class Lines:
         return [*map(str, lost), *(str(found) for one in loaded for found in one.findings)]
 
     def _python(self, command: Command) -> Problems:
-        words = command.words[1:]
-        if words[:1] == ("-c",):
+        option, *words = [*command.words[1:], ""]  # each option of ours takes one word
+        if option == "-c":
             try:
-                ast.parse(words[1])
+                ast.parse(words[0])
             except SyntaxError as wrong:
                 return [f"is no Python: {wrong}"]
-        elif words[:1] == ("-m",):
-            module = self._root / words[1].replace(".", "/")
-            ours = (self._root / words[1].partition(".")[0]).is_dir()
+        elif option == "-m":
+            module = self._root / words[0].replace(".", "/")
+            ours = (self._root / words[0].partition(".")[0]).is_dir()
             if (
                 ours
                 and not module.with_suffix(".py").is_file()
                 and not (module / "__main__.py").is_file()
             ):
-                return [f"there is no module {words[1]}"]
-        elif words and not (self._root / words[0]).is_file():
-            return [f"there is no {words[0]}"]
+                return [f"there is no module {words[0]}"]
+        elif not (self._root / option).is_file():
+            return [f"there is no {option}"]
         return []
 
     def _files(self, command: Command) -> Problems:

@@ -37,6 +37,8 @@ BROKEN = {
     "cdk's option": ("    cdk deploy 'prod/*' --fast", "--fast is no option of cdk"),
     "cdk's environment": ("    cdk deploy 'prd/*'", "there is no environment 'prd'"),
     "cdk's key": ("    cdk synth -c nga=true", "-c nga: app.py does not ask for it"),
+    "cdk alone": ("    cdk", "not one of cdk's"),
+    "cdk's folder": ("    cdk list -c environments=examples/none", "there is no such folder"),
     "cdk's override": ("    cdk synth -c prod.endpiont.name=x", "endpiont"),
     "a module": ("    python -m scripts.nowhere", "there is no module scripts.nowhere"),
     "a script": ("    python scripts/nowhere.py", "there is no scripts/nowhere.py"),

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-import infra.ahead  # noqa: F401  first: it reads while CDK waits for Node.js
+import stacks.ahead  # noqa: F401  first: CDK and the rules, side by side
 
 try:
     import aws_cdk as cdk

@@ -37,7 +37,8 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     known = [
         (at, trial.measured.value)
         for at, trial in zip(numbers, trials, strict=True)
-        if at is not None
+        # What did not run tells nothing of the points beside it; where the search began is compared.
+        if at is not None and (trial.measured.value > 0 or at == start)
     ]
     ran = sorted({at for at, value in known if value > 0})
     if not ran:
@@ -46,12 +47,12 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     model = Model(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
-    expected = model.expected(at[ran])
-    best = ran[int(expected.mean.argmax())]
+    expected = model.mean(at[ran])
+    best = ran[int(expected.argmax())]
     gain, deviation = (0.0, 0.0) if best == start else model.difference(at[best], at[start])
     return Choice(
         point=space.point(best),
-        value=math.exp(float(expected.mean.max())),
+        value=math.exp(float(expected.max())),
         start=space.point(start),
         gain=Interval(
             value=math.expm1(gain),

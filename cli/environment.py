@@ -7,6 +7,10 @@ import click
 from cli.project import project, unknown
 from infra.parameters.loading import Loaded, load
 from infra.parameters.overrides import from_options
+from infra.preflight.check import check, errors
+
+# What packing decides, which comes first where a model is served on this machine.
+MENDED_BY_PACKING = "code-not-vendored"
 
 
 def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[Loaded, Path]:
@@ -25,6 +29,11 @@ def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple
         lines = "\n".join(f"  {one}" for one in loaded.findings)
         raise click.ClickException(f"{loaded.file}: does not load:\n{lines}")
     return loaded, files
+
+
+def refused(loaded: Loaded) -> list[str]:
+    """What `servable check` refuses of it, but for what packing mends."""
+    return [str(one) for one in errors(check(loaded)) if one.rule != MENDED_BY_PACKING]
 
 
 def _parted(option: str, name: str) -> tuple[str, str]:

@@ -10,13 +10,13 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+from cli.environment import one_environment
+from cli.load_gate import expected, passed, verdict
 from cli.load_options import checked, is_url, with_options
 from cli.load_reached import reached_by
 from cli.load_said import say
 from cli.load_table import table
-from cli.project import project, unknown
 from infra.parameters.loading import Loaded
-from infra.parameters.loading import load as load_files
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
 from operations.load import run_folder
@@ -58,7 +58,9 @@ def load(what: str | None, folder: str, **told: Any) -> int:
 
 
 def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
-    loaded = None if is_url(what) else _environment(what, folder)
+    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    if told["gate"] and loaded is not None and loaded.environment is not None:
+        expected(loaded.environment, told)
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     root = loaded.root if loaded else Path.cwd()
     output = told["output"] or run_folder(root, what)
@@ -111,11 +113,18 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     )
     if live is not None:
         live.update("", refresh=True)
-    say(curve, schedule.objective, output, as_json=told["as_json"])
+    gate = (
+        {"held": passed(curve, schedule.objective), "lines": verdict(curve, schedule.objective)}
+        if told["gate"] and schedule.objective
+        else None
+    )
+    say(curve, schedule.objective, output, as_json=told["as_json"], gate=gate)
     if (report := write_load_report(output, curve, schedule.objective)) is not None:
         click.echo(f"{report}: with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
+    if gate is not None:
+        return int(not gate["held"])
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 
@@ -131,18 +140,6 @@ def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:
         objective=Objective(most_ms=p99_ms) if p99_ms else None,
         fixed=told["rates"] or told["users"] or (),
     )
-
-
-def _environment(name: str, folder: str) -> Loaded:
-    root, files = project(folder)
-    known = {one.name: one for one in load_files(root, files)}
-    if name not in known:
-        raise unknown(name, known)
-    if known[name].environment is None:
-        raise click.ClickException(
-            f"{known[name].file}: does not load; see `servable check {name}`"
-        )
-    return known[name]
 
 
 def _joined_at(host: str, port: int) -> None:

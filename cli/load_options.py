@@ -41,8 +41,23 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
 TARGETS = ("local", "deployed", "sagemaker")
+# `servable tune` has them too.
+ENVIRONMENTS = click.option(
+    "--environments", "folder", default="environments", help="Folder of the files."
+)
+LOCAL = click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
+ENDPOINT_URL = click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS.")
+BODY = click.option(
+    "--body",
+    "files",
+    multiple=True,
+    metavar="FILE[=WEIGHT]",
+    help="A request, or captured ones; again for a mix. Left out, the model's warm_up.",
+)
+CONTENT_TYPE = click.option("--content-type", help="Of the bodies; left out, by the file's name.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 OPTIONS = (
-    click.option("--environments", "folder", default="environments", help="Folder of the files."),
+    ENVIRONMENTS,
     # --- what is asked
     click.option(
         "--target",
@@ -51,21 +66,15 @@ OPTIONS = (
         show_default=True,
         help="ENV's double on this machine, its endpoint, or a copy of that for the test.",
     ),
-    click.option("--embedded", is_flag=True, help="`servable local up` is AWS."),
-    click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS."),
+    LOCAL,
+    ENDPOINT_URL,
     click.option("--variant", help="Of the environment; left out, the first."),
-    click.option("--budget-usd", type=ABOVE_0, help="For the copy: at most."),
+    click.option("--dollars", type=ABOVE_0, help="For the copy: at most."),
     click.option("--instance-type", help="Of the copy; left out, the endpoint's."),
     click.option("--usd-per-hour", type=ABOVE_0, help="Of it, where the catalog has no price."),
     # --- with what
-    click.option(
-        "--body",
-        "files",
-        multiple=True,
-        metavar="FILE[=WEIGHT]",
-        help="A request, or captured ones; again for a mix. Left out, the model's warm_up.",
-    ),
-    click.option("--content-type", help="Of the bodies; left out, by the file's name."),
+    BODY,
+    CONTENT_TYPE,
     click.option("--timeout-seconds", type=ABOVE_0, default=60.0, help="For one request."),
     # --- how much
     click.option("--users", type=Loads(), help="Closed loop with these; left out, up until flat."),
@@ -73,6 +82,11 @@ OPTIONS = (
     click.option("--open", "opened", is_flag=True, help="Open loop, up until answers fall behind."),
     click.option(
         "--most", type=click.FloatRange(1), default=4096.0, help="Users or rate, at most."
+    ),
+    click.option(
+        "--gate",
+        is_flag=True,
+        help="Hold ENV to its [traffic] peak_rps (or --rates) and its p99 alarm; exit 1 below it.",
     ),
     click.option("--p99-ms", type=ABOVE_0, help="The knee's objective; left out, ENV's alarm's."),
     click.option("--warm-up-seconds", type=click.FloatRange(0), default=2.0, help="Of each step."),
@@ -103,7 +117,7 @@ OPTIONS = (
     ),
     # --- what becomes of it
     click.option("--output", type=FOLDER, help="Folder of the run; left out, .servable/load/…."),
-    click.option("--json", "as_json", is_flag=True, help="For programs."),
+    AS_JSON,
 )
 
 
@@ -123,14 +137,18 @@ def checked(what: str | None, told: dict[str, Any]) -> None:
         raise click.UsageError("give an environment or an address, as `servable load prod`")
     if told["users"] and (told["rates"] or told["opened"]):
         raise click.UsageError("--users is a closed loop, --rates and --open are open: one of them")
+    if told["gate"] and (told["users"] or told["opened"]):
+        raise click.UsageError(
+            "--gate sends at a rate: leave --users and --open out, or give --rates"
+        )
+    if told["gate"] and is_url(what):
+        raise click.UsageError("--gate is for an environment, which says what is expected of it")
     if told["users"] and any(one != round(one) for one in told["users"]):
         raise click.UsageError("--users are whole numbers")
-    if (told["endpoint_url"] or told["embedded"]) and told["target"] == "local":
-        raise click.UsageError(
-            "--endpoint-url and --embedded are for --target deployed or sagemaker"
-        )
-    if (told["target"] == "sagemaker") != (told["budget_usd"] is not None):
-        raise click.UsageError("--target sagemaker and --budget-usd come together: it costs money")
+    if (told["endpoint_url"] or told["local"]) and told["target"] == "local":
+        raise click.UsageError("--endpoint-url and --local are for --target deployed or sagemaker")
+    if (told["target"] == "sagemaker") != (told["dollars"] is not None):
+        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
     if told["processes"] + told["workers"] < 1:
         raise click.UsageError("nobody sends: give --processes or --workers")
     if is_url(what) and (told["variant"] or told["target"] != "local"):

@@ -7,15 +7,11 @@ from typing import Any
 
 import click
 
+from cli.environment import refused
 from infra.parameters.loading import Loaded
-from infra.preflight.check import check, errors
-from operations.account import account_of
-from operations.invoke import embedded
+from operations.deployed_account import account_of
 from operations.load import Reached, at_url, deployed, local
 from operations.load_copy import Spending, temporary
-
-# What is decided by packing, which comes first here.
-MENDED_HERE = "code-not-vendored"
 
 
 @contextmanager
@@ -29,26 +25,24 @@ def reached_by(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
     elif told["target"] == "local":
-        wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
-        if wrong:
-            raise click.ClickException("\n".join(str(one) for one in wrong))
+        if problems := refused(loaded):
+            raise click.ClickException("\n".join(problems))
         with local(loaded, names, variant=told["variant"], log=output / "endpoint.log") as reached:
             yield reached
     else:
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["embedded"] else None
-        account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
+        account = account_of(environment, local=told["local"], endpoint_url=told["endpoint_url"])
         where: dict[str, Any] = {
             "name": loaded.name,
             "variant": told["variant"],
             "account": account,
         }
         if told["target"] == "deployed":
-            yield deployed(environment, names, **where)
+            yield deployed(environment, names, **where, whole=told["gate"])
             return
         spending = Spending(
-            budget_usd=told["budget_usd"],
+            budget_usd=told["dollars"],
             instance_type=told["instance_type"],
             usd_per_hour=told["usd_per_hour"],
             told=lambda line: click.echo(line, err=True),

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli import package_json, package_table
+from cli.environment import MENDED_BY_PACKING
 from cli.project import project, unknown
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
@@ -18,8 +19,6 @@ from model_packaging.refusal import Refusal
 from operations.package import Package, image_for
 from operations.package import package as packages_of
 
-# What this command is there to mend.
-MENDED_HERE = "code-not-vendored"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -74,7 +73,7 @@ def _environment(name: str, folder: str) -> Loaded:
 
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = [one for one in errors(findings) if one.rule != MENDED_HERE]
+    wrong = [one for one in errors(findings) if one.rule != MENDED_BY_PACKING]
     if wrong or loaded.environment is None:
         return _refused([str(one) for one in wrong], as_json)
     for one in findings:

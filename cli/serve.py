@@ -9,17 +9,13 @@ from typing import Any, NoReturn
 
 import click
 
-from cli.project import project, unknown
-from infra.parameters.loading import Loaded, load
-from infra.preflight.check import check, errors
+from cli.environment import one_environment, refused
 from local.endpoint.launch import EndpointProcess, LaunchError
 from model_packaging.refusal import Refusal
 from operations.serve import Served, prepared
 from operations.serving import Trouble, serve_double, serve_image
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-# What is decided by packing, which comes first here.
-MENDED_HERE = "code-not-vendored"
 
 
 @click.command()
@@ -41,11 +37,9 @@ MENDED_HERE = "code-not-vendored"
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def serve(environment: str, folder: str, **options: Any) -> int:
     """Serve what ENV deploys on 127.0.0.1, with the variables it is deployed with. Ctrl-C ends it."""
-    loaded = _environment(environment, folder)
-    wrong = [one for one in errors(check(loaded)) if one.rule != MENDED_HERE]
-    if wrong or loaded.environment is None:
-        for finding in wrong:
-            click.echo(str(finding), err=True)
+    loaded, _ = one_environment(environment, folder)
+    if problems := refused(loaded):
+        click.echo("\n".join(problems), err=True)
         return 1
     # As Ctrl-C: whoever started us in the background ends us so.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -77,14 +71,6 @@ def serve(environment: str, folder: str, **options: Any) -> int:
     except (LaunchError, Refusal) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
-
-
-def _environment(name: str, folder: str) -> Loaded:
-    root, files = project(folder)
-    known = {one.name: one for one in load(root, files)}
-    if name not in known:
-        raise unknown(name, known)
-    return known[name]
 
 
 def _say(served: Served, url: str, as_json: bool, process: EndpointProcess | None = None) -> None:

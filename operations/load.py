@@ -17,9 +17,10 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
 from model_packaging.refusal import Refusal
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.serve import prepared
 from operations.serving import serve_double
+from operations.yielding import yielding
 from tuning.measurement import Asked
 from tuning.target import Target, container, endpoint
 
@@ -48,6 +49,7 @@ def local(
     """The container's double, for as long as the load runs. Raises Refusal, LaunchError."""
     served = prepared(loaded, variant=variant)
     with serve_double(served, port=0, log=log) as process:
+        yielding(process.pid)
         archive = served.archive
         yield Reached(
             target=container(process.url),
@@ -75,13 +77,18 @@ def deployed(
     name: str,
     variant: str | None,
     account: Account,
+    whole: bool = False,
 ) -> Reached:
-    """The live endpoint. Raises Refusal."""
+    """The live endpoint. `whole`: without a variant all share the load. Raises Refusal."""
     live = environment.endpoint.name
     instance_type, chosen = serving(account.client("sagemaker"), live, variant)
-    return at_endpoint(
+    found = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
+    if not whole or variant is not None:
+        return found
+    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
+    return dataclasses.replace(found, target=target)
 
 
 def at_endpoint(
@@ -92,12 +99,12 @@ def at_endpoint(
     name: str,
     variant: str,
     instance_type: str | None,
+    model_at: str | None = None,
 ) -> Reached:
     """An endpoint that is in service."""
-    runtime = account.client("sagemaker-runtime")
     return Reached(
         target=endpoint(
-            live, region=account.region, runtime_url=runtime.meta.endpoint_url, variant=variant
+            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
         ),
         asked=_asked(
             "sagemaker",
@@ -105,11 +112,16 @@ def at_endpoint(
             bodies,
             environment=name,
             variant=variant,
+            model_at=model_at,
             # The embedded AWS answers on this machine, whatever the instance is called.
             instance_type=None if account.embedded else instance_type,
         ),
-        variables=account.variables,
+        variables=account.variables(),
     )
+
+
+def _runtime_url(account: Account) -> str:
+    return str(account.client("sagemaker-runtime").meta.endpoint_url)
 
 
 def run_folder(root: Path, name: str) -> Path:

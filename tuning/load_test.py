@@ -20,20 +20,25 @@ def measure(
     asked: Asked,
     *,
     target_pid: int | None = None,
+    attempts: int = 1,
     kept: Kept = lambda curve: None,
     progress: Progress = lambda load, found: None,
 ) -> LoadCurve:
     """`kept` is told after every step, `progress` several times a second. Raises LoadError.
 
     Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
-    `target_pid`: of a target on this machine, whose CPU and memory are watched.
+    `target_pid`: of a target on this machine, whose CPU and memory are watched. `attempts`: so often
+    at most a step is measured whose requests were sent late; the last one is kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
     try:
         while (load := schedule.next(curve.steps)) is not None:
-            watch = UsageWatch(target_pid) if target_pid else None
             try:
-                step = generator.step(load, pace, _watched(load, watch, progress))
+                for left in reversed(range(attempts)):
+                    watch = UsageWatch(target_pid) if target_pid else None
+                    step = generator.step(load, pace, _watched(load, watch, progress))
+                    if step.refused is None or not left:
+                        break
             except KeyboardInterrupt:
                 last = generator.interrupted()
                 # One that had hardly begun knows nothing, and would be read as if it did.

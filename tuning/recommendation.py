@@ -11,7 +11,7 @@ from tuning.knee import Knee
 from tuning.latencies import Latencies
 from tuning.measurement import Asked
 from tuning.search.recommended import Choice
-from tuning.search.space import Value
+from tuning.search.space import INSTANCE_TYPE, Value
 
 # CloudWatch has a minute's metrics within the next one or two.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
@@ -77,10 +77,20 @@ def _settings(variant: str, choice: Choice) -> tuple[Change, ...]:
         return ()
     gain = choice.gain
     reason = f"{gain.value:+.0%} ({gain.low:+.0%} to {gain.high:+.0%}) against what it was"
+    moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
+    table = ("variants", variant)
     return tuple(
-        Change(key=("variants", variant, "container", *name.split(".")), value=value, reason=reason)
+        Change(
+            key=(*table, name)
+            if name == INSTANCE_TYPE
+            else (*table, "container", *name.split(".")),
+            value=value,
+            reason=reason,
+        )
         for name, value in choice.point.items()
-        if name != "instance_type" and value is not None and value != choice.start.get(name)
+        # On another instance type another value would be derived for what the file leaves out.
+        if value is not None
+        and (value != choice.start.get(name) or (moved and name != INSTANCE_TYPE))
     )
 
 

@@ -8,6 +8,9 @@ import psutil
 from tuning.measurement import Usage
 
 _KIB_PER_MIB = 1024
+# The kernel walks all pages of a process to say what it holds: more often it would cost what it watches.
+MEMORY_SECONDS = 2.0
+LOOK_SECONDS = 0.5
 
 
 class UsageWatch:
@@ -17,11 +20,17 @@ class UsageWatch:
         self._pid = pid
         self._looks: list[tuple[float, float]] = []
         self._memory_mib = 0.0
+        self._memory_at = float("-inf")
 
     def look(self) -> None:
+        if self._looks and time.monotonic() - self._looks[-1][0] < LOOK_SECONDS:
+            return
         processes = _processes(self._pid)
         self._looks.append((time.monotonic(), sum(map(_cpu_seconds, processes))))
-        self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
+        now = time.monotonic()
+        if now - self._memory_at >= MEMORY_SECONDS:
+            self._memory_at = now
+            self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
 
     def found(self) -> Usage | None:
         """None: there were no two looks."""

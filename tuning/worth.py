@@ -13,7 +13,9 @@ def worth(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
     if goal == "throughput":
         return rps
     if usd_per_hour is None:
-        raise ValueError("cost needs the price of the instance, and no source states it")
+        raise ValueError(
+            "cost needs the price of the instance, and no source states it; give --usd-per-hour"
+        )
     return rps * SECONDS_PER_HOUR / usd_per_hour
 
 

@@ -32,6 +32,8 @@ def section() -> str:
             "",
             *_loops(result),
             "",
+            *_failed(rounds),
+            "",
             *_queues(result["queues"]),
             "",
         ]
@@ -67,6 +69,15 @@ def _row(
     met = middle >= wanted if at_least else middle <= wanted
     bound = f"{'at least' if at_least else 'at most'} {wanted:,g}"
     return f"{shown} {bound} | {'met' if met else '**not met**'} |"
+
+
+def _failed(rounds: dict[str, list[dict[str, Any]]]) -> list[str]:
+    every = [one for several in rounds.values() for one in several]
+    sent, failed = (sum(one[key] for one in every) for key in ("sent", "failed"))
+    kinds = sorted({kind for one in every for kind in one["errors"]})
+    said = f" ({', '.join(kinds)})" if kinds else ""
+    met = "met" if not failed else "**not met**"
+    return [f"Of {sent:,} requests {failed:,} failed{said}; wanted: none, {met}."]
 
 
 def _queues(queues: list[dict[str, Any]]) -> list[str]:

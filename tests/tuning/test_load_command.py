@@ -140,7 +140,7 @@ WRONG = {
     "no number": ["prod", "--users", "many"],
     "half a user": ["prod", "--users", "1.5"],
     "no budget": ["prod", "--target", "sagemaker"],
-    "a budget for nothing": ["prod", "--budget-usd", "1"],
+    "a budget for nothing": ["prod", "--dollars", "1"],
     "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
     "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
     "nobody sends": ["prod", "--processes", "0"],
@@ -159,6 +159,7 @@ def test_an_address_without_a_body_says_what_to_give() -> None:
     assert (said.return_value, "--body" in said.output) == (1, True)
 
 
+@pytest.mark.long
 def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
     code = "import cli.load, sys; sys.exit('gevent' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)

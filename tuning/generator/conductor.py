@@ -60,7 +60,8 @@ class Conductor:
         self._number += 1
         self._stopping = False
         users = told.get("users") or self._workers
-        self._runner.start(users, spawn_rate=users)
+        # Per second, also downwards: all at once.
+        self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
         self._wait(
             lambda: self._runner.user_count == users and self._runner.state == "running",
             f"{users} callers have not started",

@@ -13,6 +13,7 @@ from tuning.measurement import LoadCurve
 from tuning.recommendation import Recommendation
 from tuning.search.space import Value
 from tuning.search.trial import Trial
+from tuning.worth import Goal
 
 # The file of a search's folder that holds all of it.
 RUN = "run.json"
@@ -39,6 +40,7 @@ class Content:
     effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
     recommendation: Recommendation | None = None
     stopped: str = ""
+    goal: Goal = "throughput"
     usd_per_hour: float | None = None
     """Of the instance; None where no source states it, and on this machine."""
 

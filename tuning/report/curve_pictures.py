@@ -68,7 +68,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
         above, title=f"Throughput against load{_label(contents)}", x="", y="requests per second"
     )
     style.finish(below, title="Latency against load", x=load, y="latency, ms (log)")
-    above.set_ylim(bottom=0)
+    style.from_zero(above)
     return style.png(figure)
 
 
@@ -143,8 +143,8 @@ def machine(contents: Sequence[Content]) -> bytes:
         )
     style.finish(above, title=title, x="", y="CPU, cores busy")
     style.finish(below, title="", x=_load_label(contents[0].curve), y="memory, MiB")
-    above.set_ylim(bottom=0)
-    below.set_ylim(bottom=0)
+    style.from_zero(above)
+    style.from_zero(below)
     return style.png(figure)
 
 

@@ -30,6 +30,13 @@ def finish(axes: Axes, *, title: str, x: str, y: str, legend: bool = True) -> No
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=11, frameon=False)
 
 
+def from_zero(axes: Axes, *, x: bool = False) -> None:
+    """With room above the highest point, so that it is whole."""
+    axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
+    if x:
+        axes.set_xlim(0, 1.06 * axes.get_xlim()[1])
+
+
 def png(figure: Figure) -> bytes:
     """Without a date inside: the same numbers give the same bytes."""
     into = io.BytesIO()

@@ -36,13 +36,14 @@ def sentence(content: Content) -> str:
     least = "" if knee.bounded else "at least "
     return (
         f"{content.label}: {least}{_interval(knee.rps)} requests/s at {objective} "
-        f"(load {_interval(knee.load)})."
+        f"({_interval(knee.load)} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
     )
 
 
 def where(content: Content) -> str:
     asked = content.curve.asked
-    model = f"model {asked.model_sha256[:12]}" if asked.model_sha256 else "model unknown"
+    known = asked.model_sha256[:12] if asked.model_sha256 else asked.model_at
+    model = f"model {known or 'unknown'}"
     place = asked.instance_type or asked.machine
     parts = (f"{asked.target} {asked.address}", place, model, asked.started_at, *asked.bodies)
     return " · ".join(part for part in parts if part)
@@ -73,22 +74,25 @@ def steps(content: Content) -> Table:
 
 def trials(content: Content) -> Table:
     names = tuple(content.trials[0].point)
+    priced = content.usd_per_hour is not None
     chosen = dict(content.recommendation.choice.point) if content.recommendation else None
     rows = []
     for trial in content.trials:
         about = trial.measured.about
         rps = about.get("rps")
         cells = (
-            _number(trial.number),
+            _number(trial.number + 1),
             Cell(text=_interval(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
             _number(about["p99_ms"]) if "p99_ms" in about else Cell(text=""),
+            *([_number(about.get("usd_per_million", float("nan")))] if priced else []),
             *(Cell(text=_shown(trial.point[name])) for name in names),
             _number(trial.seconds),
             Cell(text=trial.measured.failure or ""),
         )
         kind = "failed" if trial.measured.failure else ""
         rows.append(Row(cells=cells, kind="chosen" if dict(trial.point) == chosen else kind))
-    heads = ("trial", "requests/s", "p99, ms", *names, "took, s", "")
+    cost = ("$ per million",) if priced else ()
+    heads = ("trial", "requests/s", "p99, ms", *cost, *names, "took, s", "")
     return Table(title=f"Trials of {content.label}", heads=heads, rows=tuple(rows))
 
 
@@ -97,8 +101,10 @@ def advice(content: Content) -> list[str]:
     found = content.recommendation
     if found is None:
         return []
-    gain = found.choice.gain
+    gain = found.choice.rival or found.choice.gain
     shown = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    if found.choice.rival:
+        shown = f"the best of the others {shown}"
     lines = [
         f"The chosen settings are better than those of today: {shown}."
         if found.choice.better

@@ -1,12 +1,12 @@
 """Pictures of a search: every trial, what each setting does, cost against latency."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tuning.report import style
-from tuning.report.content import Content, Effect
+from tuning.report.content import Content
 from tuning.search.trial import Trial
 
 NO_SEARCH = "Not part of this run: it measured one setting. `servable tune` measures many."
@@ -24,7 +24,7 @@ def trials(contents: Sequence[Content]) -> bytes:
         ran = [trial for trial in content.trials if trial.measured.value > 0]
         failed = [trial for trial in content.trials if trial.measured.value <= 0]
         axes.plot(
-            [trial.number for trial in ran],
+            [trial.number + 1 for trial in ran],
             [trial.measured.value for trial in ran],
             "o",
             color=colour,
@@ -35,11 +35,16 @@ def trials(contents: Sequence[Content]) -> bytes:
             best = max(best, trial.measured.value)
             line.append(best)
         axes.step(
-            range(len(line)), line, where="post", color=colour, alpha=0.5, label="best so far"
+            range(1, len(line) + 1),
+            line,
+            where="post",
+            color=colour,
+            alpha=0.5,
+            label="best so far",
         )
         if failed:
             axes.plot(
-                [trial.number for trial in failed],
+                [trial.number + 1 for trial in failed],
                 [0.0] * len(failed),
                 "x",
                 color=style.RED,
@@ -55,23 +60,25 @@ def trials(contents: Sequence[Content]) -> bytes:
             )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.finish(axes, title=title, x="trial", y=_value_label(contents))
-    axes.set_ylim(bottom=0)
+    style.from_zero(axes)
     return style.png(figure)
 
 
 def effects(content: Content) -> bytes:
     """What each value of each setting is expected to do, the others as chosen."""
-    title = f"The effect of each setting, the others as chosen ({content.label})"
+    title = f"The effect of each setting, the others as chosen; 95 % intervals ({content.label})"
     if not content.effects:
         return style.nothing(NO_SEARCH, title=title)
     rows = -(-len(content.effects) // _COLUMNS)
     figure = style.figure(inches=(12.0, 0.9 + 2.9 * rows))
     figure.suptitle(title, x=0.01, ha="left", fontsize=14)
-    _bars(figure, content.effects, rows)
+    _bars(figure, content, rows)
     return style.png(figure)
 
 
-def _bars(figure: Figure, effects: Mapping[str, Sequence[Effect]], rows: int) -> None:
+def _bars(figure: Figure, content: Content, rows: int) -> None:
+    effects = content.effects
+    what = "predictions per dollar" if content.goal == "cost" else "throughput"
     grid = figure.subplots(rows, _COLUMNS, squeeze=False, sharey=True)
     lowest = min(one.relative.low for values in effects.values() for one in values)
     highest = max(one.relative.high for values in effects.values() for one in values)
@@ -89,7 +96,7 @@ def _bars(figure: Figure, effects: Mapping[str, Sequence[Effect]], rows: int) ->
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
         style.finish(axes, title="", x=name, y="", legend=False)
     for axes in grid[:, 0]:
-        axes.set_ylabel("of the choice, 95 % interval", fontsize=11)
+        axes.set_ylabel(f"{what}, the choice = 1", fontsize=11)
     for axes in list(grid.flat)[len(effects) :]:
         axes.set_visible(False)
 
@@ -123,8 +130,7 @@ def cost(contents: Sequence[Content]) -> bytes:
                 label="the choice",
             )
     style.finish(axes, title=title, x="p99 at the knee, ms", y=_cost_label(contents))
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
+    style.from_zero(axes, x=True)
     return style.png(figure)
 
 
@@ -135,10 +141,14 @@ def _costs(content: Content) -> list[tuple[float, float, Trial]]:
         for trial in content.trials
         if trial.measured.value > 0 and "p99_ms" in trial.measured.about
     ]
-    most = max((rps for _, rps, _ in ran), default=1.0)
-    # Without a price the cheapest is 1.
-    one_rps = most if content.usd_per_hour is None else content.usd_per_hour / 3600 * 1e6
-    return [(p99, one_rps / rps, trial) for p99, rps, trial in ran]
+    priced = all("usd_per_million" in trial.measured.about for _, _, trial in ran)
+    costs = [
+        float(trial.measured.about["usd_per_million"]) if priced else 1 / rps
+        for _, rps, trial in ran
+    ]
+    # Measured on this machine, or without a price: the cheapest is 1.
+    one = 1.0 if priced and content.usd_per_hour is not None else min(costs, default=1.0)
+    return [(p99, cost / one, trial) for (p99, _, trial), cost in zip(ran, costs, strict=True)]
 
 
 def _cost_label(contents: Sequence[Content]) -> str:
@@ -148,9 +158,7 @@ def _cost_label(contents: Sequence[Content]) -> str:
 
 
 def _value_label(contents: Sequence[Content]) -> str:
-    dollars = any(
-        "usd_per_million" in trial.measured.about for one in contents for trial in one.trials
-    )
+    dollars = any(one.goal == "cost" for one in contents)
     return "predictions per dollar" if dollars else "requests per second at the knee"
 
 

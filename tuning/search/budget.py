@@ -26,10 +26,16 @@ class Budget:
         next_one = max((trial.seconds for trial in trials[-5:]), default=0.0)
         if self.minutes is not None and spent + next_one > 60 * self.minutes:
             return f"{spent / 60:.1f} of {self.minutes:g} minutes are spent"
-        cost = (spent + next_one) * self.usd_per_hour / SECONDS_PER_HOUR
-        if self.usd is not None and cost > self.usd:
+        costs = [self._usd(trial) for trial in trials]
+        if self.usd is not None and sum(costs) + max(costs[-5:], default=0.0) > self.usd:
             return f"another trial would exceed {self.usd:g} $"
         return None
+
+    def _usd(self, trial: Trial) -> float:
+        """What it is known to have cost; else its time's share."""
+        known = trial.measured.about.get("usd")
+        shared = trial.seconds * self.usd_per_hour / SECONDS_PER_HOUR
+        return shared if known is None else float(known)
 
     def seconds_left(self, trials: Sequence[Trial]) -> float | None:
         """An estimate from the trials so far; None before the first."""

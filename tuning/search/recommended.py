@@ -25,6 +25,8 @@ class Choice:
     """Over the start, relative: 0.2 is 20 % more. Holds 0 where nothing better was shown."""
     noise: float
     """Relative standard deviation of one measurement, as found."""
+    rival: Interval | None = None
+    """Where the start is the choice: how much the best of the others is over it."""
 
     @property
     def better(self) -> bool:
@@ -49,15 +51,18 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     )
     expected = model.mean(at[ran])
     best = ran[int(expected.argmax())]
-    gain, deviation = (0.0, 0.0) if best == start else model.difference(at[best], at[start])
+    others = [(mean, one) for mean, one in zip(expected, ran, strict=True) if one != start]
+
+    def over_start(point: int) -> Interval:
+        gain, deviation = model.difference(at[point], at[start])
+        low, high = gain - WITHIN_95 * deviation, gain + WITHIN_95 * deviation
+        return Interval(value=math.expm1(gain), low=math.expm1(low), high=math.expm1(high))
+
     return Choice(
         point=space.point(best),
         value=math.exp(float(expected.max())),
         start=space.point(start),
-        gain=Interval(
-            value=math.expm1(gain),
-            low=math.expm1(gain - WITHIN_95 * deviation),
-            high=math.expm1(gain + WITHIN_95 * deviation),
-        ),
+        gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
+        rival=over_start(max(others)[1]) if best == start and others else None,
     )

@@ -12,6 +12,7 @@ Point = Mapping[str, Value]
 Key = tuple[Value, ...]
 
 BATCH_SIZE = "batching.max_batch_size"
+INSTANCE_TYPE = "instance_type"
 # Settings of batching: without it they change nothing.
 OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads")
 

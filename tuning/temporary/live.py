@@ -1,0 +1,62 @@
+"""The live variant that is copied, as AWS describes it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+_MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
+_VARIANT_KEYS = (
+    "VariantName",
+    "InstanceType",
+    "VolumeSizeInGB",
+    "ModelDataDownloadTimeoutInSeconds",
+    "ContainerStartupHealthCheckTimeoutInSeconds",
+    "InferenceAmiVersion",
+)
+
+
+class TemporaryError(Exception):
+    """`str()` is a whole sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveVariant:
+    """`model` and `config` as the requests that make them have them."""
+
+    model: dict[str, Any]
+    config: dict[str, Any]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(self.model["PrimaryContainer"].get("Environment", {}))
+
+    @property
+    def archive(self) -> str | None:
+        """Where the model lies, in S3."""
+        found = self.model["PrimaryContainer"].get("ModelDataUrl")
+        return None if found is None else str(found)
+
+
+def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:
+    """`variant` None: the first. Raises TemporaryError."""
+    try:
+        described = client.describe_endpoint(EndpointName=live)
+        found = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
+        variants = {one["VariantName"]: one for one in found["ProductionVariants"]}
+        chosen = variants.get(variant or next(iter(variants)))
+        if chosen is None:
+            allowed = ", ".join(variants)
+            raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
+        model = client.describe_model(ModelName=chosen["ModelName"])
+    except (BotoCoreError, ClientError) as error:
+        raise TemporaryError(
+            f"{live}: cannot be copied: {error}; deploy it first, or look at the "
+            "credentials: `aws sts get-caller-identity`"
+        ) from None
+    if "InstanceType" not in chosen or "PrimaryContainer" not in model:
+        raise TemporaryError(f"{live}: only one container on instances can be copied")
+    return LiveVariant(
+        model={key: model[key] for key in _MODEL_KEYS if key in model},
+        config={key: chosen[key] for key in _VARIANT_KEYS if key in chosen},
+    )

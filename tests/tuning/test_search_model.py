@@ -30,6 +30,7 @@ def directly(one: Array, other: Array, parameters: Array) -> Array:
 
 
 @given(one=GRIDS, other=GRIDS, parameters=PARAMETERS)
+@settings(max_examples=30, deadline=None)
 def test_a_kernel_looked_up_is_the_kernel_computed(
     one: Array, other: Array, parameters: Array
 ) -> None:
@@ -38,6 +39,7 @@ def test_a_kernel_looked_up_is_the_kernel_computed(
 
 
 @given(points=GRIDS, parameters=PARAMETERS)
+@settings(max_examples=30, deadline=None)
 def test_a_covariance_has_no_negative_variance_in_any_direction(
     points: Array, parameters: Array
 ) -> None:

@@ -51,7 +51,7 @@ bench-search: .venv/.everything  # how good tune's search is, beside others; wri
 	@$(BIN)/python -m benchmarks.search
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
-	@$(BIN)/python -m benchmarks.seeds
+	@$(BIN)/python -m benchmarks.seeds $(SEEDS)
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py
@@ -82,6 +82,10 @@ clean:  # everything these targets made, packed archives included
 
 .venv/.local: requirements-local.txt .venv/.synth
 	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-local.txt
+	@touch $@
+
+.venv/.load: requirements-tuning.txt requirements-local.txt .venv/.synth
+	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt -c requirements-local.txt httptools
 	@touch $@
 
 .venv/.tuning: requirements-tuning.txt .venv/.local

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import infra.ahead  # noqa: F401  first: it reads while CDK waits for Node.js
+
 try:
     import aws_cdk as cdk
 except ModuleNotFoundError as missing:

@@ -1,13 +1,24 @@
 """`servable cost ENV [--against REF]`: what it costs, and what a change costs."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
 from cli.environment import one_environment
 from cli.project import project
-from operations.cost import HOURS_PER_MONTH, NOT_INCLUDED, WHICH, Cost, difference
+from operations.cost import (
+    EXAMPLE_SECONDS,
+    HOURS_PER_MONTH,
+    NOT_INCLUDED,
+    WHICH,
+    Cost,
+    VariantCost,
+    Which,
+)
 from operations.cost import cost as cost_of
+from operations.cost.difference import difference
+from operations.cost.variant_cost import UNKNOWN
 from operations.revision import RevisionError
 from operations.revision import against as at_revision
 
@@ -55,25 +66,63 @@ _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict
 
 def _show(found: Cost) -> None:
     for one in found.variants:
-        price = one.usd_per_instance_hour
-        shown = "unknown price" if price is None else f"${price:g}/h"
-        click.echo(
-            f"{found.environment}, {one.variant}: {one.instance_type}, {shown} ({one.price_of})"
-        )
-        if one.usd_per_million is not None:
-            click.echo(
-                f"  ${one.usd_per_million:.2f} per million predictions, at "
-                f"{one.max_rps_per_instance:g} requests/s on an instance"
-            )
-        elif one.max_rps_per_instance is None:
-            click.echo("  per million predictions: not known without scaling.max_rps_per_instance")
+        click.echo(f"{found.environment}, {one.variant}: {_priced(one)} ({one.price_of})")
+        for line in _per_million(one):
+            click.echo(f"  {line}")
     click.echo()
     for which, words in _WORDS.items():
-        count = sum(getattr(one, which) for one in found.variants)
-        click.echo(
-            f"{words:24} {count:4} instances  ${found.usd_per_hour(which):9,.2f}/hour  "
-            f"${found.usd_per_month(which):12,.0f}/month of {HOURS_PER_MONTH} h"
-        )
+        hour, month = found.usd_per_hour(which), found.usd_per_month(which)
+        if hour is None or month is None:
+            said = "unknown price"
+        else:
+            said = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
+        million = found.usd_per_million_predictions(which)
+        each = "" if million is None else f"  ${million:.2f} per million predictions"
+        click.echo(f"{words:24} {_counted(found, which)}  {said}{each}")
     if found.unknown:
-        click.echo(f"without {', '.join(found.unknown)}: no source states a price")
+        click.echo(f"without {', '.join(found.unknown)}: {UNKNOWN}")
     click.echo(NOT_INCLUDED)
+
+
+def _priced(one: VariantCost) -> str:
+    if one.serverless is None:
+        price = one.usd_per_instance_hour
+        return f"{one.instance_type}, {'unknown price' if price is None else f'${price:g}/h'}"
+    said = f"serverless of {one.serverless.memory_mib} MiB, paid by use"
+    if one.usd_per_second is None:
+        return f"{said}: unknown price"
+    # As people write it: 6e-05 is no price.
+    price = f"{one.usd_per_second:.9f}".rstrip("0")
+    return f"{said}: ${price} per second of answering"
+
+
+def _per_million(one: VariantCost) -> Iterator[str]:
+    if one.serverless is not None:
+        if one.usd_per_million_of_example is not None:
+            yield (
+                f"${one.usd_per_million_of_example:.2f} per million predictions for each "
+                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes, and ${one.usd_per_gb_processed:g} "
+                "per GB of requests and answers"
+            )
+        if one.serverless.provisioned_concurrency:
+            yield (
+                f"and what keeps {one.serverless.provisioned_concurrency} to "
+                f"{one.serverless.most_provisioned} containers warm: unknown price"
+            )
+    elif one.usd_per_million_predictions is not None:
+        safe = one.usd_per_million_predictions / (one.safety_factor or 1)
+        yield (
+            f"${one.usd_per_million_predictions:.2f} per million predictions, at "
+            f"{one.max_rps_per_instance:g} requests/s on an instance; ${safe:.2f} at the "
+            f"{one.safety_factor:g} of it where scaling keeps it"
+        )
+    elif one.max_rps_per_instance is None and not one.shadow:
+        yield "per million predictions: not known without scaling.max_rps_per_instance"
+
+
+def _counted(found: Cost, which: Which) -> str:
+    """How many, in a column of its own."""
+    if found.paid_by_use:
+        most = sum(one.serverless.max_concurrency for one in found.variants if one.serverless)
+        return "   nobody asks" if which == "min_instances" else f"{most:4} all busy "
+    return f"{sum(getattr(one, which) for one in found.variants):4} instances"

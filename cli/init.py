@@ -21,14 +21,14 @@ from model_packaging.refusal import Refusal
 from operations.preview import last_day, preview
 from operations.start import Start, shown_size, start, write
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
 # A pull request is open for a week; a day more costs a day of its instances.
 PREVIEW_DAYS = 7
 
 
 @click.command()
-@click.argument("saved_model", metavar="[SAVED_MODEL]", type=FOLDER, required=False)
+@click.argument("saved_model", metavar="[SAVED_MODEL]", type=MODEL, required=False)
 @click.option("--name", help="Of the environment; left out, the model's.")
 @click.option("--from", "source", metavar="ENV", help="A preview of that environment.")
 @click.option(
@@ -63,14 +63,19 @@ def init(
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days is for a preview: give --from ENV")
     root, files = project(folder)
-    where = region or boto3.session.Session().region_name or REGION
+    try:
+        where = region or boto3.session.Session().region_name or REGION
+    except BotoCoreError as wrong:
+        click.echo(f"servable init: AWS configuration: {wrong}; check AWS_PROFILE", err=True)
+        return 1
+    answered = account or _account(where)
     try:
         found = start(
             root,
             files,
             saved_model,
             name=name,
-            account=account or _account(where) or ACCOUNT,
+            account=answered or ACCOUNT,
             region=where,
         )
     except Refusal as wrong:
@@ -92,7 +97,7 @@ def init(
         }
         click.echo(json.dumps(said, indent=2, default=str))
     else:
-        _show(found)
+        _show(found, answered, where)
         for one in findings:
             click.echo(str(one), err=True)
     return int(any(one.severity is Severity.ERROR for one in findings))
@@ -139,7 +144,7 @@ def _account(region: str) -> str | None:
         return None
 
 
-def _show(found: Start) -> None:
+def _show(found: Start, account: str | None, where: str) -> None:
     signature = found.info.signatures[found.signature]
     for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, spec in tensors.items():
@@ -153,7 +158,11 @@ def _show(found: Start) -> None:
     for note in found.notes:
         click.echo(f"note: {note}")
     name = found.name
-    click.echo(
-        f"next: `servable check {name}`, `servable serve {name}`, `cdk deploy '{name}/*'`, "
-        f"`servable verify {name}`"
-    )
+    click.echo(f"next: `servable check {name}`, `servable serve {name}`, then")
+    if account is None:
+        click.echo(
+            '  eval "$(servable local up)"    # no credentials answered: its account is in the file'
+        )
+    click.echo(f"  cdk bootstrap aws://{account or ACCOUNT}/{where}    # once")
+    click.echo(f"  cdk deploy '{name}/*'")
+    click.echo(f"  servable verify {name}")

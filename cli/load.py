@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from cli.environment import one_environment
+from cli.load_gate import expected, passed, verdict
 from cli.load_options import checked, is_url, with_options
 from cli.load_reached import reached_by
 from cli.load_said import say
@@ -58,6 +59,8 @@ def load(what: str | None, folder: str, **told: Any) -> int:
 
 def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
     loaded = None if is_url(what) else one_environment(what, folder)[0]
+    if told["gate"] and loaded is not None and loaded.environment is not None:
+        expected(loaded.environment, told)
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     root = loaded.root if loaded else Path.cwd()
     output = told["output"] or run_folder(root, what)
@@ -110,11 +113,18 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     )
     if live is not None:
         live.update("", refresh=True)
-    say(curve, schedule.objective, output, as_json=told["as_json"])
+    gate = (
+        {"held": passed(curve, schedule.objective), "lines": verdict(curve, schedule.objective)}
+        if told["gate"] and schedule.objective
+        else None
+    )
+    say(curve, schedule.objective, output, as_json=told["as_json"], gate=gate)
     if (report := write_load_report(output, curve, schedule.objective)) is not None:
         click.echo(f"{report}: with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
+    if gate is not None:
+        return int(not gate["held"])
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 

@@ -83,6 +83,11 @@ OPTIONS = (
     click.option(
         "--most", type=click.FloatRange(1), default=4096.0, help="Users or rate, at most."
     ),
+    click.option(
+        "--gate",
+        is_flag=True,
+        help="Hold ENV to its [traffic] peak_rps (or --rates) and its p99 alarm; exit 1 below it.",
+    ),
     click.option("--p99-ms", type=ABOVE_0, help="The knee's objective; left out, ENV's alarm's."),
     click.option("--warm-up-seconds", type=click.FloatRange(0), default=2.0, help="Of each step."),
     click.option("--least-seconds", type=SECONDS, default=4.0, help="A step lasts."),
@@ -132,6 +137,12 @@ def checked(what: str | None, told: dict[str, Any]) -> None:
         raise click.UsageError("give an environment or an address, as `servable load prod`")
     if told["users"] and (told["rates"] or told["opened"]):
         raise click.UsageError("--users is a closed loop, --rates and --open are open: one of them")
+    if told["gate"] and (told["users"] or told["opened"]):
+        raise click.UsageError(
+            "--gate sends at a rate: leave --users and --open out, or give --rates"
+        )
+    if told["gate"] and is_url(what):
+        raise click.UsageError("--gate is for an environment, which says what is expected of it")
     if told["users"] and any(one != round(one) for one in told["users"]):
         raise click.UsageError("--users are whole numbers")
     if (told["endpoint_url"] or told["local"]) and told["target"] == "local":

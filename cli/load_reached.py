@@ -9,8 +9,7 @@ import click
 
 from cli.environment import refused
 from infra.parameters.loading import Loaded
-from operations.account import account_of
-from operations.invoke import embedded
+from operations.deployed_account import account_of
 from operations.load import Reached, at_url, deployed, local
 from operations.load_copy import Spending, temporary
 
@@ -33,15 +32,14 @@ def reached_by(
     else:
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
-        aws = embedded().aws if told["local"] else None
-        account = account_of(environment, aws=aws, endpoint_url=told["endpoint_url"])
+        account = account_of(environment, local=told["local"], endpoint_url=told["endpoint_url"])
         where: dict[str, Any] = {
             "name": loaded.name,
             "variant": told["variant"],
             "account": account,
         }
         if told["target"] == "deployed":
-            yield deployed(environment, names, **where)
+            yield deployed(environment, names, **where, whole=told["gate"])
             return
         spending = Spending(
             budget_usd=told["dollars"],

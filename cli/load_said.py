@@ -14,17 +14,25 @@ from tuning.measurement import CURVE, LoadCurve
 from tuning.objective import Objective
 
 
-def say(curve: LoadCurve, objective: Objective | None, output: Path, *, as_json: bool) -> None:
+def say(
+    curve: LoadCurve,
+    objective: Objective | None,
+    output: Path,
+    *,
+    as_json: bool,
+    gate: dict[str, Any] | None = None,
+) -> None:
+    """`gate`: whether it was held, and a line for each rate."""
     at = knee(curve, objective) if objective else None
     full = saturation(curve)
     if as_json:
-        click.echo(json.dumps(_object(curve, at, full, output)))
+        click.echo(json.dumps(_object(curve, at, full, output) | {"gate": gate}))
         return
     console = Console()
     # A file has no width of its own; eleven columns need this one.
     console.width = console.width if console.is_terminal else 120
     console.print(table(curve))
-    for line in _lines(curve, objective, at, full):
+    for line in [*_lines(curve, objective, at, full), *(gate["lines"] if gate else [])]:
         click.echo(line)
     if curve.steps:
         click.echo(f"{output / CURVE}: every step, with its distribution")

@@ -14,11 +14,11 @@ from infra.parameters.loading import Loaded
 from infra.preflight.check import check, errors
 from infra.preflight.placement import placements
 from model_packaging.refusal import Refusal
-from operations.endpoint_template import template
 from operations.invoke import Target, embedded
 from operations.live import Live, clients, live
 from operations.plan import Plan, planned
 from operations.revision import RevisionError, checked_out
+from operations.synthesis import endpoint_template
 from operations.update_lines import Said, update_lines
 
 LIVE = "what is live"
@@ -79,7 +79,7 @@ def plan(
 
 def _live(loaded: Loaded, folder: str, local: bool) -> Plan:
     now = live(loaded, clients(loaded, embedded() if local else Target()))
-    return planned(loaded, now, template(loaded), against=LIVE, folder=folder)
+    return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
 
 
 def _against(loaded: Loaded, folder: str, revision: str) -> Plan:
@@ -92,9 +92,9 @@ def _against(loaded: Loaded, folder: str, revision: str) -> Plan:
             raise Refusal(
                 Path(revision), f"could not be deployed: {first}", "give another revision"
             )
-        now = Live.of_file(before, template(before)) if before is not None else Live()
+        now = Live.of_file(before, endpoint_template(before)) if before is not None else Live()
     against = replace(loaded, against=revision)
-    return planned(against, now, template(loaded), against=revision, folder=folder)
+    return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
 
 
 def _lines(loaded: Loaded, made: Plan) -> dict[str, list[Said]]:

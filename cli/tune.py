@@ -12,8 +12,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement, placements
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
-from operations.account import Account, account_of
-from operations.invoke import embedded
+from operations.deployed_account import Account, account_of
 from operations.load_bodies import bodies_of
 from operations.tune import TuneError
 from operations.tune import tune as search
@@ -94,5 +93,4 @@ def _account(loaded: Loaded, told: dict[str, Any]) -> Account | None:
     if told["target"] == "local":
         return None
     assert loaded.environment is not None  # the caller has looked at its findings
-    aws = embedded().aws if told["local"] else None
-    return account_of(loaded.environment, aws=aws, endpoint_url=told["endpoint_url"])
+    return account_of(loaded.environment, local=told["local"], endpoint_url=told["endpoint_url"])

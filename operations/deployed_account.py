@@ -1,5 +1,6 @@
 """The account that an environment is deployed to, asked as the shell's credentials may ask it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,20 @@ AwsError = (BotoCoreError, ClientError)
 class Account:
     """Clients of one region. `aws`: the embedded AWS, in the place of the shell's."""
 
-    def __init__(self, *, region: str, number: str, aws: EmbeddedAws | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        region: str,
+        number: str,
+        aws: EmbeddedAws | None = None,
+        endpoint_url: str | None = None,
+    ) -> None:
         """`number`: the account that is meant, 12 digits. Nothing is sent yet.
 
+        `endpoint_url`: where all of AWS answers the shell's credentials; None: where it does.
         Raises `Refusal` where the shell's AWS configuration cannot be read.
         """
+        self._endpoint_url = endpoint_url
         self.region = region
         self.number = number
         self._aws = aws
@@ -53,7 +63,18 @@ class Account:
             read_timeout=READ_TIMEOUT_SECONDS,
             retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
         )
-        return self._session.client(service, config=config)
+        return self._session.client(service, config=config, endpoint_url=self._endpoint_url)
+
+    @property
+    def embedded(self) -> bool:
+        """Does something else than AWS answer, as far as this was told?"""
+        return self._aws is not None or self._endpoint_url is not None
+
+    def variables(self) -> dict[str, str] | None:
+        """The environment of a process that shall reach it; None: this one's."""
+        if self._aws is None:
+            return None
+        return self._aws.environment_over(os.environ, account=self.number, region=self.region)
 
     def identity(self) -> dict[str, Any]:
         """Account and Arn of who asks. Raises one of `AwsError`."""
@@ -77,13 +98,16 @@ class Account:
             yield from page.get(key, [])
 
 
-def account_of(environment: Environment, *, local: bool = False) -> Account:
+def account_of(
+    environment: Environment, *, local: bool = False, endpoint_url: str | None = None
+) -> Account:
     """`local`: the embedded AWS that runs. Raises `Refusal` where none does."""
     aws = status() if local else None
     if local and aws is None:
         problem = "the embedded AWS is not running"
         raise Refusal(Path("--local"), problem, "`servable local up`, then deploy to it")
-    return Account(region=environment.region, number=environment.account, aws=aws)
+    region, number = environment.region, environment.account
+    return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
 
 
 def absent(error: ClientError) -> bool:

@@ -17,7 +17,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
 from model_packaging.refusal import Refusal
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.serve import prepared
 from operations.serving import serve_double
 from operations.yielding import yielding
@@ -77,13 +77,18 @@ def deployed(
     name: str,
     variant: str | None,
     account: Account,
+    whole: bool = False,
 ) -> Reached:
-    """The live endpoint. Raises Refusal."""
+    """The live endpoint. `whole`: without a variant all share the load. Raises Refusal."""
     live = environment.endpoint.name
     instance_type, chosen = serving(account.client("sagemaker"), live, variant)
-    return at_endpoint(
+    found = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
+    if not whole or variant is not None:
+        return found
+    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
+    return dataclasses.replace(found, target=target)
 
 
 def at_endpoint(
@@ -97,10 +102,9 @@ def at_endpoint(
     model_at: str | None = None,
 ) -> Reached:
     """An endpoint that is in service."""
-    runtime = account.client("sagemaker-runtime")
     return Reached(
         target=endpoint(
-            live, region=account.region, runtime_url=runtime.meta.endpoint_url, variant=variant
+            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
         ),
         asked=_asked(
             "sagemaker",
@@ -112,8 +116,12 @@ def at_endpoint(
             # The embedded AWS answers on this machine, whatever the instance is called.
             instance_type=None if account.embedded else instance_type,
         ),
-        variables=account.variables,
+        variables=account.variables(),
     )
+
+
+def _runtime_url(account: Account) -> str:
+    return str(account.client("sagemaker-runtime").meta.endpoint_url)
 
 
 def run_folder(root: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.load import Reached, at_endpoint, serving
 from tuning.temporary import TemporaryEndpoints, TemporaryError
 from tuning.temporary.marks import PREFIX

@@ -59,6 +59,35 @@ def synthesised(
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 
+def endpoint_template(loaded: Loaded) -> dict[str, Any]:
+    """Of ENV/endpoint alone, in this process, as `cdk synth` writes it: half the time.
+
+    The environment has no errors: the caller has looked.
+    """
+    import aws_cdk as cdk  # a second: what only reads stacks' names does without it
+
+    from stacks.environment_stage import EnvironmentStage
+
+    with tempfile.TemporaryDirectory(prefix="servable-synthesis-") as out:
+        app = cdk.App(
+            analytics_reporting=False,
+            builtin_cloud_formation_validation=False,
+            context=_own_context(loaded.root),
+            outdir=out,
+        )
+        # Without its warnings: the CLI would print them beside what this is asked for.
+        stage = EnvironmentStage(app, loaded, [])
+        stack = stage.node.find_child("endpoint")
+        assert isinstance(stack, cdk.Stack)
+        found: dict[str, Any] = (
+            app.synth()
+            .get_nested_assembly(f"assembly-{loaded.name}")
+            .get_stack_artifact(stack.artifact_id)
+            .template
+        )
+        return found
+
+
 def _own_context(root: Path) -> dict[str, Any]:
     """Of cdk.json, as the CLI passes it: feature flags decide how a template looks."""
     try:

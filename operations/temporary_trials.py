@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from operations.account import Account
+from operations.deployed_account import Account
 from operations.load import Reached, at_endpoint
 from operations.serve import prepared
 from operations.trials import NotServed, Trials

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from operations.account import Account
+from operations.deployed_account import Account
 from tuning.bodies import Body
 from tuning.objective import Objective
 from tuning.search.space import Space

@@ -4,6 +4,7 @@ python scripts/generate.py [--check]
 """
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -13,38 +14,48 @@ from benchmarks import page  # noqa: E402  (the path comes first)
 from infra.parameters import reference  # noqa: E402
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
+from scripts.documentation import command_reference, import_graph, picture  # noqa: E402
 
-GENERATED = {
+GENERATED: dict[str, Callable[[], str]] = {
     "environments/schema.json": reference.json_schema,
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
     "docs/performance.md": page.markdown,
+    "docs/commands.md": command_reference.markdown,
+    "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),
 }
 
 
-def stale() -> list[str]:
-    """Generated files that are not what their source would write now."""
+def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
+    """Files below `root` that are not there, or are not as their source would write them now."""
     return [
         name
-        for name, text in GENERATED.items()
-        if not (ROOT / name).exists() or (ROOT / name).read_text(encoding="utf-8") != text()
+        for name, text in wanted.items()
+        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
     ]
 
 
-def write(name: str) -> None:
-    target = ROOT / name
+def write(target: Path, text: str) -> None:
     beside = target.with_suffix(".new")
-    beside.write_text(GENERATED[name](), encoding="utf-8")
+    beside.write_text(text, encoding="utf-8")
     beside.replace(target)
 
 
+def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
+    """What is wrong, in words; None: nothing is."""
+    try:
+        wanted = {name: text() for name, text in GENERATED.items()}
+    except import_graph.NotDrawn as wrong:
+        return f"docs/architecture.svg: {wrong}"
+    found = stale(root, wanted)
+    if "--check" in arguments:
+        return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None
+    for one in found:
+        write(root / one, wanted[one])
+        print(f"{one}: written")
+    return None
+
+
 if __name__ == "__main__":
-    found = stale()
-    if "--check" in sys.argv[1:]:
-        if found:
-            sys.exit(f"stale: {', '.join(found)}; run: python scripts/generate.py")
-    else:
-        for one in found:
-            write(one)
-            print(f"{one}: written")
+    sys.exit(main(sys.argv[1:]))

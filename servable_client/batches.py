@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from servable_client.arrays import Arrays, Outputs
 from servable_client.batch import predict_parts
+from servable_client.own_thread import OwnThread
 from servable_client.part_sizes import PartSizes
 from servable_client.progress import Told
 from servable_client.split import Part, Split, parts, rows_of
@@ -31,12 +32,13 @@ class Batches:
     ) -> Outputs:
         """`predict` asks for one part. Raises `PredictionError`."""
         rows = rows_of(arrays, split.whole)
-        measured_rows = self._part_sizes.rows(rows) if split.measured else 0
-        pieces = parts(arrays, split, measured_rows=measured_rows)
+        count = self._part_sizes.parts(rows) if split.measured else 1
+        pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
-        found = predict_parts(pieces, predict, self._threads(), told)
+        executor = self._threads() if len(pieces) > 1 else OwnThread()
+        found = predict_parts(pieces, predict, executor, told)
         if split.measured:
-            self._part_sizes.record(rows, len(pieces), time.monotonic() - began)
+            self._part_sizes.record(rows, count, time.monotonic() - began)
         return found
 
     def close(self) -> None:

@@ -1,18 +1,26 @@
 """Into how many parts: found by measuring what batches of that size took.
 
-Numbers of parts double, from one. Each is tried, upwards, until one is slower than the best by
-a half; then the best is kept and now and then a neighbour is asked again, since a busier
-endpoint has another best.
+Numbers of parts double, from one, up to one part for each connection, and twice as many. They
+are measured in turn, so that a slow moment of the machine meets them all, each three times; the
+middle of three is not moved by one hiccup, nor by the first batch's opening of connections. What
+comes after one that is slower than the best by a half is left out. Then the lowest is kept, and
+now and then a neighbour is measured again, since a busier endpoint has another best.
 """
 
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 
-# Part counts up to this many times the connections: smaller parts only queue up in the client.
+# Beyond so many parts per connection, smaller parts only queue up in the client.
 MOST_PARTS_PER_CONNECTION = 2
-# A measurement's weight in the average; the last five count for most of it.
-WEIGHT = 0.3
+# The fewest whose middle one is not moved by one hiccup.
+MEASUREMENTS = 3
+# Of each number of parts, the last five are kept: three batches turn its middle.
+KEPT = 5
 WORSE = 1.5
+# Measuring a neighbour again costs at most this share of the time,
+ASKING_SHARE = 0.02
+# and is not done more often than every so many batches.
 ASK_AGAIN_EVERY = 20
 
 
@@ -20,39 +28,41 @@ ASK_AGAIN_EVERY = 20
 class _Measured:
     """For batches of about the same number of rows."""
 
-    seconds_per_row: dict[int, float] = field(default_factory=dict)
+    seconds_per_row: dict[int, deque[float]] = field(default_factory=dict)
     """By number of parts."""
-    batches: int = 0
+    kept: int = 0
+    """Batches since a neighbour was asked."""
+    asked: int = 0
+
+    def count(self, parts: int) -> int:
+        return len(self.seconds_per_row.get(parts, ()))
+
+    def middle(self, parts: int) -> float:
+        """Of an even number, the lower one."""
+        found = sorted(self.seconds_per_row[parts])
+        return found[(len(found) - 1) // 2]
 
 
 class PartSizes:
     """One endpoint's. Safe between threads."""
 
     def __init__(self, connections: int) -> None:
-        self._most = connections * MOST_PARTS_PER_CONNECTION
+        doubled = (1 << power for power in range(connections.bit_length()))
+        below = [count for count in doubled if count < connections]
+        self._counts = [*below, connections, connections * MOST_PARTS_PER_CONNECTION]
         self._measured: dict[int, _Measured] = {}
         self._lock = threading.Lock()
 
     def parts(self, rows: int) -> int:
-        """Into how many parts to cut the next batch."""
+        """Into how many parts to cut the next batch. `record` what it took under this number."""
         with self._lock:
             measured = self._measured.setdefault(rows.bit_length(), _Measured())
-            measured.batches += 1
-            known = measured.seconds_per_row
-            if not known:
-                return 1
-            best, highest = min(known, key=lambda count: known[count]), max(known)
-            if highest * 2 <= min(self._most, rows) and known[highest] < known[best] * WORSE:
-                return highest * 2
-            if measured.batches % ASK_AGAIN_EVERY == 0:
-                odd = measured.batches // ASK_AGAIN_EVERY % 2
-                neighbour = best * 2 if odd else best // 2
-                return neighbour if neighbour in known else best
-            return best
-
-    def rows(self, rows: int) -> int:
-        """Of each part of the next batch."""
-        return max(1, -(-rows // self.parts(rows)))
+            counts = [count for count in self._counts if count <= max(1, rows)]
+            tried = _worth_trying(counts, measured)
+            least = min(tried, key=measured.count)
+            if measured.count(least) < MEASUREMENTS:
+                return least
+            return _kept_or_neighbour(tried, measured)
 
     def record(self, rows: int, parts: int, seconds: float) -> None:
         """The whole batch, its parts side by side, took so long."""
@@ -60,7 +70,32 @@ class PartSizes:
             return
         with self._lock:
             measured = self._measured.setdefault(rows.bit_length(), _Measured())
-            # A rounded-up part size can give fewer parts than were meant: count as meant.
-            meant = 1 << (parts - 1).bit_length()
-            known, found = measured.seconds_per_row, seconds / rows
-            known[meant] = found + (known.get(meant, found) - found) * (1 - WEIGHT)
+            of = measured.seconds_per_row.setdefault(parts, deque(maxlen=KEPT))
+            of.append(seconds / rows)
+
+
+def _worth_trying(counts: list[int], measured: _Measured) -> list[int]:
+    """Upwards, to one that is not measured yet or is slower than the best by a half."""
+    best = float("inf")
+    for place, count in enumerate(counts):
+        if not measured.count(count):
+            return counts[: place + 1]
+        best = min(best, measured.middle(count))
+        if measured.middle(count) > best * WORSE:
+            return counts[: place + 1]
+    return counts
+
+
+def _kept_or_neighbour(tried: list[int], measured: _Measured) -> int:
+    best = min(tried, key=measured.middle)
+    place = tried.index(best)
+    neighbours = tried[max(0, place - 1) : place] + tried[place + 1 : place + 2]
+    if not neighbours:
+        return best
+    measured.kept += 1
+    neighbour = neighbours[measured.asked % len(neighbours)]
+    slower = measured.middle(neighbour) / measured.middle(best) - 1
+    if measured.kept < max(ASK_AGAIN_EVERY, slower / ASKING_SHARE):
+        return best
+    measured.kept, measured.asked = 0, measured.asked + 1
+    return neighbour

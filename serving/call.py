@@ -24,10 +24,10 @@ class Call(NamedTuple):
     version: int | None
     signature: str | None
     method: str
-    deadline: float
-    """On time.monotonic()'s clock, seconds."""
     model_named: bool
     """Whether the caller named the model; else it is the container's default."""
+    deadline: float
+    """On time.monotonic()'s clock, seconds."""
 
     @property
     def path(self) -> str:
@@ -69,11 +69,27 @@ def _overriding(model: str, version: int | None, signature: str | None) -> bytes
     return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
 
 
-def call_of(context: Any, most_seconds: float | None = None) -> Call:
-    """The call that the container's context describes. Raises `Refusal`.
+class Aim(NamedTuple):
+    """What calls with the same headers have in common."""
 
-    Its deadline is the container's, or after `most_seconds` where that is sooner.
-    """
+    model: str
+    version: int | None
+    signature: str | None
+    method: str
+    model_named: bool
+
+    def within(self, seconds: float) -> Call:
+        return Call(*self, time.monotonic() + seconds)
+
+
+def timeout_of(context: Any, most_seconds: float | None = None) -> float:
+    """The container's, or `most_seconds` where that is less."""
+    timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
+    return timeout if most_seconds is None else min(timeout, most_seconds)
+
+
+def aim_of(context: Any) -> Aim:
+    """What the container's context asks for. Raises `Refusal`."""
     version, method = context.model_version, (context.method or "predict").lower()
     # Signed 64 bits in the message that carries it.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
@@ -82,15 +98,11 @@ def call_of(context: Any, most_seconds: float | None = None) -> Call:
         raise Refusal(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
     attributes = context.custom_attributes
     signature = _SIGNATURE.search(attributes) if attributes else None
-    timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
-    if most_seconds is not None:
-        timeout = min(timeout, most_seconds)
-    return Call(
+    return Aim(
         model=context.model_name or _model_of(context.rest_uri),
         version=int(version) if version else None,
         signature=signature[1].strip() if signature else None,
         method=method,
-        deadline=time.monotonic() + timeout,
         model_named=bool(context.model_name),
     )
 

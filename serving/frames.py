@@ -5,7 +5,7 @@ Source: RFC 9113, section 4.1
 
 import struct
 
-from serving.rest import Unreachable, connected, left
+from serving.line import line_to
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS, PADDED, PRIORITY, ACKNOWLEDGED = 0x1, 0x4, 0x8, 0x20, 0x1
@@ -27,21 +27,30 @@ class Frames:
 
     def __init__(self, port: int, deadline: float) -> None:
         """Raises `Unreachable`, `TooLate`."""
-        self._socket = connected(port, deadline)
+        self._line = line_to(port, deadline)
+        self._deadline = deadline
         self._got, self._at = b"", 0
         self.received_bytes = 0
 
     def close(self) -> None:
-        self._socket.close()
+        self._line.close()
 
-    def send(self, frames: bytes, seconds: float | None = None) -> None:
-        """Within so many seconds, else within those of the last call."""
-        if seconds is not None:
-            self._socket.settimeout(seconds)
-        # sendall() asks for the size of the socket's buffer first, under gevent.
-        sent = self._socket.send(frames)
-        if sent < len(frames):
-            self._socket.sendall(frames[sent:])
+    def send(self, frames: bytes, deadline: float | None = None) -> None:
+        """Until the deadline, else until that of the last call. Raises `TooLate`."""
+        if deadline is not None:
+            self._deadline = deadline
+        self._line.send(frames, self._deadline)
+
+    def ahead(self, deadline: float) -> bytes:
+        """What has come and was not taken yet, one byte at least. Raises `Unreachable`, `TooLate`."""
+        if self._at == len(self._got):
+            self._got, self._at = self._line.receive(_FEW_BYTES, deadline), 0
+            self.received_bytes += len(self._got)
+        return self._got[self._at :]
+
+    def take_all(self) -> None:
+        """What is ahead was read in one go."""
+        self._at = len(self._got)
 
     def next(self, deadline: float) -> Frame:
         """Raises `Unreachable`, `TooLate`."""
@@ -59,10 +68,8 @@ class Frames:
         start = self._got[self._at :]
         pieces, missing = [start], count - len(start)
         while missing > 0:
-            self._socket.settimeout(left(deadline))
-            piece = self._socket.recv(_FEW_BYTES if missing < _FEW_BYTES else _MANY_BYTES)
-            if not piece:
-                raise Unreachable("the connection was closed")
+            most_bytes = _FEW_BYTES if missing < _FEW_BYTES else _MANY_BYTES
+            piece = self._line.receive(most_bytes, deadline)
             pieces.append(piece)
             missing -= len(piece)
             self.received_bytes += len(piece)

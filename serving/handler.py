@@ -4,18 +4,17 @@ Text without hooks is relayed over REST: the model server's parser beats Python'
 protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
 """
 
-import functools
 import logging
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from serving.accept import JSON, PROTOBUF, chosen, media_type
-from serving.call import Call, call_of
-from serving.forms import TEXTS, decoded, encoded, own_form
+from serving.accept import JSON, NPY, PROTOBUF
+from serving.call import Call
+from serving.forms import TEXTS, decoded, encoded
 from serving.hooks import Hooks
-from serving.model_servers import ModelServers
-from serving.prediction import Model, error_of, outputs_of, said
+from serving.npy_relay import answer_in
+from serving.plan import Plans
+from serving.prediction import Model, error_of, outputs_of, request_of, said
 from serving.protobuf_walk import check_predict_request
 from serving.record import Record
 from serving.refusal import Refusal, as_falcon, falcon_answer
@@ -34,10 +33,7 @@ class Handler:
 
     def __init__(self, settings: Settings, hooks: Hooks, variables: Mapping[str, str]) -> None:
         self._settings, self._hooks = settings, hooks
-        self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
-        self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
-        self._models: dict[tuple[int, ...], Model] = {}
-        self._process = 0
+        self._plans = Plans(settings, variables, hooked=hooks.preprocess is not None)
 
     def __call__(self, data: Any, context: Any) -> Answer:
         """Body and content type. Raises a falcon.HTTPError for every status but 200."""
@@ -59,15 +55,18 @@ class Handler:
         return body, content_type
 
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
-        call = call_of(context, self._settings.timeout_seconds)
-        content_type = media_type(context.request_content_type)
-        hooked = self._hooks.preprocess is not None
-        own = JSON if hooked else own_form(content_type)
-        form = chosen(context.accept_header, own)
+        plan = self._plans.of(context)
+        call = plan.aim.within(plan.timeout_seconds)
+        content_type, form, model = plan.content_type, plan.form, plan.model
         body = read_body(data, context.content_length)
         record.facts = {"in": content_type, "bytes_in": len(body), "model": call.model}
         record.stage("read")
-        model = self._model(context)
+        request = plan.relay.request(body) if plan.relay is not None else None
+        if request is not None:
+            record.stage("decode")
+            reply = model.servers.grpc("Predict", request, call)
+            return self._answer_of(reply, form, call, record, context, rows=False)
+        hooked = self._hooks.preprocess is not None
         if not hooked and self._relays(content_type, form, len(body), call):
             return self._text(body, content_type, call, model, record)
         if call.method != "predict" and (hooked or content_type != PROTOBUF or form != PROTOBUF):
@@ -82,17 +81,29 @@ class Handler:
             arrays, rows = self._hooks.arrays(body, context, signature), True
         else:
             arrays, rows = decoded(content_type, body, signature)
-        record.stage("decode")
         if self._settings.transport == "rest":
+            record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")
-        else:
-            reply = model.over_grpc(arrays, signature, call)
-            record.stage("model")
-            if form == PROTOBUF and self._hooks.postprocess is None:
+            return self._encoded(outputs, form, call, record, context, rows=rows)
+        request = request_of(arrays, signature, call)
+        if plan.relay is not None:
+            plan.relay.learn(body, request, signature.inputs[signature.only_input()].dtype)
+        record.stage("decode")
+        reply = model.servers.grpc("Predict", request, call)
+        return self._answer_of(reply, form, call, record, context, rows=rows)
+
+    def _answer_of(
+        self, reply: bytes, form: str, call: Call, record: Record, context: Any, *, rows: bool
+    ) -> Answer:
+        record.stage("model")
+        if self._hooks.postprocess is None:
+            if form == PROTOBUF:
                 return reply, PROTOBUF
-            outputs = outputs_of(reply)
-        return self._encoded(outputs, form, call, record, context, rows=rows)
+            if form == NPY and (answer := answer_in(reply)) is not None:
+                record.stage("encode")
+                return answer, NPY
+        return self._encoded(outputs_of(reply), form, call, record, context, rows=rows)
 
     def _relays(self, content_type: str, form: str, body_bytes: int, call: Call) -> bool:
         if content_type not in TEXTS or form != JSON:
@@ -130,10 +141,7 @@ class Handler:
             if refusal.status in (400, 500) and call.method == "predict":
                 self._explain(body, PROTOBUF, refusal.message, call, model)
             raise
-        record.stage("model")
-        if form == PROTOBUF and self._hooks.postprocess is None:
-            return reply, PROTOBUF
-        return self._encoded(outputs_of(reply), form, call, record, context, rows=False)
+        return self._answer_of(reply, form, call, record, context, rows=False)
 
     def _encoded(
         self, outputs: Arrays, form: str, call: Call, record: Record, context: Any, *, rows: bool
@@ -155,29 +163,8 @@ class Handler:
             if clearer.status == 400:
                 raise Refusal(400, f"{clearer.message}. The model server: {refusal}") from None
 
-    def _model(self, context: Any) -> Model:
-        if self._process != os.getpid():
-            # After a fork: connections belong to the process that made them.
-            self._models, self._process = {}, os.getpid()
-        grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
-        # In multi-model mode a model has servers of its own, which only the context knows.
-        listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
-        ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
-        if ports[0] not in self._models:
-            self._models[ports[0]] = Model(ModelServers(*ports))
-        return self._models[ports[0]]
-
     def _timing(self, record: Record) -> dict[str, str]:
         return {"Server-Timing": record.server_timing()} if self._settings.timing_header else {}
-
-
-def _ports(text: str | None) -> tuple[int, ...]:
-    return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
-
-
-@functools.lru_cache(maxsize=256)
-def _port_of(uri: str) -> int:
-    return int(uri.split("/", 3)[2].rpartition(":")[2])
 
 
 def _where(error: BaseException) -> str:

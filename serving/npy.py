@@ -43,10 +43,18 @@ def from_npy(body: bytes, name: str = "the body") -> Array:
         raise Refusal(400, f"{name}: no .npy of one tensor: {error}") from None
 
 
+def content_of(body: bytes) -> tuple[np.dtype[Any], int] | None:
+    """Type and place of the numbers of a body that `from_npy` has read, where they are in C's order."""
+    layout = _SEEN.get(body)
+    if layout is None or layout.order == "F":
+        return None
+    return layout.dtype, layout.start
+
+
 def to_npy(array: Array) -> bytes:
     """The array as a .npy file. Raises `Refusal` for strings that it would cut."""
     plain = _writable(array)
-    return _written_header(plain.dtype, plain.shape) + plain.tobytes()
+    return header_of(plain.dtype, plain.shape) + plain.tobytes()
 
 
 def _layout(body: bytes) -> _Layout:
@@ -91,7 +99,8 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
 
 
 @functools.lru_cache(maxsize=256)
-def _written_header(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
+def header_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What stands before an array's bytes in C's order."""
     # Many answers have one shape; NumPy's writer takes longer than all else about a small one.
     said = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     file = io.BytesIO()

@@ -25,7 +25,7 @@ from serving.tensors import (
 from serving.wire_fields import BYTES, BadWire, fields
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an output's numbers are."""
 
     name: str
@@ -35,7 +35,7 @@ class _Place(NamedTuple):
     start: int
 
 
-_SEEN: SeenForms[tuple[_Place, ...]] = SeenForms()
+_SEEN: SeenForms[tuple[Place, ...]] = SeenForms()
 
 
 def arrays_in(reply: bytes) -> dict[str, Array]:
@@ -43,9 +43,7 @@ def arrays_in(reply: bytes) -> dict[str, Array]:
 
     Raises `BadTensor`, and protobuf's DecodeError.
     """
-    places = _SEEN.get(reply)
-    if places is None:
-        places = _places(reply)
+    places = _SEEN.get(reply) or places_in(reply)
     if places is None:
         response = wire.PredictResponse.FromString(reply)
         return {name: to_array(tensor) for name, tensor in sorted(response.outputs.items())}
@@ -55,9 +53,9 @@ def arrays_in(reply: bytes) -> dict[str, Array]:
     }
 
 
-def _places(reply: bytes) -> tuple[_Place, ...] | None:
-    """None where an output is not plainly there."""
-    found: list[_Place] = []
+def places_in(reply: bytes) -> tuple[Place, ...] | None:
+    """By name, sorted; None where an output is not plainly there."""
+    found: list[Place] = []
     try:
         for number, kind, start, end in fields(reply, 0, len(reply)):
             if number == 1 and kind == BYTES:
@@ -75,7 +73,7 @@ def _places(reply: bytes) -> tuple[_Place, ...] | None:
     return places
 
 
-def _place(reply: bytes, start: int, end: int) -> _Place | None:
+def _place(reply: bytes, start: int, end: int) -> Place | None:
     parts = list(fields(reply, start, end))
     if [part[:2] for part in parts] != [(1, BYTES), (2, BYTES)]:
         return None
@@ -90,7 +88,7 @@ def _place(reply: bytes, start: int, end: int) -> _Place | None:
     if at[1] - at[0] != count * size or not count:
         return None
     name = reply[slice(*key)].decode()
-    return _Place(name, array_dtype(tensor.dtype), tuple(tensor.sizes), count, at[0])
+    return Place(name, array_dtype(tensor.dtype), tuple(tensor.sizes), count, at[0])
 
 
 def _numbers_at(tensor: Tensor) -> tuple[int, int] | None:

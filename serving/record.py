@@ -8,22 +8,29 @@ LOG = logging.getLogger("servable")
 
 
 class Record:
-    """Never holds a body. Stages are read, decode, model and encode, in seconds."""
+    """Never holds a body. Stages are read, decode, model and encode."""
+
+    __slots__ = ("_began", "_ends", "facts")
 
     def __init__(self) -> None:
-        self._began = self._stage_began = time.perf_counter()
-        self._stages: list[tuple[str, float]] = []
+        self._began = time.perf_counter()
+        self._ends: list[tuple[str, float]] = []
         self.facts: dict[str, object] = {}
 
     def stage(self, name: str) -> None:
         """What went on since the last stage was this one."""
-        now = time.perf_counter()
-        self._stages.append((name, now - self._stage_began))
-        self._stage_began = now
+        self._ends.append((name, time.perf_counter()))
 
     def server_timing(self) -> str:
         """The value of a Server-Timing header: https://www.w3.org/TR/server-timing/."""
-        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in self._stages)
+        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in self._stages_ms())
+
+    def _stages_ms(self) -> list[tuple[str, float]]:
+        began = [self._began, *(end for _, end in self._ends)]
+        return [
+            (name, (end - start) * 1000)
+            for (name, end), start in zip(self._ends, began, strict=False)
+        ]
 
     def answered(self, status: int, bytes_out: int, content_type: str) -> None:
         """A line at debug."""
@@ -37,7 +44,7 @@ class Record:
 
     def _log(self, level: int, **more: object) -> None:
         total = time.perf_counter() - self._began
-        stages = {name: round(seconds * 1000, 3) for name, seconds in self._stages}
+        stages = {name: round(ms, 3) for name, ms in self._stages_ms()}
         line = {
             "event": "request",
             **self.facts,

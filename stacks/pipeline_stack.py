@@ -101,11 +101,12 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
             ("model", "*"),
         )
     ]
-    bucket = f"arn:{cdk.Aws.PARTITION}:s3:::cdk-hnb659fds-assets-{account}-{region}"
-    roles = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:role/{stem}-*"]
-    policies = [f"arn:{cdk.Aws.PARTITION}:iam::{account}:policy/{stem}-*"]
-    # The capture's, named by CloudFormation.
-    samples = f"arn:{cdk.Aws.PARTITION}:s3:::{stem.lower()}-data-*"
+    bucket = f"arn:{stack.partition}:s3:::cdk-hnb659fds-assets-{account}-{region}"
+    roles = [f"arn:{stack.partition}:iam::{account}:role/{stem}-*"]
+    policies = [f"arn:{stack.partition}:iam::{account}:policy/{stem}-*"]
+    queued = environment.asynchronous is not None
+    # The capture's and the queue's, named by CloudFormation.
+    samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
@@ -119,8 +120,14 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "iam:GetRolePolicy": roles,
         "iam:GetPolicy": policies,
         "iam:ListEntitiesForPolicy": policies,
+        "s3:GetBucketPolicy": [samples],
+        "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
-        "s3:GetObject": [f"{bucket}/*"],
+        "s3:GetEncryptionConfiguration": [samples],
+        "s3:GetObject": [
+            f"{bucket}/*",
+            *([f"{samples}/answers/*", f"{samples}/failures/*"] if queued else []),
+        ],
         "s3:ListBucket": [bucket, samples],
         "s3:ListBucketVersions": [bucket],
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
@@ -129,4 +136,20 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "sagemaker:InvokeEndpoint": [sagemaker[0]],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
+        **(_asks_the_queue(stack, environment, sagemaker[0], samples) if queued else {}),
+    }
+
+
+def _asks_the_queue(
+    stack: cdk.Stack, environment: Environment, endpoint: str, bucket: str
+) -> dict[str, list[str]]:
+    """To send the golden request through it, which is encrypted as every other."""
+    queue = environment.asynchronous
+    assert queue is not None  # the caller has looked
+    key = queue.kms_key or stack.format_arn(service="kms", resource="key", resource_name="*")
+    return {
+        "kms:Decrypt": [key],
+        "kms:GenerateDataKey": [key],
+        "s3:PutObject": [f"{bucket}/requests/*"],
+        "sagemaker:InvokeEndpointAsync": [endpoint],
     }

@@ -11,8 +11,9 @@ from benchmarks.command import main
 from benchmarks.local import run, workload
 from benchmarks.local.report import RESULT
 from benchmarks.machine import machine
+from infra.policy.container import BATCHING_SWITCH
 
-BATCHING = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
+BATCHING = {BATCHING_SWITCH: "true"}
 
 
 def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Flask behind Gunicorn on a free port, and what its processes cost."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Literal
 
 import psutil
 
+from benchmarks.seeds.contenders.gunicorn_settings import READY
 from benchmarks.serving.cost import pss_mb
 
 How = Literal["predict", "call"]
@@ -20,9 +21,34 @@ READY_SECONDS = 120
 
 
 class FlaskServer:
-    def __init__(self, url: str, master: psutil.Process) -> None:
+    def __init__(self, url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self.url = url
-        self._master = master
+        self._process, self._log = process, log
+        self._master = psutil.Process(process.pid)
+        self._workers = 0
+
+    def add_workers(self, count: int) -> None:
+        """Returns when all of them have imported TensorFlow and loaded the model."""
+        for _ in range(count):
+            self._process.send_signal(signal.SIGTTIN)
+            # Signals of one kind are not counted: the next one when this one was heard.
+            self._await("Booting worker", self._started + 1)
+        self.ready(self._workers + count)
+
+    def ready(self, workers: int) -> None:
+        self._await(READY, workers)
+        self._workers = workers
+
+    @property
+    def _started(self) -> int:
+        return _count(self._log, "Booting worker")
+
+    def _await(self, words: str, count: int) -> None:
+        until = time.monotonic() + READY_SECONDS
+        while _count(self._log, words) < count:
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RuntimeError(f"Flask's workers did not start: {_end(self._log)}")
+            time.sleep(0.05)
 
     def cpu_ms(self) -> float:
         """So far, of all processes."""
@@ -42,20 +68,20 @@ def flask_server(model: Path, *, how: How, workers: int, folder: Path) -> Iterat
 
     gthread with one thread: like sync, one request at a time, but it keeps connections.
     """
-    log = folder / "flask.log"
+    log = folder / f"flask-{secrets.token_hex(4)}.log"
     command = [
         *(sys.executable, "-m", "gunicorn", "benchmarks.seeds.contenders.flask_app:app"),
         *("--bind", "127.0.0.1:0", "--workers", str(workers), "--timeout", "300"),
         *("--worker-class", "gthread", "--threads", "1", "--log-file", str(log)),
+        *("--config", "python:benchmarks.seeds.contenders.gunicorn_settings"),
     ]
-    log.unlink(missing_ok=True)
     environment = {**os.environ, "MODEL": str(model), "HOW": how, "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        server = FlaskServer(_url(process, log), psutil.Process(process.pid))
-        _wait(server.url, log, workers)
+        server = FlaskServer(_url(process, log), process, log)
+        server.ready(workers)
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
@@ -76,19 +102,12 @@ def _url(process: subprocess.Popen[bytes], log: Path) -> str:
             if "Listening at: " in line:
                 return line.split("Listening at: ")[1].split()[0]
         time.sleep(0.05)
-    raise RuntimeError(f"Gunicorn did not start: {log.read_text(encoding='utf-8')[-500:]}")
+    raise RuntimeError(f"Gunicorn did not start: {_end(log)}")
 
 
-def _wait(url: str, log: Path, workers: int) -> None:
-    """Until every worker has imported TensorFlow and loaded its model."""
-    until = time.monotonic() + READY_SECONDS
-    while time.monotonic() < until:
-        booted = log.read_text(encoding="utf-8").count("Booting worker")
-        try:
-            with urllib.request.urlopen(f"{url}/ping", timeout=READY_SECONDS):
-                if booted >= workers:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.05)
-    raise RuntimeError("Flask did not answer")
+def _count(log: Path, words: str) -> int:
+    return log.read_text(encoding="utf-8").count(words)
+
+
+def _end(log: Path) -> str:
+    return log.read_text(encoding="utf-8")[-500:] if log.exists() else ""

@@ -1,20 +1,23 @@
 """Keras models of a chosen size, for both sides: NAME.keras for Flask, NAME/ for the endpoint.
 
-    python -m benchmarks.seeds.models FOLDER
+    python -m benchmarks.seeds.models FOLDER NAME…
 
 In a process of its own: who measures stays without TensorFlow.
 """
 
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.serving.workload import COLUMNS
 
-# Hidden widths: about 1, 100, 200 and 400 MB of weights.
-WIDTHS = {"small": 512, "larger": 4_850, "large": 6_950, "largest": 9_870}
+# Hidden widths: about 2, 200 and 400 MB of weights.
+WIDTHS = {"small": 512, "large": 6_950, "largest": 9_870}
 SEED = 20
+SECONDS = 6.0
+"""Each, about."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,19 @@ class Made:
         return self.keras.stat().st_size / 1e6
 
 
-def made(folder: Path) -> dict[str, Made]:
-    command = [sys.executable, "-m", "benchmarks.seeds.models", str(folder)]
+def made(folder: Path, names: Collection[str]) -> dict[str, Made]:
+    """The smallest first."""
+    chosen = [name for name in WIDTHS if name in names]
+    command = [sys.executable, "-m", "benchmarks.seeds.models", str(folder), *chosen]
     subprocess.run(command, check=True, capture_output=True)
-    return {name: Made(folder / f"{name}.keras", folder / name) for name in WIDTHS}
+    return {name: Made(folder / f"{name}.keras", folder / name) for name in chosen}
 
 
-def _save(folder: Path) -> None:
+def _save(folder: Path, names: Collection[str]) -> None:
     import keras
 
-    for name, width in WIDTHS.items():
+    for name in names:
+        width = WIDTHS[name]
         keras.utils.set_random_seed(SEED)
         layers = [
             keras.Input((COLUMNS,), name="x"),
@@ -50,4 +56,4 @@ def _save(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _save(Path(sys.argv[1]))
+    _save(Path(sys.argv[1]), sys.argv[2:])

@@ -1,103 +1,89 @@
 """The articles' part of docs/performance.md, from what `make bench-seeds` measured last."""
 
-import json
-from pathlib import Path
-from typing import Any
+from benchmarks.seeds.claim import SHOWS
+from benchmarks.seeds.claims import CLAIMS
+from benchmarks.seeds.parts import PARTS
+from benchmarks.seeds.results import RESULT, Result, read
 
-from benchmarks.seeds import tables
-from benchmarks.seeds.claims import claims
-
-RESULT = Path(__file__).parent / "result.json"
+__all__ = ["RESULT", "section"]
 
 
 def section() -> str:
-    result = json.loads(RESULT.read_text(encoding="utf-8"))
-    return "\n".join([*_how(result), *_experiments(result), *_claims(result), ""])
+    return "\n".join(lines(read()))
 
 
-def _how(result: dict[str, Any]) -> list[str]:
-    machine = result["machine"]
+def lines(result: Result) -> list[str]:
+    return [*_how(), *_runs(result), *_claims(result), *_experiments(result)]
+
+
+def _how() -> list[str]:
     return [
         "## The articles, side by side",
         "",
-        "Generated from `benchmarks/seeds/result.json`; measured by `make bench-seeds`, both sides in",
-        "one run. Medians, with the smallest and largest of the repeats. Ratios are of the same",
-        f"repeat, with an interval of 95 %. The model server is {result['model_server']}: TensorFlow's",
-        "runtime behind interfaces in Python, so what JSON costs inside it is not what TensorFlow",
-        "Serving's C++ takes, and comparisons of REST and gRPC for small bodies say nothing of it.",
+        "Generated from `benchmarks/seeds/result.json`; measured by `make bench-seeds`, both sides of an",
+        "experiment in one go. Medians, with the smallest and largest of the repeats. Ratios are of the",
+        "same repeat, with an interval of 95 %. The double's model server is TensorFlow's runtime behind",
+        "interfaces in Python, so what JSON costs inside it is not what TensorFlow Serving's C++ takes, and",
+        "comparisons of REST and gRPC for small bodies say nothing of it.",
         "",
-        f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
-        f"load average {machine['load_before']} before the run; {machine['date']}.",
+        "What few cores cannot show: what more workers and model servers than these are worth (S1, S2),",
+        "parts of a batch computed side by side (S4), and GPUs (S0). For S2 and S4 a simulator stands beside",
+        "the measurement, labelled so; GPUs are not here.",
         "",
     ]
 
 
-def _experiments(result: dict[str, Any]) -> list[str]:
-    baseline = result["baseline"]
-    shown: list[tuple[str, str, str, list[str]]] = [
-        (
-            "baseline",
-            "The model out of the web worker (S0, S1)",
-            "A Keras network of two dense layers. Flask loads it into every worker, behind Gunicorn; ours is "
-            "the endpoint on this machine with our handler. The answers to the same rows differ by at most "
-            f"{baseline['largest_difference']:.0e}. Most of what `model.predict` takes is Keras itself; the "
-            "direct call leaves that out.",
-            tables.baseline(baseline),
-        ),
-        (
-            "memory",
-            "Memory as the model grows (S1)",
-            "Proportional set size of all processes, after some requests.",
-            tables.memory(baseline["memory"]),
-        ),
-        (
-            "transport",
-            "Body and transport (S0, S4)",
-            "From the client's call with an array until it has the decoded answer; rows of 256 float32, "
-            "about 2 KB, 200 KB and 4 MB as JSON.",
-            tables.transport(result["transport"]),
-        ),
-        (
-            "settings",
-            "Settings as a tuple (S2)",
-            "The article's ml.c5.9xlarge has 36 cores; here every 36 is this machine's number of cores, and "
-            "a caller more than they can serve at once.",
-            tables.settings(result["settings"]),
-        ),
-        (
-            "swapping",
-            "Several models, and the way back (S3)",
-            "Multi-model mode, two callers, one row each.",
-            tables.swapping(result["swapping"]),
-        ),
-        (
-            "splitting",
-            "Splitting a batch (S4)",
-            "On the endpoint, and on simulated cores: a server that waits 0.3 ms for each row and computes "
-            "nothing.",
-            tables.splitting(result["splitting"]),
-        ),
+def _runs(result: Result) -> list[str]:
+    rows = [
+        f"| {name} | {one['run']} | {one['seconds']} | {one['model_server']} | "
+        f"{one['machine']['cores']} cores, {one['machine']['processor']} | "
+        f"{one['machine']['load_before']} | {one['machine']['python']} |"
+        for name, one in result.items()
     ]
-    lines = []
-    for name, title, words, table in shown:
-        picture = f"![{title}](performance/{name}.png)"
-        lines += [f"### {title}", "", words, "", *table, "", picture, ""]
-    return lines
+    table = [
+        "| | run | seconds | model server | machine | load average before | Python |",
+        "|---|---|---:|---|---|---:|---|",
+        *rows,
+        "",
+    ]
+    mixed, missing = [], [name for name in CLAIMS if name not in result]
+    if len({one["run"] for one in result.values()}) > 1:
+        mixed = ["Measured in several runs; no number is compared with one of another run.", ""]
+    if missing:
+        mixed += [f"Not measured here yet: {', '.join(missing)}.", ""]
+    return [*table, *mixed]
 
 
-def _claims(result: dict[str, Any]) -> list[str]:
-    found = claims(result)
-    missing = [
-        f"- {one.source}: {one.here}: {one.found}" for one in found if one.verdict != "shows"
+def _experiments(result: Result) -> list[str]:
+    found = []
+    for name, parts in PARTS.items():
+        for part in parts if name in result else []:
+            table = part.table(part.of(result[name]["found"]))
+            picture = f"![{part.title}](performance/{part.picture}.png)"
+            found += [f"### {part.title}", "", part.words, "", *table, "", picture, ""]
+    return found
+
+
+def _claims(result: Result) -> list[str]:
+    found = [
+        claim
+        for name, claims in CLAIMS.items()
+        if name in result
+        for claim in claims(result[name]["found"])
     ]
+    missing = [claim.missing() for claim in found if claim.verdict != SHOWS]
     return [
         "### What the articles say, and what was found",
         "",
-        "| | article | here | ratio | |",
-        "|---|---|---|---:|---|",
-        *(one.row() for one in found),
+        "A claim shows where the whole interval of its ratio is where it is wanted, and is undecided where",
+        "only a part of it is.",
+        "",
+        "| | article | here | ratio | wanted | |",
+        "|---|---|---|---:|---|---|",
+        *(claim.row() for claim in found),
         "",
         "What did not show on this machine:",
         "",
         *(missing or ["- nothing: every effect above showed."]),
+        "",
     ]

@@ -1,59 +1,67 @@
-"""S2: settings as a tuple, at this machine's cores in the place of the article's 36."""
+"""S2: settings as a tuple, at this machine's cores in the place of the article's 36, and simulated at 36."""
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
+from benchmarks.seeds import simulated_settings
+from benchmarks.seeds.article_settings import ARTICLE, Tuple
+from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
 from benchmarks.serving.callers import asked
-from local.endpoint.launch import launch
+from infra.policy.container_settings import ContainerSettings
 
-REPEATS, SECONDS, CALLERS = 3, 3.0, 8
+MODELS = ("small",)
+SECONDS = 120.0
+REPEATS, ASKED_SECONDS, CALLERS, ROWS = 5, 2.5, 8, 111
 CORES = os.cpu_count() or 1
-# workers, TFS processes, OMP, inter, intra -> the article's transactions/s on ml.c5.9xlarge
-ARTICLE = {
-    (1, 1, 36, 36, 36): 15.87,
-    (36, 1, 1, 36, 36): 164.0,
-    (1, 1, 1, 1, 1): 33.0834,
-    (36, 1, 1, 1, 1): 67.5118,
-    (36, 8, 1, 1, 1): 319.078,
-}
-NAMES = (
-    "SAGEMAKER_GUNICORN_WORKERS",
-    "SAGEMAKER_TFS_INSTANCE_COUNT",
-    "OMP_NUM_THREADS",
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM",
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM",
-)
 
 
-def scaled(article: tuple[int, ...], cores: int) -> tuple[int, ...]:
-    """The article's tuple for another number of cores: 36 becomes all of them, 8 at most all."""
-    return tuple(cores if one == 36 else min(one, cores) for one in article)
-
-
-def measured(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]:
+def measured(bench: Bench) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
-    body = workload.body(workload.JSON, 111)
+    body = workload.body(workload.JSON, ROWS)
     with ExitStack() as stack:
-        running = {}
-        for article in ARTICLE:
-            chosen = scaled(article, CORES)
-            variables = dict(zip(NAMES, map(str, chosen), strict=True))
-            running[article] = stack.enter_context(launch(archive, variables))
+        running = {
+            article: stack.enter_context(
+                bench.serve("small", _settings(scaled(article, CORES)))
+            ).url
+            for article in ARTICLE
+        }
+        bench.told("all five are running")
         for repeat in range(REPEATS):
             turn = repeat % len(running)
             for article in [*running][turn:] + [*running][:turn]:
                 one = asked(
-                    running[article].url,
+                    running[article],
                     body,
                     callers=CALLERS,
-                    seconds=SECONDS,
+                    seconds=ASKED_SECONDS,
                     content_type=workload.JSON,
                 )
+                if one.failed:
+                    raise RuntimeError(f"{article}: {one.failed} requests failed")
                 row = {"repeat": repeat, "article": article, "here": scaled(article, CORES)}
                 found.append({**row, "requests_per_second": one.requests_per_second})
-            told(f"settings: repeat {repeat + 1} of {REPEATS}")
-    return found
+            bench.told(f"repeat {repeat + 1} of {REPEATS}")
+    simulated = simulated_settings.measured()
+    bench.told(f"simulated, {simulated_settings.CORES} cores")
+    return {"callers": CALLERS, "rows": ROWS, "here": found, "simulated": simulated}
+
+
+def scaled(article: Tuple, cores: int) -> Tuple:
+    """The article's tuple for another number of cores: 36 becomes all of them, 8 at most all."""
+    workers, servers, omp, inter, intra = (
+        cores if one == 36 else min(one, cores) for one in article
+    )
+    return workers, servers, omp, inter, intra
+
+
+def _settings(chosen: Tuple) -> ContainerSettings:
+    workers, servers, omp, inter, intra = chosen
+    return ContainerSettings(
+        gunicorn_workers=workers,
+        tfs_processes=servers,
+        omp_threads=omp,
+        inter_op_threads=inter,
+        intra_op_threads=intra,
+    )

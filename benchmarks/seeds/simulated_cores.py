@@ -6,6 +6,7 @@ Prints its address. Takes and returns application/x-npy: the sum of each row.
 """
 
 import io
+import signal
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ import numpy as np
 
 
 def main() -> None:
+    # Ctrl-C is for all of the terminal's processes; whoever started this one says so.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     cores, row_seconds = threading.Semaphore(int(sys.argv[1])), float(sys.argv[2]) / 1000
 
     class Handler(BaseHTTPRequestHandler):

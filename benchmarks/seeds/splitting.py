@@ -3,38 +3,42 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
-from local.endpoint.launch import launch
 from servable_client import Endpoint
+from servable_client.progress import Progress
 
+MODELS = ("small",)
+SECONDS = 90.0
 ROWS, PART_ROWS = 500, 50
-REPEATS, CALLS = 5, 12
-# The client tries numbers of parts, upwards, until one is clearly slower: some calls of learning.
-LEARNING_CALLS = 12
+REPEATS = 8
+CALLS_HERE, CALLS_SIMULATED = 40, 8
+# Three of each number of parts: 1, 2, 4, 8, 10 and 20 with the client's 10 connections.
+LEARNING_CALLS = 20
 ROW_MS = 0.3  # 150 ms for 500 rows on one core: the article's request, whole
 SIMULATED_CORES = (1, 4, 16)
 WAYS: dict[str, Any] = {"whole": None, "10 x 50": PART_ROWS, "chosen": "measured"}
 
 
-def measured(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]:
+def measured(bench: Bench) -> list[dict[str, Any]]:
     found = []
-    with launch(archive, {}) as process:
-        found += _split(process.url, "local endpoint")
-    told("splitting: local endpoint")
+    with bench.serve("small") as server:
+        found += _split(server.url, "local endpoint", CALLS_HERE)
+    bench.told("local endpoint")
     for cores in SIMULATED_CORES:
+        label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
         with _simulated(cores) as url:
-            found += _split(url, f"simulated, {cores} cores")
-        told(f"splitting: {cores} simulated cores")
+            found += _split(url, label, CALLS_SIMULATED)
+        bench.told(label)
     return found
 
 
-def _split(url: str, where: str) -> list[dict[str, Any]]:
+def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
     array, found = workload.rows(ROWS), []
     with Endpoint.local(url, format="npy") as endpoint:
         for _ in range(LEARNING_CALLS):
@@ -42,15 +46,24 @@ def _split(url: str, where: str) -> list[dict[str, Any]]:
         for repeat in range(REPEATS):
             # In turn call by call, so that what slows the machine slows all ways.
             latencies: dict[str, list[float]] = {way: [] for way in WAYS}
-            for _ in range(CALLS):
-                for way, split in WAYS.items():
+            for call in range(calls):
+                turn = call % len(WAYS)
+                for way in [*WAYS][turn:] + [*WAYS][:turn]:
                     began = time.perf_counter()
-                    endpoint.predict(array, split=split)
+                    endpoint.predict(array, split=WAYS[way])
                     latencies[way].append((time.perf_counter() - began) * 1000)
+            parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
             for way, of in latencies.items():
-                row = {"repeat": repeat, "where": where, "way": way}
+                row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}
                 found.append({**row, "latency_ms": median(of)})
     return found
+
+
+def _parts(endpoint: Endpoint, array: Any) -> int:
+    """That the client chooses now."""
+    told: list[Progress] = []
+    endpoint.predict(array, split="measured", progress=told.append)
+    return told[-1].parts
 
 
 @contextmanager

@@ -1,9 +1,11 @@
-"""One table for each experiment, from one run's rows."""
+"""The tables of each experiment, from its rows."""
 
 from typing import Any
 
-from benchmarks.seeds.rows import short, spread
-from benchmarks.seeds.settings import ARTICLE
+from benchmarks.seeds.article_settings import ARTICLE
+from benchmarks.seeds.claim import OTHER_WAY, SHOWS
+from benchmarks.seeds.claims import whole_against_split
+from benchmarks.seeds.rows import middle, short, spread
 
 Table = list[str]
 SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
@@ -22,15 +24,16 @@ def baseline(found: dict[str, Any]) -> Table:
             for rows in (1, 111)
             for what in ("latency_ms", "cpu_ms")
         ]
-        lines.append(f"| {way} | {' | '.join(cells)} |")
+        lines.append(_row(way, *cells))
     lines += ["", "| requests/s, 8 callers, 1 row | 1 worker | 4 workers |", "|---|---:|---:|"]
     for way in ("Flask, model.call", "ours, JSON"):
         cells = [
             spread(found["throughput"], "requests_per_second", way=way, workers=workers)
             for workers in (1, 4)
         ]
-        lines.append(f"| {way} | {' | '.join(cells)} |")
-    return lines
+        lines.append(_row(way, *cells))
+    difference = found["largest_difference"]
+    return [*lines, "", f"The answers to the same 111 rows differ by at most {difference:.0e}."]
 
 
 def memory(found: dict[str, Any]) -> Table:
@@ -40,7 +43,7 @@ def memory(found: dict[str, Any]) -> Table:
     ]
     for row in found["growing"]:
         cells = [short(row["memory_mb"][workers]) for workers in ("1", "4")]
-        lines.append(f"| {row['way']} | {short(row['weights_mb'])} | {' | '.join(cells)} |")
+        lines.append(_row(row["way"], short(row["weights_mb"]), *cells))
     wall, twelve = found["flask_wall"], found["ours_at_twelve"]
     fits = [row["workers"] for row in wall if row["memory_mb"] <= found["wall_mb"]]
     return [
@@ -57,28 +60,39 @@ def transport(found: list[dict[str, Any]]) -> Table:
         "| latency, ms | " + " | ".join(SIZES.values()) + " |",
         "|---|" + "---:|" * len(SIZES),
     ]
-    for transport in ("rest", "grpc"):
+    for transport, inside in (("rest", "REST"), ("grpc", "gRPC")):
         for form in ("json", "npy", "protobuf"):
             cells = [
                 spread(found, "latency_ms", transport=transport, form=form, rows=rows)
                 for rows in SIZES
             ]
-            inside = {"rest": "REST", "grpc": "gRPC"}[transport]
-            lines.append(f"| {form} body, {inside} inside | {' | '.join(cells)} |")
+            lines.append(_row(f"{form} body, {inside} inside", *cells))
     return lines
 
 
-def settings(found: list[dict[str, Any]]) -> Table:
+def settings(found: dict[str, Any]) -> Table:
+    simulated = found["simulated"]
     lines = [
-        "| workers, TFS, OMP, inter, intra | article, per second | scaled to here | requests/s here |",
-        "|---|---:|---|---:|",
+        "| workers, TFS, OMP, inter, intra | article, per second | simulated, "
+        f"{simulated['cores']} cores | scaled to here | requests/s here |",
+        "|---|---:|---:|---|---:|",
     ]
     for article, rate in ARTICLE.items():
-        here = next(row["here"] for row in found if row["article"] == list(article))
-        cell = spread(found, "requests_per_second", article=list(article))
+        here = next(row["here"] for row in found["here"] if row["article"] == list(article))
+        cells = [
+            spread(rows, "requests_per_second", article=list(article))
+            for rows in (simulated["rows"], found["here"])
+        ]
         written = [",".join(map(str, one)) for one in (article, here)]
-        lines.append(f"| {written[0]} | {rate:g} | {written[1]} | {cell} |")
-    return lines
+        lines.append(_row(written[0], f"{rate:g}", cells[0], written[1], cells[1]))
+    return [
+        *lines,
+        "",
+        f"Simulated: {simulated['users']} users who each wait for their answer. Three of the article's rows "
+        f"give the work of one request: {short(simulated['handler_ms'])} ms in a worker and "
+        f"{short(simulated['call_ms'])} ms in the model server, of which threads do "
+        f"{simulated['parallel_share']:.0%} side by side. 1,1,36,36,36 and 36,8,1,1,1 are predictions.",
+    ]
 
 
 def swapping(found: dict[str, Any]) -> Table:
@@ -86,27 +100,37 @@ def swapping(found: dict[str, Any]) -> Table:
     lines = ["| the small model's latency | p50, ms | p99, ms |", "|---|---:|---:|"]
     for phase in dict.fromkeys(row["phase"] for row in loading):
         cells = [spread(loading, what, phase=phase) for what in ("p50_ms", "p99_ms")]
-        lines.append(f"| {phase} | {' | '.join(cells)} |")
+        lines.append(_row(phase, *cells))
     for way in ("one process", "a process each"):
         for busy in (False, True):
             label = f"{way}, the other model {'busy' if busy else 'idle'}"
             cells = [spread(together, what, way=way, busy=busy) for what in ("p50_ms", "p99_ms")]
-            lines.append(f"| {label} | {' | '.join(cells)} |")
+            lines.append(_row(label, *cells))
     return [
         *lines,
         "",
-        f"Back to the old version: {spread(back, 'kept_ms')} ms where it is still loaded, "
-        f"{spread(back, 'loaded_again_ms')} ms where it must be loaded again. The large one took "
-        f"{spread(loading, 'seconds', phase='while another is loaded')} s to load.",
+        f'From "roll back" until the old version answers everything: {spread(back, "kept_ms")} ms where it '
+        f"is still loaded, {spread(back, 'loaded_again_ms')} ms where it must be loaded again first. The "
+        f"large one took {spread(loading, 'seconds', phase='while another is loaded')} s to load.",
     ]
 
 
 def splitting(found: list[dict[str, Any]]) -> Table:
-    lines = ["| 500 rows, ms | whole | 10 x 50 | chosen by the client |", "|---|---:|---:|---:|"]
+    lines = [
+        "| 500 rows, ms | whole | 10 x 50 | splitting | chosen by the client | its parts |",
+        "|---|---:|---:|---|---:|---:|",
+    ]
+    words = {SHOWS: "wins", OTHER_WAY: "loses"}
     for where in dict.fromkeys(row["where"] for row in found):
-        cells = [
+        whole, split, chosen = (
             spread(found, "latency_ms", where=where, way=way)
             for way in ("whole", "10 x 50", "chosen")
-        ]
-        lines.append(f"| {where} | {' | '.join(cells)} |")
+        )
+        won = words.get(whole_against_split(found, where).verdict, "makes no difference")
+        parts = short(middle(found, "parts", where=where, way="chosen"))
+        lines.append(_row(where, whole, split, won, chosen, parts))
     return lines
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

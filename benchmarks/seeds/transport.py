@@ -4,34 +4,32 @@ From the client's call with an array until it has the decoded answer.
 """
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
+from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
-from local.endpoint.launch import launch
+from infra.policy.container_settings import ContainerSettings
 from servable_client import Endpoint
 
+MODELS = ("small",)
+SECONDS = 60.0
 REPEATS = 5
 CALLS = {1: 60, 111: 20, 2_230: 2}
 FORMS = ("json", "npy", "protobuf")
-TRANSPORTS = ("rest", "grpc")
+TRANSPORTS: tuple[Literal["rest", "grpc"], ...] = ("rest", "grpc")
 
 
-def measured(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]:
+def measured(bench: Bench) -> list[dict[str, Any]]:
     found = []
-    with (
-        launch(archive, {"SERVABLE_TRANSPORT": "rest"}) as rest,
-        launch(archive, {"SERVABLE_TRANSPORT": "grpc"}) as grpc,
-        Endpoint.local(rest.url) as over_rest,
-        Endpoint.local(grpc.url) as over_grpc,
-    ):
-        ways = [
-            (transport, endpoint, form)
-            for transport, endpoint in zip(TRANSPORTS, (over_rest, over_grpc), strict=True)
-            for form in FORMS
-        ]
+    with ExitStack() as stack:
+        ways = []
+        for transport in TRANSPORTS:
+            served = bench.serve("small", ContainerSettings(transport=transport))
+            url = stack.enter_context(served).url
+            endpoint = stack.enter_context(Endpoint.local(url))
+            ways += [(transport, endpoint, form) for form in FORMS]
         for repeat in range(REPEATS):
             turn = repeat % len(ways)
             for transport, endpoint, form in ways[turn:] + ways[:turn]:
@@ -39,7 +37,7 @@ def measured(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]
                     latency = _latency_ms(endpoint, form, rows, calls)
                     row = {"repeat": repeat, "transport": transport, "form": form}
                     found.append({**row, "rows": rows, "latency_ms": latency})
-            told(f"transport: repeat {repeat + 1} of {REPEATS}")
+            bench.told(f"repeat {repeat + 1} of {REPEATS}")
     return found
 
 

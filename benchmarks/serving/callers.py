@@ -7,6 +7,7 @@ Prints the latencies of all answers in milliseconds, and the statuses, as JSON.
 
 import http.client
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -56,6 +57,8 @@ class Caller:
 
 
 def _main() -> None:
+    # Ctrl-C is for all of the terminal's processes; whoever started this one says so.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     url, callers, seconds, content_type = sys.argv[1:]
     body = sys.stdin.buffer.read()
     latencies: list[float] = []

@@ -12,6 +12,7 @@ import psutil
 from benchmarks.serving import workload
 from benchmarks.serving.callers import Caller, asked
 from benchmarks.serving.cost import pss_mb
+from infra.policy.container import variable_of
 from local.endpoint.launch import EndpointProcess, launch
 from serving import wire
 from serving.small_calls import SmallCalls
@@ -45,8 +46,8 @@ def choosing(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]
     for workers, callers in ((1, 4), (1, 16), (4, 16)):
         for way in ("measured", "random", "two choices", "least busy"):
             variables = {
-                "SAGEMAKER_TFS_INSTANCE_COUNT": "4",
-                "SAGEMAKER_GUNICORN_WORKERS": str(workers),
+                variable_of("tfs_processes"): "4",
+                variable_of("gunicorn_workers"): str(workers),
                 "WAY_TO_CHOOSE": way,
             }
             with launch(archive, variables) as process:
@@ -66,7 +67,7 @@ def choosing(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]
 
 def workers(archive: Path, told: Callable[[str], None]) -> dict[str, float]:
     """Memory of four workers after they have answered, and how soon they do."""
-    with launch(archive, {"SAGEMAKER_GUNICORN_WORKERS": "4"}) as process:
+    with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
         asked(process.url, BODY, callers=8, seconds=3, content_type=FORM)
         parts = process.parts
         assert parts.gateway is not None

@@ -41,11 +41,12 @@ class EndpointLogs(Construct):
             resource_name=self.group.log_group_name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
+        log_group_name = self.group.ref
         for one in log_filters():
             logs.CfnMetricFilter(
                 self,
                 one.metric,
-                log_group_name=self.group.ref,
+                log_group_name=log_group_name,
                 filter_pattern=one.pattern,
                 metric_transformations=[
                     logs.CfnMetricFilter.MetricTransformationProperty(
@@ -64,6 +65,6 @@ class EndpointLogs(Construct):
                 self,
                 f"Question-{title.replace(' ', '-')}",
                 name=f"{endpoint_name}/{title}",
-                log_group_names=[self.group.ref],
+                log_group_names=[log_group_name],
                 query_string=question,
             )

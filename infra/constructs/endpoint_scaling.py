@@ -107,7 +107,7 @@ class EndpointScaling(Construct):
                 # Of the endpoint, with no variant: so AWS publishes it, and so it can act.
                 custom_metric=endpoint.metrics.queued(
                     "ApproximateBacklogSizePerInstance", "Average"
-                ),
+                ).for_cdk,
                 target_value=scaling.max_backlog_per_instance * safety,
                 scale_out_cooldown=self._out,
                 scale_in_cooldown=self._in,

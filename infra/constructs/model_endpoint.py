@@ -76,16 +76,16 @@ class ModelEndpoint(Construct):
             if self.kind != "serverless"
             else None,
         )
-        self.arn = cdk.Stack.of(self).format_arn(
-            service="sagemaker", resource="endpoint", resource_name=name
-        )
+        stack = cdk.Stack.of(self)
+        self._region = stack.region
+        self.arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=name)
 
     @property
     def watched(self) -> WatchedEndpoint:
         """As alarms and dashboards see it."""
         return WatchedEndpoint(
             name=self.name,
-            region=cdk.Stack.of(self).region,
+            region=self._region,
             variants=tuple(one.watched for one in self.variants),
             log_is_counted=True,
             resource=self.resource,
@@ -106,7 +106,7 @@ class ModelEndpoint(Construct):
 
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
         """Time the container took to answer one request. Unit: microseconds."""
-        return self.metrics.model_latency(variant, statistic)
+        return self.metrics.model_latency(variant, statistic).for_cdk
 
 
 def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:

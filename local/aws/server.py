@@ -7,11 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
 from local.aws.clock import Clock, ScaledClock
@@ -29,6 +25,7 @@ from local.aws.corrections import (
 )
 from local.aws.corrections.logs_api import LogsApi
 from local.aws.corrections.scaling_api import ScalingApi
+from local.aws.dispatcher import Dispatcher
 from local.aws.gateway import Gateway
 from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
@@ -88,7 +85,7 @@ class Server:
         self._server = make_server(
             _HOST,
             port,
-            Gateway(DomainDispatcherApplication(create_backend_app), controls),
+            Gateway(Dispatcher(), controls),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
@@ -111,6 +108,12 @@ class Server:
     def start(self) -> None:
         self._thread.start()
         self._clock.start(self._tick)
+
+    def forget(self) -> None:
+        """Ends every endpoint; metrics and alarms of every account are gone with them."""
+        self.hostings.close()
+        self.hostings.clear()
+        self._cloudwatches.clear()
 
     def close(self) -> None:
         """Ends every endpoint, then the server. Idempotent."""

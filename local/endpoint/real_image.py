@@ -25,17 +25,18 @@ class ImageContainer:
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         self.url = url
-        self._name = name
+        self.name = name
+        """Docker's, as in `docker exec NAME …`."""
         self._folder = folder
 
     def close(self) -> None:
         """Ends the container and removes its unpacked files. Again is nothing."""
-        subprocess.run(["docker", "rm", "--force", self._name], capture_output=True, check=False)
+        subprocess.run(["docker", "rm", "--force", self.name], capture_output=True, check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def running(self) -> bool:
-        return _ask("ps", "--quiet", "--filter", f"name={self._name}").stdout.strip() != ""
+        return _ask("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +54,7 @@ def launch_image(
     ready_timeout_seconds: float = 300.0,
 ) -> ImageContainer:
     """`image` with the archive where SageMaker puts it. Raises `LaunchError`; leaves nothing then."""
-    _check(image)
+    check_image(image)
     try:
         kept = reserved(port)
     except PortError as error:
@@ -76,7 +77,8 @@ def launch_image(
     return container
 
 
-def _check(image: str) -> None:
+def check_image(image: str) -> None:
+    """Raises `LaunchError`, which says what is missing: Docker, its daemon or the image."""
     if shutil.which("docker") is None:
         raise LaunchError("there is no `docker` on this machine; install it, or leave --docker out")
     server = _ask("version", "--format", "{{.Server.Version}}")
@@ -117,7 +119,7 @@ def _wait(container: ImageContainer, timeout_seconds: float) -> None:
         if not container.running:
             break
         time.sleep(0.5)
-    said = _ask("logs", "--tail", "10", container._name)
+    said = _ask("logs", "--tail", "10", container.name)
     raise LaunchError(
         f"the container did not answer /ping within {timeout_seconds:g} s:\n"
         f"{said.stdout}{said.stderr}"

@@ -63,7 +63,7 @@ def compare(
     for one in stacks:
         live = deployed(account, one.name)
         if live is None:
-            report.differences.append(stack.not_deployed(one))
+            report.differences.append(stack.not_deployed(one, loaded.name))
             continue
         report.differences += [*stack.status(live), *stack.template(one, live)]
         report.differences += surroundings.look(live)

@@ -6,11 +6,12 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from operations.deployed_account import absent
-from operations.verify.comparison import same, unequal
+from operations.verify import fleet
+from operations.verify.comparison import unequal
 from operations.verify.deployed import Deployed, Resource
 from operations.verify.difference import Difference
+from operations.verify.fleet import KINDS
 
-TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 # Beyond the template's own: with any of these set an endpoint is another one.
 _CONFIG_EXTRAS = (
     "DataCaptureConfig",
@@ -18,7 +19,6 @@ _CONFIG_EXTRAS = (
     "AsyncInferenceConfig",
     "KmsKeyId",
 )
-_KINDS = ("ProductionVariants", "ShadowProductionVariants")
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
 
 
@@ -32,7 +32,7 @@ def look(stack: Deployed) -> Iterator[Difference]:
             continue
         yield from _status(live)
         yield from _config(stack, one, live)
-        yield from _fleet(stack, live)
+        yield from fleet.look(stack, live)
 
 
 def gone(what: str, name: str) -> Difference:
@@ -122,7 +122,7 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
     kept = {
         key: value for key, value in config.items() if key not in ("EndpointConfigName", "Tags")
     }
-    for kind in _KINDS:
+    for kind in KINDS:
         if kind in config:
             kept[kind] = [
                 {key: value for key, value in one.items() if key != "ModelName"}
@@ -132,7 +132,7 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for kind in _KINDS for one in config.get(kind) or []]
+    return [one for kind in KINDS for one in config.get(kind) or []]
 
 
 def _extras(
@@ -197,54 +197,3 @@ def model(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Ite
                 found=value,
                 remedy=remedy,
             )
-
-
-def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
-    """Weights belong to the file; counts too, where no scaling owns them."""
-    scaled = {one.properties["ResourceId"].split("/")[-1]: one for one in stack.of(TARGET)}
-    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    there = {one["VariantName"]: one for one in live.get("ProductionVariants", [])}
-    name = live["EndpointName"]
-    for one in config.properties["ProductionVariants"]:
-        variant = one["VariantName"]
-        now = there.get(variant)
-        if now is None:
-            continue
-        for key, wanted in (("CurrentWeight", one["InitialVariantWeight"]),):
-            if not same(wanted, now.get(key)):
-                yield Difference(
-                    kind="drifted weight",
-                    resource=f"{name}/{variant}",
-                    key=key,
-                    wanted=wanted,
-                    found=now.get(key),
-                    remedy="deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)",
-                )
-        count = now.get("CurrentInstanceCount")
-        if "ServerlessConfig" in one or "InitialInstanceCount" not in one:
-            continue  # no instances of ours to count
-        if variant in scaled:
-            bounds = scaled[variant].properties
-            planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(bounds)]
-            every = [bounds, *planned]
-            least = min(int(each["MinCapacity"]) for each in every if "MinCapacity" in each)
-            most = max(int(each["MaxCapacity"]) for each in every if "MaxCapacity" in each)
-        else:
-            least = most = int(one["InitialInstanceCount"])
-        if count is None or not least <= count <= most:
-            yield Difference(
-                kind="drifted count",
-                resource=f"{name}/{variant}",
-                key="CurrentInstanceCount",
-                wanted=least if least == most else f"{least} to {most}",
-                found=count,
-                remedy="scaling has not brought it back: look at its activities"
-                if variant in scaled
-                else "set it back with UpdateEndpointWeightsAndCapacities, or deploy",
-            )
-
-
-def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Scheduled actions, which move a scaling target's bounds as they were meant to."""
-    found: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
-    return found

@@ -1,10 +1,15 @@
 """Scaling: registered, with its bounds and target, and not suspended."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from operations.verify.deployed import Deployed
+from operations.verify.deployed import Deployed, Resource
 from operations.verify.difference import Difference
-from operations.verify.endpoint import TARGET, changed, gone, planned_actions
+from operations.verify.endpoint import changed, gone
+from operations.verify.fleet import TARGET, planned_actions
 
 _SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -43,27 +48,85 @@ def look(stack: Deployed) -> Iterator[Difference]:
                     found=True,
                     remedy="resume it with RegisterScalableTarget, or deploy again",
                 )
+        yield from _schedule(stack, wanted)
+    yield from _policies(stack, targets)
+
+
+def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
+    """Each of the template's, and none beside them: two on one metric pull against each other."""
+    ours: set[tuple[str, str]] = set()
+    there = {
+        (policy["ResourceId"], policy["PolicyName"]): policy
+        for one in targets
+        for policy in stack.account.pages(
+            "application-autoscaling",
+            "describe_scaling_policies",
+            "ScalingPolicies",
+            ServiceNamespace="sagemaker",
+            ResourceId=one.properties["ResourceId"],
+        )
+    }
     for one in stack.of(POLICY):
         wanted = one.properties
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
-        name = wanted["PolicyName"]
-        found = [
-            policy
-            for policy in stack.account.pages(
-                "application-autoscaling",
-                "describe_scaling_policies",
-                "ScalingPolicies",
-                ServiceNamespace="sagemaker",
-                PolicyNames=[name],
-            )
-            if policy["PolicyName"] == name
-        ]
-        if not found:
-            yield gone("scaling policy", name)
+        name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])
+        ours.add(name)
+        if name not in there:
+            yield gone("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = "somebody put another policy: deploy again"
-        yield from changed("scaling policy", name, shape, found[0], remedy)
+        yield from changed("scaling policy", name[1], shape, there[name], remedy)
+    for resource, name in sorted(there.keys() - ours):
+        yield Difference(
+            kind="scaling by hand",
+            resource=resource,
+            key=name,
+            wanted="no such policy",
+            found=there[resource, name]["PolicyType"],
+            remedy="write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)",
+        )
+
+
+def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+    """A planned capacity that is not there is missed on the morning that it was for."""
+    name = wanted["ResourceId"]
+    there = {
+        one["ScheduledActionName"]: one
+        for one in stack.account.pages(
+            "application-autoscaling",
+            "describe_scheduled_actions",
+            "ScheduledActions",
+            ServiceNamespace="sagemaker",
+            ResourceId=name,
+        )
+    }
+    planned = {one["ScheduledActionName"]: one for one in planned_actions(wanted)}
+    for action, told in planned.items():
+        if action not in there:
+            if not _over(told):
+                yield gone("scheduled action", f"{name}: {action}")
+            continue
+        remedy = "somebody put another: deploy again"
+        yield from changed("scheduled action", f"{name}: {action}", told, there[action], remedy)
+    for action in sorted(there.keys() - planned):
+        yield Difference(
+            kind="scaling by hand",
+            resource=name,
+            key=action,
+            wanted="no such scheduled action",
+            found=there[action]["Schedule"],
+            remedy="write it into [variants.NAME.scaling] schedule, or delete it",
+        )
+
+
+def _over(planned: Mapping[str, Any]) -> bool:
+    """Whether it was meant for one moment, which is past."""
+    once = re.fullmatch(r"at\((.+)\)", str(planned["Schedule"]))
+    if once is None:
+        return False
+    at = datetime.fromisoformat(once[1])
+    return at.replace(tzinfo=ZoneInfo(planned.get("Timezone", "UTC"))) < datetime.now(UTC)
 
 
 def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:

@@ -12,9 +12,9 @@ from operations.verify.difference import Difference
 _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 
 
-def not_deployed(stack: SynthesisedStack) -> Difference:
+def not_deployed(stack: SynthesisedStack, environment: str) -> Difference:
     return Difference(
-        kind="not deployed", resource=stack.name, remedy=f"`cdk deploy '*/{stack.kind}'`"
+        kind="not deployed", resource=stack.name, remedy=f"`cdk deploy '{environment}/*'`"
     )
 
 

@@ -14,7 +14,7 @@ from infra.functions.golden_sender import send
 from infra.parameters.loading import load
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
-from operations.endpoint_template import template
+from operations.synthesis import endpoint_template
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.synthesised import Deployed
@@ -27,7 +27,7 @@ FOLDER = ROOT / "examples" / "updates"
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
     given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
     (one,) = [one for one in load(ROOT, FOLDER, given) if one.name == "canary"]
-    return template(one)
+    return endpoint_template(one)
 
 
 @pytest.fixture(scope="module")
@@ -140,5 +140,5 @@ def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) 
 
 def test_without_the_table_the_template_has_no_function() -> None:
     (one,) = [one for one in load(ROOT, FOLDER) if one.name == "linear"]
-    kinds = {resource["Type"] for resource in template(one)["Resources"].values()}
+    kinds = {resource["Type"] for resource in endpoint_template(one)["Resources"].values()}
     assert "AWS::Lambda::Function" not in kinds

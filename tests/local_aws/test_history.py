@@ -9,6 +9,7 @@ import pytest
 
 from infra import recording
 from infra.constructs.deployment_history import OUTPUT
+from infra.packing import packed_key
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import Refusal
@@ -37,13 +38,16 @@ class Past:
         (found,) = load(self.project, self.project / "environments")
         return found
 
-    def record(self, archive: bytes = ARCHIVE, **changes: Any) -> str:
-        """Published, as the asset's command completes it; returns the fingerprint."""
+    def record(self, archive: bytes = ARCHIVE, name: str | None = None, **changes: Any) -> str:
+        """Published, as the asset's command completes it; returns the fingerprint.
+
+        `name`: of the archive, without .tar.gz; left out, one that no sources pack to.
+        """
         environment = self.loaded().environment
         assert environment is not None
         settings = environment.model_dump(mode="json", exclude_unset=True)
         settings["variants"]["primary"] |= changes
-        name = hashlib.sha256(archive).hexdigest()
+        name = name or hashlib.sha256(archive).hexdigest()
         said = {
             "stack": STACK,
             "settings": settings,
@@ -165,6 +169,39 @@ def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past)
     past.remove(ARCHIVE)
     with pytest.raises(Refusal, match="the bucket still has its version"):
         restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
+    environment = past.loaded().environment
+    assert environment is not None
+    packed = packed_key(environment, "ranker", past.project)
+    past.deploy(past.record(name=packed))
+    bucket = f"archives-{past.account.number}"
+    past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    # The CLI publishes what is not there: the next deploy packs it again.
+    assert found.notes == ["ranker: the sources here still pack to the same archive"]
+
+
+def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindrance(
+    past: Past,
+) -> None:
+    many = TEXT.replace("111111111111", past.account.number).replace(
+        '[variants.primary]\nmodel = "ranker"',
+        '[models.cities]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 0.5\n'
+        '[variants.primary]\nmodel = "cities"',
+    )
+    past.file.write_text(many)
+    environment = past.loaded().environment
+    assert environment is not None
+    prefix = packed_key(environment, "cities", past.project)
+    past.deploy(past.record(name=f"{prefix}/ranker", model="cities"))
+    deployment = past.found()[0]
+    assert deployment.record is not None
+    told = deployment.record["variants"][0]
+    told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
+    found = restored(past.loaded(), deployment, past.asked)
+    assert found.notes == ["cities: the sources here still pack to the same archive"]
 
 
 def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:

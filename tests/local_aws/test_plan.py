@@ -10,9 +10,9 @@ from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
-from operations.endpoint_template import template
 from operations.live import live
 from operations.plan import Plan, planned
+from operations.synthesis import endpoint_template
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
@@ -47,7 +47,7 @@ class Live:
         return planned(one, now, self.template(one), against="what is live", folder="environments")
 
     def template(self, one: Loaded) -> dict[str, Any]:
-        found = template(one)
+        found = endpoint_template(one)
         for resource in found["Resources"].values():
             if resource["Type"] == "AWS::SageMaker::Model":
                 resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = self.archive
@@ -229,3 +229,17 @@ def test_after_both_it_scales_again(changed: dict[str, Any]) -> None:
 
 def test_the_count_that_scaling_had_reached_survives_both(changed: dict[str, Any]) -> None:
     assert changed["instances"] == 3
+
+
+def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
+    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock
+) -> None:
+    made = Live(Account(embedded, launcher), clock)
+    made.deploy()
+    made.client("application-autoscaling").deregister_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId=f"endpoint/{ENDPOINT}/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+    )
+    held = {"variants.primary.scaling.hold": "true"}
+    assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"

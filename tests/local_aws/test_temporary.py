@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from local.aws.embedded_aws import EmbeddedAws
-from operations.account import account_of
+from operations import deployed_account as operations_account
 from operations.load import deployed
 from tests.checkouts import ROOT
 from tests.conftest import VALID
@@ -177,7 +177,7 @@ def test_the_live_endpoint_is_asked_signed_where_aws_answers(
     account: Account, environment: Any
 ) -> None:
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
-    where = account_of(told.environment, aws=account.aws)
+    where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
     reached = deployed(told.environment, [], name="prod", variant=None, account=where)
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted

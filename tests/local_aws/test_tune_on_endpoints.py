@@ -19,7 +19,7 @@ from cli.tune import tune
 from infra.parameters.loading import Loaded, load
 from infra.preflight.placement import placements
 from local.aws.embedded_aws import EmbeddedAws
-from operations.account import account_of
+from operations import deployed_account as operations_account
 from operations.temporary_trials import LEDGER, TemporaryTrials
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -74,7 +74,9 @@ Made = Callable[..., TemporaryTrials]
 def trials(kinds: Machines, account: Account, prod: Loaded, tmp_path: Path) -> Made:
     def make(budget_usd: float = 5.0) -> TemporaryTrials:
         assert prod.environment is not None
-        where = account_of(prod.environment, aws=account.aws)
+        where = operations_account.Account(
+            region=prod.environment.region, number=account.number, aws=account.aws
+        )
         live = live_variant(where.client("sagemaker"), "ranker", "primary")
         return TemporaryTrials(
             kinds, [], where, tmp_path, body_names=(), live=live, budget_usd=budget_usd

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as some
 
 from cli.cost import cost as command
 from infra.parameters.environment import Environment
-from operations.cost import HOURS_PER_MONTH, cost, difference
+from operations.cost import HOURS_PER_MONTH, WHICH, cost
+from operations.cost.difference import difference
 from tests.cli.test_check_against import git
 from tests.conftest import VALID
 
@@ -52,7 +54,7 @@ def environment(
 @given(counts, counts)
 def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, other: int) -> None:
     found = cost("prod", environment(min(one, other), max(one, other)))
-    hours = [found.usd_per_hour(w) for w in ("min_instances", "max_instances", "max_during_update")]
+    hours = [found.usd_per_hour(which) or 0.0 for which in WHICH]
     assert hours == sorted(hours)
 
 
@@ -60,6 +62,7 @@ def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, oth
 def test_a_month_is_730_hours_of_every_instance(count: int) -> None:
     found = cost("prod", environment(count))
     hour = found.usd_per_hour("min_instances")
+    assert hour is not None
     assert found.usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
 
 
@@ -67,6 +70,7 @@ def test_a_month_is_730_hours_of_every_instance(count: int) -> None:
 def test_a_blue_green_update_costs_both_fleets(count: int) -> None:
     found = cost("prod", environment(count, rollout={"strategy": "canary"}))
     most = found.usd_per_hour("max_instances")
+    assert most is not None
     assert found.usd_per_hour("max_during_update") == pytest.approx(2 * most)
 
 
@@ -80,9 +84,11 @@ def test_a_rolling_update_costs_one_batch_more(count: int, percent: int) -> None
 @given(some.floats(0.1, 10_000))
 def test_a_million_predictions_cost_what_an_instance_takes_to_make_them(rps: float) -> None:
     (found,) = cost("prod", environment(rps=rps)).variants
-    assert found.usd_per_million is not None
+    assert found.usd_per_million_predictions is not None
     hours = 1_000_000 / rps / 3600
-    assert found.usd_per_million == pytest.approx(hours * (found.usd_per_instance_hour or 0))
+    assert found.usd_per_million_predictions == pytest.approx(
+        hours * (found.usd_per_instance_hour or 0)
+    )
 
 
 @given(counts, counts)
@@ -98,7 +104,70 @@ def test_a_changed_objective_stands_beside_the_money() -> None:
 
 def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
     found = cost("prod", environment(instance_type="ml.c8g.large"))
-    assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], 0)
+    assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], None)
+
+
+def test_a_schedule_moves_both_ends_of_the_range() -> None:
+    told = environment(2, 4, rps=10).model_dump(exclude_unset=True)
+    told["variants"]["primary"]["scaling"]["schedule"] = [
+        {"at": "cron(0 7 * * ? *)", "at_least": 6, "at_most": 9},
+        {"at": "cron(0 20 * * ? *)", "at_least": 1},
+    ]
+    (found,) = cost("prod", Environment.model_validate(told)).variants
+    assert (found.min_instances, found.max_instances, found.max_during_update) == (1, 9, 18)
+
+
+def test_where_nothing_has_a_price_no_sum_is_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, VALID.replace("ml.c5.xlarge", "ml.c8g.large"))
+    assert "unknown price" in shown
+    assert "$" not in shown
+
+
+@given(counts, some.floats(1, 1000))
+def test_predictions_cost_twice_while_both_fleets_run(count: int, rps: float) -> None:
+    found = cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))
+    often = [found.usd_per_million_predictions(which) for which in WHICH]
+    assert often == pytest.approx([often[0], often[0], 2 * (often[0] or 0)])
+
+
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 3072, max_concurrency = 10 }"
+)
+
+
+def said(project: Path, monkeypatch: pytest.MonkeyPatch, text: str, *more: str) -> str:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(command, ["prod", *more], standalone_mode=False)
+    assert ran.return_value == 0
+    return ran.stdout
+
+
+def test_serverless_is_paid_by_use_at_its_price_by_the_second(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, SERVERLESS)
+    assert "paid by use: $0.00006 per second of answering" in shown
+    # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
+    assert "$6.00 per million predictions for each 100 ms" in shown
+    assert "2.16/hour" in shown
+
+
+def test_containers_that_are_kept_warm_have_no_known_price(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
+    shown = json.loads(said(project, monkeypatch, warm, "--json"))
+    assert shown["unknown_prices"] == ["provisioned concurrency"]
+    assert shown["usd_per_hour"] == dict.fromkeys(WHICH)
+
+
+def test_a_change_to_serverless_says_that_it_is_paid_by_use() -> None:
+    now = Environment.model_validate(tomllib.loads(SERVERLESS))
+    assert "paid by use" in difference(cost("prod", now), cost("prod", environment()))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

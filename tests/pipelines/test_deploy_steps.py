@@ -1,43 +1,77 @@
-"""The deploying workflow's own shell, step by step, against the embedded AWS."""
+"""The workflows' own shell, step by step, against the embedded AWS."""
 
-import os
-import subprocess
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from local.aws import running
 from local.aws.embedded_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, checkout
+from tests.checkouts import checkout
 from tests.deployment.conftest import Deployment
-from tests.pipelines.workflows import STEPS
+from tests.pipelines.shell import Runner, steps_of
 
-# Installing is what made this test's own machine; the rest is run as it stands.
-INSTALLS = "Install what deploys"
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+# A busy machine stands for the instance: what is held here is that the gate asks and decides.
+BORNE = {
+    "peak_rps = 100": "peak_rps = 5",
+    "[traffic]": "[alarms]\np99_latency_ms = 20_000\n\n[traffic]",
+}
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_the_steps_deploy_and_verify_an_environment(tmp_path: Path) -> None:
-    project = checkout(tmp_path / "project")
-    (project / ".venv").symlink_to(ROOT / ".venv")
-    (project / "node_modules").symlink_to(ROOT / "node_modules")
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    project = checkout(tmp_path_factory.mktemp("pipeline") / "project")
+    file = project / "environments" / "local.toml"
+    for old, new in BORNE.items():
+        file.write_text(file.read_text().replace(old, new, 1))
     with running() as aws:
-        assert (
-            Deployment(project, aws).cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}").returncode == 0
+        ran = Deployment(project, aws).cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}")
+        assert ran.returncode == 0
+        yield Runner(
+            project, aws, ENVIRONMENT="local", ENVIRONMENTS="local", BASE="HEAD", NUMBER="7"
         )
-        told = {**os.environ, "PATH": PATH, "PYTHONPATH": str(project), "ENVIRONMENT": "local"}
-        environment = aws.environment_over(told)
-        for step in STEPS:
-            if step.file.stem != "deploy-environment" or step.name == INSTALLS:
-                continue
-            ran = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", step.script],
-                cwd=project,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=200,
-            )
-            assert ran.returncode == 0, f"{step.name}: {ran.stdout}{ran.stderr}"
+
+
+@pytest.fixture(scope="module")
+def said(runner: Runner) -> dict[str, str]:
+    """What each step of a deployment prints."""
+    return {step.name: runner.run(step) for step in steps_of("deploy-environment", "deploy")}
+
+
+def test_the_steps_deploy_and_verify_an_environment(said: dict[str, str]) -> None:
+    assert "as deployed" in said["Verify that what is live is what was deployed"]
+
+
+def test_the_load_gate_is_passed_by_what_bears_its_load(said: dict[str, str]) -> None:
+    assert (
+        "gate: met, 5 requests/s"
+        in said["Hold it to the traffic and the latency that its file expects"]
+    )
+
+
+def test_the_load_gate_ends_the_pipeline_where_the_objective_is_not_kept(
+    runner: Runner, said: dict[str, str]
+) -> None:
+    (gate,) = (step for step in steps_of("deploy-environment", "deploy") if "--gate" in step.script)
+    file = runner.project / "environments" / "local.toml"
+    before = file.read_text()
+    file.write_text(before.replace("p99_latency_ms = 20_000", "p99_latency_ms = 0.01"))
+    try:
+        with pytest.raises(AssertionError, match=r"gate: NOT met, .* too slow"):
+            runner.run(gate)
+    finally:
+        file.write_text(before)
+
+
+def test_a_pull_request_sees_templates_cost_and_difference(
+    runner: Runner, said: dict[str, str]
+) -> None:
+    runner.git("init", "--quiet")
+    runner.git("add", "environments", "cdk.json")
+    runner.git("commit", "--quiet", "--message", "before")
+    file = runner.project / "environments" / "local.toml"
+    file.write_text(file.read_text().replace("max_instances = 2", "max_instances = 3"))
+    shown = {step.name: runner.run(step) for step in steps_of("pull-request", "cost", "difference")}
+    assert "/month at max" in shown["What it costs"]
+    assert "+$149/month at max" in runner.told.read_text()
+    assert "MaxCapacity" in shown["What would change"]

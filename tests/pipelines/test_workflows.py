@@ -8,6 +8,7 @@ import click
 import pytest
 
 from cli.main import COMMANDS, servable
+from infra.parameters.loading import load
 from tests.checkouts import ROOT
 from tests.pipelines.workflows import FILES, STEPS, Step, read
 
@@ -59,6 +60,21 @@ def test_what_is_deployed_is_verified_afterwards() -> None:
     deployed = next(at for at, script in enumerate(names) if "cdk deploy" in script)
     verified = next(at for at, script in enumerate(names) if "servable verify" in script)
     assert deployed < verified
+
+
+def test_staging_is_held_to_its_load_after_it_was_verified() -> None:
+    names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
+    verified = next(at for at, script in enumerate(names) if "servable verify" in script)
+    assert any("servable load" in script and "--gate" in script for script in names[verified:])
+    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
+    assert jobs["staging"]["with"]["load-gate"] is True
+
+
+def test_what_staging_is_held_to_stands_in_its_file() -> None:
+    (staging,) = (one for one in load(ROOT, ROOT / "environments") if one.name == "staging")
+    assert staging.environment is not None
+    expected = staging.environment.traffic.peak_rps, staging.environment.alarms.p99_latency_ms
+    assert None not in expected
 
 
 def test_every_environment_of_the_workflows_is_there() -> None:

@@ -14,9 +14,9 @@ from serving import wire
 from serving.handler import Handler
 from serving.hooks import Hooks, InputError
 from serving.settings import Settings
-from serving.tensors import to_array, to_proto
+from serving.tensors import STRING, array_dtype, to_array, to_proto
 from tests.serving.conftest import Ask, answer_of, npy, npz
-from tests.serving.fake_model_server import FakeModelServer
+from tests.serving.fake_model_server import ECHOED, FakeModelServer
 
 X = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
 ROWS = b'{"instances": [[1, 2, 3], [4, 5, 6.5]]}'
@@ -433,9 +433,9 @@ def test_after_a_fork_connections_are_made_anew(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    before = handler._model(server.context())
+    before = handler._plans.of(server.context()).model
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert handler._model(server.context()) is not before
+    assert handler._plans.of(server.context()).model is not before
 
 
 def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
@@ -464,3 +464,52 @@ def test_a_body_is_as_long_as_it_says(
     )
     context.content_length = length
     assert answer_of(handler, sent, context)[0] == status
+
+
+@pytest.mark.parametrize("number", [number for number in ECHOED if number != STRING])
+def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
+    number: int, server: FakeModelServer
+) -> None:
+    context = server.context(
+        request_content_type="application/x-npy",
+        accept_header="*/*",
+        custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
+    )
+    random, dtype = np.random.default_rng(0), array_dtype(number)
+    known = Handler(Settings(), Hooks(), server.variables)
+    for _ in range(3):
+        # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
+        body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
+        unknowing = Handler(Settings(), Hooks(), server.variables)
+        answers = [answer_of(one, body, context) for one in (known, unknowing)]
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 200
+
+
+def test_a_header_of_another_type_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
+    assert ask(npy(X), "application/x-npy", accept_header="*/*")[0] == 200
+    assert ask(npy(X.view(np.int32)), "application/x-npy", accept_header="*/*")[0] == 400
+
+
+def test_numbers_in_fortrans_order_stay_in_their_places(ask: Ask) -> None:
+    for _ in range(2):
+        answer = ask(npy(np.asfortranarray(X)), "application/x-npy", accept_header="*/*")[1]
+        assert np.load(io.BytesIO(answer)).tolist() == SUMS
+
+
+def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
+    statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
+    assert statuses == [415, 200, 415]
+
+
+def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    for number in range(1000):
+        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"))
+    assert len(handler._plans._plans) <= 256
+
+
+def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    handler._plans.of(server.context(accept_header="x" * 3000))
+    assert handler._plans._plans == {}

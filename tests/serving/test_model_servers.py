@@ -19,7 +19,7 @@ PREDICT = "Predict"
 
 
 def call(seconds: float = 20.0) -> Call:
-    return Call("m", None, None, "predict", time.monotonic() + seconds, False)
+    return Call("m", None, None, "predict", False, time.monotonic() + seconds)
 
 
 def free_port() -> int:

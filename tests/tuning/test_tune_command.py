@@ -166,6 +166,10 @@ def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
 
 
+def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:
+    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
+
+
 def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
     lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
     assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)

@@ -1,0 +1,135 @@
+"""What one variant costs: by the instance and hour, or, serverless, by use."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
+from infra.parameters.serverless import Serverless
+from infra.parameters.variant import Variant
+from infra.policy.sizing import instances_during_update
+
+SECONDS_PER_HOUR = 3600
+MILLION = 1_000_000
+MIB_PER_GIB = 1024
+# How long a prediction takes is not in the file: what it costs is said for this long.
+EXAMPLE_SECONDS = 0.1
+UNKNOWN = "no source states a price"
+SERVERLESS, PROVISIONED = "serverless", "provisioned concurrency"
+
+Which = Literal["min_instances", "max_instances", "max_during_update"]
+WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantCost:
+    """In US dollars; None where no source states a price."""
+
+    variant: str
+    instance_type: str
+    """Or serverless."""
+    shadow: bool
+    """Its answers are nobody's predictions."""
+    min_instances: int
+    max_instances: int
+    max_during_update: int
+    """Instances at once while an update replaces a fleet of `max_instances`."""
+    usd_per_instance_hour: float | None
+    price_of: str
+    """Where and when the price held, or that none is known."""
+    max_rps_per_instance: float | None
+    """Measured, of the file."""
+    safety_factor: float | None
+    """Share of it at which scaling keeps an instance."""
+    serverless: Serverless | None = None
+    usd_per_second: float | None = None
+    """Serverless: of one container that answers."""
+    usd_per_gb_processed: float | None = None
+    """Serverless: of requests and answers."""
+
+    @property
+    def paid_by_use(self) -> bool:
+        return self.serverless is not None
+
+    @property
+    def unknown(self) -> str | None:
+        """What has no price."""
+        if self.serverless is None:
+            return self.instance_type if self.usd_per_instance_hour is None else None
+        if self.usd_per_second is None:
+            return SERVERLESS
+        return PROVISIONED if self.serverless.provisioned_concurrency else None
+
+    def usd_per_hour(self, which: Which) -> float | None:
+        """Serverless: nothing while nobody asks, and at max every container all the time."""
+        if self.unknown is not None:
+            return None
+        if self.serverless is None:
+            assert self.usd_per_instance_hour is not None  # it would be unknown
+            count: int = getattr(self, which)
+            return count * self.usd_per_instance_hour
+        if which == "min_instances":
+            return 0.0
+        # An update's second fleet answers no request twice.
+        assert self.usd_per_second is not None  # as above
+        return self.serverless.max_concurrency * self.usd_per_second * SECONDS_PER_HOUR
+
+    @property
+    def usd_per_million_predictions(self) -> float | None:
+        """By an instance that is as busy as was measured: the least they can cost."""
+        if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
+            return None
+        per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
+        return self.usd_per_instance_hour / per_hour * MILLION
+
+    @property
+    def usd_per_million_of_example(self) -> float | None:
+        """Serverless: predictions that take `EXAMPLE_SECONDS` each, without their bytes."""
+        return (
+            None
+            if self.usd_per_second is None
+            else self.usd_per_second * (EXAMPLE_SECONDS * MILLION)
+        )
+
+    def rps(self, which: Which) -> float | None:
+        """Predictions per second of all its instances, as busy as was measured."""
+        if self.shadow:
+            return 0.0
+        if self.max_rps_per_instance is None:
+            return None
+        # The second fleet of an update answers nothing more: the traffic is the same.
+        count = self.min_instances if which == "min_instances" else self.max_instances
+        return count * self.max_rps_per_instance
+
+
+def variant_cost(
+    name: str, variant: Variant, region: str, *, rolling_percent: int | None
+) -> VariantCost:
+    """Of the file alone; asks nobody."""
+    serverless, scaling = variant.serverless, variant.scaling
+    used = serverless_price(region) if serverless else None
+    row = None if serverless else price(variant.instance_type or "", region)
+    least, most = (0, 0) if serverless else variant.planned_capacity
+    return VariantCost(
+        variant=name,
+        instance_type=variant.instance_type or SERVERLESS,
+        shadow=variant.shadow,
+        min_instances=least,
+        max_instances=most,
+        max_during_update=instances_during_update(most, rolling_percent=rolling_percent),
+        usd_per_instance_hour=None if row is None else row.usd_per_hour,
+        price_of=_said(used or row, region),
+        max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
+        safety_factor=scaling.safety_factor if scaling else None,
+        serverless=serverless,
+        usd_per_second=used.usd_per_gib_second * serverless.memory_mib / MIB_PER_GIB
+        if used and serverless
+        else None,
+        usd_per_gb_processed=used.usd_per_gb_processed if used else None,
+    )
+
+
+def _said(row: Price | ServerlessPrice | None, region: str) -> str:
+    if row is None:
+        return UNKNOWN
+    other = "" if row.region == region else f", not of {region}"
+    return f"{row.region}{other}, {row.as_of}"

@@ -1,0 +1,51 @@
+"""docs/commands.md: what every `servable COMMAND --help` says, word for word."""
+
+from collections.abc import Iterator
+
+import click
+
+from cli.main import COMMANDS, servable
+
+COLUMNS = 100  # a page is not as wide as somebody's terminal
+
+HEAD = """\
+# Every command
+
+Generated from `servable COMMAND --help` by `python scripts/generate.py`; do not edit.
+
+Every command exits with 0 when it is done, 1 when it found problems, 2 when it was used wrongly, 130 when it
+was interrupted. What people read goes to stdout and problems to stderr; `--json` is for programs.
+
+"""
+
+
+def markdown() -> str:
+    return page(servable)
+
+
+def page(group: click.Group) -> str:
+    """Its commands in order, each with its help; a group's own commands after it."""
+    found = dict(_commands(group, group.name or ""))
+    rows = [
+        f"| [{path}](#{path.replace(' ', '-')}) | {said} |" for path, (said, _) in found.items()
+    ]
+    table = "\n".join(["| command | |", "|---|---|", *rows])
+    sections = "".join(
+        f"\n## {path}\n\n```text\n{text}\n```\n" for path, (_, text) in found.items()
+    )
+    return f"{HEAD}{table}\n{sections}"
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None  # the group has just named it
+        whole = f"{path} {name}"
+        context = click.Context(
+            command, info_name=whole, terminal_width=COLUMNS, max_content_width=COLUMNS, color=False
+        )
+        # The list of commands says it in the words of its own table.
+        said = COMMANDS[name][1] if path == "servable" else command.get_short_help_str(COLUMNS)
+        yield whole, (said, command.get_help(context).rstrip())
+        if isinstance(command, click.Group):
+            yield from _commands(command, whole)

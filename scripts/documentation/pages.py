@@ -1,0 +1,155 @@
+"""The pages that people read: their headings, links and commands, by a Markdown parser."""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from scripts.documentation.block_kinds import GRAMMAR, KINDS, SHELLS, is_python, is_toml
+from scripts.documentation.shell_words import commands
+
+PATTERNS = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/README.md")
+DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
+
+
+class Unclear(Exception):
+    """A block of which nobody can tell what it is. `str()` says what to do."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command as a page shows it. `words`: as a shell splits them."""
+
+    page: str
+    line: int
+    words: tuple[str, ...]
+    inline: bool = False
+
+    @property
+    def program(self) -> str:
+        return self.words[0].rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Link:
+    page: str
+    line: int
+    target: str
+
+
+class Page:
+    """One file, parsed once. `programs`: what an unlabelled block of commands may begin with."""
+
+    def __init__(self, root: Path, name: str, programs: frozenset[str]) -> None:
+        self.name = name
+        self._programs = programs
+        text = (root / name).read_text(encoding="utf-8")
+        self._tokens = MarkdownIt("commonmark").enable("table").parse(text)
+
+    def anchors(self) -> set[str]:
+        """As GitHub makes them of the headings."""
+        found: set[str] = set()
+        seen: Counter[str] = Counter()
+        for before, after in pairwise(self._tokens):
+            if before.type == "heading_open":
+                words = "".join(one.content for one in after.children or ())
+                slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+                found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+                seen[slug] += 1
+        return found
+
+    def links(self) -> list[Link]:
+        """Every link and picture, addresses elsewhere included."""
+        found = []
+        for line, child in self._inline():
+            target = child.attrGet("href") or child.attrGet("src")
+            if child.type in ("link_open", "image") and isinstance(target, str):
+                found.append(Link(self.name, line, target))
+        return found
+
+    def commands(self) -> list[Command]:
+        """Of blocks and of code inside sentences. Raises `Unclear`."""
+        if self.name.startswith(DECISIONS):
+            return []
+        found = [one for token in self._tokens for one in self._block(token)]
+        for line, said in self.said():
+            words = tuple(said.split())
+            if len(words) > 1 and words[0] in _SAID_INLINE:
+                found.append(Command(self.name, line, words, inline=True))
+        return found
+
+    def said(self) -> list[tuple[int, str]]:
+        """(line, content) of all code inside sentences."""
+        return [
+            (line, child.content) for line, child in self._inline() if child.type == "code_inline"
+        ]
+
+    def tables(self) -> list[tuple[int, dict[str, Any]]]:
+        """(line, content) of every block of TOML."""
+        return [
+            ((token.map or [0])[0] + 1, tomllib.loads(token.content))
+            for token in self._tokens
+            if token.type in _BLOCKS and token.info in ("", "toml") and is_toml(token.content)
+        ]
+
+    @property
+    def made(self) -> set[str]:
+        """Environments that this page's own commands make, by `servable init`."""
+        found = set()
+        for one in self.commands():
+            if one.program == "servable" and one.words[1:2] == ("init",):
+                told = one.words[2:]
+                named = [b for a, b in pairwise(told) if a == "--name"]
+                found |= set(named) or {Path(told[0]).name.replace("_", "-")}
+        return found
+
+    def _inline(self) -> Iterator[tuple[int, Token]]:
+        for token in self._tokens:
+            for child in token.children or ():
+                yield (token.map or [0])[0] + 1, child
+
+    def _block(self, token: Token) -> Iterator[Command]:
+        if token.type not in _BLOCKS or not self._is_shell(token):
+            return
+        line = (token.map or [0])[0] + 1 + (token.type == "fence")
+        try:
+            for at, words in commands(token.content, with_answers=token.info == "console"):
+                yield Command(self.name, line + at, words)
+        except ValueError as wrong:
+            raise Unclear(self._where(token, str(wrong))) from None
+
+    def _is_shell(self, token: Token) -> bool:
+        if token.info:
+            if token.info not in KINDS:
+                raise Unclear(self._where(token, f"a block of {token.info!r}"))
+            if not GRAMMAR.get(token.info, bool)(token.content):
+                raise Unclear(self._where(token, f"is no {token.info}"))
+            return token.info in SHELLS
+        first = next(iter(token.content.split()), "").rpartition("/")[2]
+        if first in self._programs:
+            return True
+        if not is_toml(token.content) and not is_python(token.content):
+            raise Unclear(self._where(token, "neither TOML, Python nor commands"))
+        return False
+
+    def _where(self, token: Token, problem: str) -> str:
+        return (
+            f"{self.name}:{(token.map or [0])[0] + 1}: {problem}; "
+            f"fence it as one of {', '.join(KINDS)}"
+        )
+
+
+_SAID_INLINE = ("servable", "make", "cdk")
+_BLOCKS = ("fence", "code_block")
+
+
+def pages(root: Path, programs: frozenset[str]) -> list[Page]:
+    found = sorted({file for pattern in PATTERNS for file in root.glob(pattern)})
+    return [Page(root, file.relative_to(root).as_posix(), programs) for file in found]

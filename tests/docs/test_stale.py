@@ -1,0 +1,110 @@
+"""`make check` fails when a page, a command's help, a link or the picture is no longer true."""
+
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.main import COMMANDS
+from scripts import generate
+from scripts.check import CHECKS
+from scripts.documentation import command_reference, import_graph, picture
+from tests.checkouts import ROOT
+
+
+@pytest.fixture(scope="module")
+def wanted() -> dict[str, str]:
+    """What the sources write now, by file."""
+    return {name: text() for name, text in generate.GENERATED.items()}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the generated files to spoil."""
+    for name in generate.GENERATED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("check", ["scripts/generate.py", "scripts/check_pages.py"])
+def test_make_check_runs_it(check: str) -> None:
+    assert any(check in command for command in CHECKS.values())
+
+
+def test_no_generated_file_is_stale(wanted: dict[str, str]) -> None:
+    assert generate.stale(ROOT, wanted) == []
+
+
+@pytest.mark.parametrize("name", sorted(generate.GENERATED))
+def test_a_generated_file_with_one_letter_changed_is_stale(
+    name: str, copied: Path, wanted: dict[str, str]
+) -> None:
+    file = copied / name
+    file.write_text(file.read_text().replace("a", "b", 1))
+    assert generate.stale(copied, wanted) == [name]
+
+
+@pytest.mark.parametrize("name", sorted(generate.GENERATED))
+def test_a_generated_file_that_is_not_there_is_stale(
+    name: str, copied: Path, wanted: dict[str, str]
+) -> None:
+    (copied / name).unlink()
+    assert generate.stale(copied, wanted) == [name]
+
+
+def test_a_stale_file_makes_the_check_fail_and_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(generate, "GENERATED", {"docs/page.md": lambda: "new\n"})
+    said = generate.main(["--check"], tmp_path)
+    assert said == "stale: docs/page.md; run: python scripts/generate.py"
+
+
+def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
+    @click.group(name="servable")
+    def group() -> None: ...
+
+    def page(*options: str) -> str:
+        params = [click.Option([one]) for one in options]
+        group.commands = {"check": click.Command("check", params=list(params))}
+        return command_reference.page(group)
+
+    assert page("--json") != page("--json", "--explain")
+
+
+def test_every_command_is_on_the_page_of_commands(wanted: dict[str, str]) -> None:
+    named = {f"## servable {one}" for one in COMMANDS}
+    assert named <= set(wanted["docs/commands.md"].splitlines())
+
+
+ARROWS = frozenset({("cli", "operations"), ("operations", "tuning"), ("tuning", "serving")})
+
+
+def test_another_import_changes_the_picture() -> None:
+    assert picture.svg(ARROWS) != picture.svg(ARROWS | {("stacks", "serving")})
+
+
+def test_an_import_that_follows_from_others_does_not_change_the_picture() -> None:
+    assert picture.svg(ARROWS) == picture.svg(ARROWS | {("cli", "serving")})
+
+
+def test_an_import_in_a_circle_is_refused() -> None:
+    with pytest.raises(import_graph.NotDrawn, match="import each other"):
+        picture.svg(ARROWS | {("serving", "cli")})
+
+
+def test_a_package_without_a_part_in_the_picture_is_refused() -> None:
+    with pytest.raises(import_graph.NotDrawn, match="infra.pigeons stands in no part"):
+        import_graph.part_of("infra.pigeons")
+
+
+def test_what_cannot_be_drawn_is_said_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_graph, "PARTS", import_graph.PARTS[1:])
+    monkeypatch.setattr(
+        generate, "GENERATED", {"docs/architecture.svg": lambda: import_graph.part_of("cli.main")}
+    )
+    said = generate.main(["--check"])
+    assert said is not None
+    assert "cli.main stands in no part of the picture: add it to PARTS" in said

@@ -1,0 +1,101 @@
+"""docs/tutorial.md, typed as it stands into a fresh copy of the project."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.checkouts import PATH, ROOT, checkout
+
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TYPED = [
+    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()
+]
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (
+    _README.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0].splitlines()
+)
+ADDRESS = "http://127.0.0.1:8080"  # on the page; the test takes a free port
+# The page's second terminal: ready when it prints its address, ended when the answer is there.
+SERVED = """\
+{line} --port 0 > serve.txt 2>&1 &
+second_terminal=$!
+for _ in $(seq 600); do grep -q 'http://' serve.txt && break; sleep 0.2; done
+address=$(grep -o 'http://[0-9.:]*' serve.txt | head -1)
+"""
+AND_ENDED = "{line}\nkill $second_terminal; wait $second_terminal || true\n"
+# Ours is installed: the copy's own `make install` would fetch 4 GB.
+NOT_TYPED = ("make install", "source .venv/bin/activate")
+
+
+def script() -> str:
+    """What one shell runs: every line of the page, said before it is run."""
+    lines = ["set -e -o pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
+    for line in TYPED:
+        lines.append(f"echo; echo {shlex.quote('$ ' + line)}")
+        if line.startswith("servable serve "):
+            lines.append(SERVED.format(line=line))
+        elif ADDRESS in line:
+            lines.append(AND_ENDED.format(line=line.replace(ADDRESS, "$address")))
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Iterator[Path]:
+    """Ends what a tutorial that stops half way leaves running."""
+    project = checkout(tmp_path / "project")
+    for installed in (".venv", "node_modules"):
+        (project / installed).symlink_to((ROOT / installed).resolve())
+    yield project
+    _run(project, "servable local down", timeout_seconds=60)
+
+
+def _run(project: Path, text: str, *, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return subprocess.run(
+        # It ends the whole group, the second terminal too, where ours would end the shell alone.
+        ["timeout", "--kill-after=10", f"{timeout_seconds}", "bash", "-c", text],
+        cwd=project,
+        env={**kept, "PATH": PATH, "PYTHONPATH": str(project)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_tutorial_goes_from_the_model_to_the_verified_deployment() -> None:
+    programs = [" ".join(line.split()[:2]) for line in TYPED]
+    wanted = ["init", "check", "serve", "tune", "deploy", "verify"]
+    assert [one.split()[1] for one in programs if one.split()[1] in wanted] == wanted
+
+
+def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> None:
+    (at,) = [n for n, one in enumerate(README, 1) if one.startswith("servable invoke")]
+    assert at <= 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_every_command_of_the_tutorial_works_as_it_stands(copy: Path) -> None:
+    ran = _run(copy, script(), timeout_seconds=540)
+    assert ran.returncode == 0, ran.stdout[-6000:]
+    assert "my-model  as deployed" in ran.stdout, ran.stdout[-6000:]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_readme_reach_a_prediction(copy: Path) -> None:
+    lines = [one for one in README if not one.startswith(NOT_TYPED)]
+    shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / "my_model")
+    ran = _run(copy, "\n".join(["set -e -o pipefail", *lines]), timeout_seconds=540)
+    assert ran.returncode == 0, ran.stdout[-6000:]
+    assert '"outputs"' in ran.stdout, ran.stdout[-6000:]

@@ -21,7 +21,7 @@ from tuning.worth import Goal
 
 class LocalTrials(Trials):
     trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
-    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=8.0)
+    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ class LocalTrials(Trials):
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             with serve_double(served, port=0, log=self._folder / "containers.log") as process:
-                yielding(process.pid)
+                yielding(process.pid, entirely=True)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServed(str(error)) from None

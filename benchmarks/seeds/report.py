@@ -27,8 +27,8 @@ def _how() -> list[str]:
         "comparisons of REST and gRPC for small bodies say nothing of it.",
         "",
         "What few cores cannot show: what more workers and model servers than these are worth (S1, S2),",
-        "parts of a batch computed side by side (S4), and GPUs (S0). For S2 and S4 a simulator stands beside the",
-        "measurement, labelled so; GPUs are not here.",
+        "parts of a batch computed side by side (S4), and GPUs (S0). For S2 and S4 a simulator stands beside",
+        "the measurement, labelled so; GPUs are not here.",
         "",
     ]
 

@@ -21,14 +21,14 @@ from model_packaging.refusal import Refusal
 from operations.preview import last_day, preview
 from operations.start import Start, shown_size, start, write
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
 # A pull request is open for a week; a day more costs a day of its instances.
 PREVIEW_DAYS = 7
 
 
 @click.command()
-@click.argument("saved_model", metavar="[SAVED_MODEL]", type=FOLDER, required=False)
+@click.argument("saved_model", metavar="[SAVED_MODEL]", type=MODEL, required=False)
 @click.option("--name", help="Of the environment; left out, the model's.")
 @click.option("--from", "source", metavar="ENV", help="A preview of that environment.")
 @click.option(

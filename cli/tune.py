@@ -14,8 +14,9 @@ from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
 from operations.deployed_account import Account, account_of
 from operations.load_bodies import bodies_of
-from operations.tune import Asking, TuneError
+from operations.tune import TuneError
 from operations.tune import tune as search
+from operations.tune_asking import Asking
 from tuning import environment_edit
 from tuning.bodies import BodyError
 from tuning.load_generator import LoadError

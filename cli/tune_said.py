@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from operations.tune import Told
 from operations.tune_answer import Tuned
+from operations.tune_asking import Told
+from tuning.interval import Interval
 from tuning.objective import Objective
 from tuning.search.space import Point, Space
 from tuning.search.trial import Trial
@@ -62,15 +63,16 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
     click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
-    gain = advice.choice.gain
-    interval = f"{gain.value:+.1%} (95 % interval {gain.low:+.1%} to {gain.high:+.1%})"
+    interval = gained(advice.choice.gain)
     unit = "predictions per dollar" if tuned.content.goal == "cost" else "requests/s"
     if advice.choice.better:
         click.echo(f"better than today's settings by {interval} in {unit}:")
         for change in advice.changes:
             click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
     else:
-        click.echo(f"nothing better than today's settings was shown: {interval}; they stay")
+        rival = advice.choice.rival
+        shown = f"the best of the others {gained(rival)}" if rival else interval
+        click.echo(f"nothing better than today's settings was shown: {shown}; they stay")
     rps = advice.rps
     click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")
     if (cost := _usd_per_million(tuned)) is not None:
@@ -83,15 +85,20 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     click.echo(f"report: {tuned.report}")
 
 
+def gained(gain: Interval) -> str:
+    return f"{gain.value:+.1%} (95 % interval {gain.low:+.1%} to {gain.high:+.1%})"
+
+
 def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
-    gain = advice.choice.gain
+    gain, rival = advice.choice.gain, advice.choice.rival
     return {
         "settings": advice.choice.point,
         "today": advice.choice.start,
         "goal": tuned.content.goal,
         "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
+        "best_other": rival and {"value": rival.value, "low": rival.low, "high": rival.high},
         "better": advice.choice.better,
         "rps": {"value": advice.rps.value, "low": advice.rps.low, "high": advice.rps.high},
         "usd_per_million": _usd_per_million(tuned),

@@ -1,5 +1,8 @@
 """What an environment file puts into an archive, for preflight, synth and `servable package`."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.parameters.environment import Environment
@@ -7,7 +10,8 @@ from infra.parameters.model import Model
 from infra.parameters.variant import Variant
 from model_packaging import dependencies, warm_up
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.places import UNPACKED, WARM_UPS, WHEELS
+from model_packaging.manifest import key
+from model_packaging.places import MADE, UNPACKED, WARM_UPS, WHEELS
 from model_packaging.servable import Servable
 
 
@@ -47,6 +51,23 @@ def archive_inputs(
         lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     handler = model.handler == "servable"
     return ArchiveInputs(servables=tuple(servables), code=code, lib=lib, handler=handler)
+
+
+def together(keys: Mapping[str, str]) -> str:
+    """The key of several archives under one prefix. `keys`: by model."""
+    return hashlib.sha256(json.dumps(dict(sorted(keys.items()))).encode()).hexdigest()
+
+
+def packed_key(environment: Environment, name: str, root: Path) -> str:
+    """What the sources on this machine pack to: the name of the archive, or of the prefix.
+
+    Raises `Refusal`.
+    """
+    members = environment.models[name].multi_model
+    if members is None:
+        return key(archive_inputs(environment, name, root), cache=root / MADE)
+    inputs = {one: archive_inputs(environment, one, root, at_root=True) for one in members}
+    return together({one: key(found, cache=root / MADE) for one, found in inputs.items()})
 
 
 def variants_running(environment: Environment, name: str) -> list[Variant]:

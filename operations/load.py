@@ -99,6 +99,7 @@ def at_endpoint(
     name: str,
     variant: str,
     instance_type: str | None,
+    model_at: str | None = None,
 ) -> Reached:
     """An endpoint that is in service."""
     return Reached(
@@ -111,6 +112,7 @@ def at_endpoint(
             bodies,
             environment=name,
             variant=variant,
+            model_at=model_at,
             # The embedded AWS answers on this machine, whatever the instance is called.
             instance_type=None if account.embedded else instance_type,
         ),

@@ -61,7 +61,7 @@ def planned(
     )
     if verdict == "update" and stuck:
         verdict, reasons = "two deploys", list(stuck.values())
-        first = _first(loaded, {name: now.variants[name] for name in stuck}, against, folder)
+        first = _first(loaded, now, {name: now.variants[name] for name in stuck}, against, folder)
         deploys = [first, *deploys]
     return Plan(
         environment=loaded.name,
@@ -121,7 +121,11 @@ def _stuck(environment: Environment, deployed: Mapping[str, DeployedVariant]) ->
 
 
 def _first(
-    loaded: Loaded, stuck: Mapping[str, DeployedVariant], against: str, folder: str
+    loaded: Loaded,
+    now: Live,
+    stuck: Mapping[str, DeployedVariant],
+    against: str,
+    folder: str,
 ) -> Deploy:
     """Scaling off, everything else as it is."""
     assert loaded.environment is not None
@@ -129,15 +133,31 @@ def _first(
     why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
     if not gone:
         return Deploy(command=_command(loaded, folder, held(stuck)), why=why)
+    if loaded.against is None:
+        return Deploy(command=_let_go(loaded.environment, now, stuck), why=why)
     # The file no longer has the variant: what is deployed does, and git has that file.
-    revision = against if loaded.against is not None else "REVISION"
     inside = _command(loaded, folder, held(stuck))
     command = (
-        f"git worktree add {WORKTREE} {revision} && (cd {WORKTREE} && {inside}); "
+        f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {inside}); "
         f"git worktree remove --force {WORKTREE}"
     )
-    unknown = "" if loaded.against is not None else " (REVISION: the one that is deployed)"
-    return Deploy(command=command, why=f"{why}{unknown}")
+    return Deploy(command=command, why=why)
+
+
+def _let_go(environment: Environment, now: Live, stuck: Mapping[str, DeployedVariant]) -> str:
+    """Of what is live no file is known that has the variant: scaling is told itself.
+
+    The deploy after it removes the same targets from the stack, and finds them gone.
+    """
+    told = []
+    for name, one in stuck.items():
+        what = "ProvisionedConcurrency" if one.instance_type is None else "InstanceCount"
+        told.append(
+            "aws application-autoscaling deregister-scalable-target --service-namespace sagemaker "
+            f"--resource-id endpoint/{now.endpoint_name}/variant/{name} "
+            f"--scalable-dimension sagemaker:variant:Desired{what} --region {environment.region}"
+        )
+    return " && ".join(told)
 
 
 def _command(loaded: Loaded, folder: str, more: Mapping[str, str] | None = None) -> str:

@@ -7,12 +7,14 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
 from operations.deployed_account import Account
 from operations.load import Reached, at_endpoint
 from operations.serve import prepared
 from operations.trials import NotServed, Trials
 from tuning.bodies import Body
 from tuning.machine_space import Machines
+from tuning.objective import Objective
 from tuning.pace import Pace
 from tuning.search.space import Point
 from tuning.temporary import BudgetSpent, NotInService, TemporaryEndpoints, TemporaryError
@@ -23,6 +25,8 @@ from tuning.worth import Goal
 
 # In the run's folder: what was spent, also by runs that were killed.
 LEDGER = "dollars.json"
+# The model is the live one's, wherever it lies.
+LIVE_ARCHIVE = Path("live")
 
 
 class TemporaryTrials(Trials):
@@ -50,10 +54,7 @@ class TemporaryTrials(Trials):
         self._environment: Environment = one.loaded.environment
         self._account, self._live, self._body_names = account, live, body_names
         self._budget_usd = budget_usd
-        self._archive = prepared(one.loaded, variant=one.placement.name).archive
-        self._now = prepared(
-            one.loaded, variant=one.placement.name, archive=self._archive
-        ).variables
+        self._now = self._variables(one.loaded, one.placement.name)
         self._endpoints = TemporaryEndpoints(
             account.client("sagemaker"),
             budget_usd=budget_usd,
@@ -69,12 +70,22 @@ class TemporaryTrials(Trials):
     def spent_usd(self) -> float:
         return self._endpoints.spent_usd
 
+    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
+        """The file's limit holds where it is deployed; only without one an endpoint is asked."""
+        if stated_ms is not None:
+            return Objective(percent=percent, most_ms=stated_ms)
+        return super().objective(today, stated_ms, percent)
+
+    def _variables(self, loaded: Loaded, name: str) -> dict[str, str]:
+        """What the stack would deploy; nothing is packed for it."""
+        return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
+
     @contextmanager
     def reached(self, point: Point) -> Iterator[Reached]:
         one = self.machines.of(point)
         kind = self.machines.kind_of(point)
         name = one.placement.name
-        wanted = prepared(one.at(point), variant=name, archive=self._archive).variables
+        wanted = self._variables(one.at(point), name)
         # What the live one has beside the settings stays: its model's digest, the user's own.
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
         variables = {**kept, **wanted}
@@ -90,6 +101,7 @@ class TemporaryTrials(Trials):
                         name=one.loaded.name,
                         variant=name,
                         instance_type=kind,
+                        model_at=self._live.archive,
                     )
             except NotInService as error:
                 raise NotServed(str(error)) from None

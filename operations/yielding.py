@@ -4,14 +4,16 @@ import os
 
 import psutil
 
-# Where the system has no class for what runs in nobody's way.
-NICENESS = 19
+# A third of a share: enough for the generator to come first, and an endpoint beside other work of this
+# machine still gets its part.
+NICENESS = 5
 
 
-def yielding(pid: int) -> None:
-    """The process and all that it started: whatever else wants a core gets it at once.
+def yielding(pid: int, *, entirely: bool = False) -> None:
+    """The process and all that it started. On Linux a priority is a thread's: each thread.
 
-    Linux: SCHED_IDLE, of each thread, for a priority is a thread's. What they start inherits it.
+    `entirely`: whatever else wants a core gets it at once (SCHED_IDLE). Beside other work such an
+    endpoint stands still: for a quiet machine.
     """
     try:
         head = psutil.Process(pid)
@@ -20,10 +22,13 @@ def yielding(pid: int) -> None:
         return  # it has ended
     for one in every:
         try:
-            if hasattr(os, "SCHED_IDLE"):
-                for thread in one.threads():
-                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
-            else:
+            if not psutil.LINUX:
                 one.nice(NICENESS)
+                continue
+            for thread in one.threads():
+                if entirely:
+                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
+                else:
+                    os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
         except (psutil.Error, OSError):
             pass  # it, or one of its threads, has ended

@@ -44,7 +44,10 @@ def write(target: Path, text: str) -> None:
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     """What is wrong, in words; None: nothing is."""
-    wanted = {name: text() for name, text in GENERATED.items()}
+    try:
+        wanted = {name: text() for name, text in GENERATED.items()}
+    except import_graph.NotDrawn as wrong:
+        return f"docs/architecture.svg: {wrong}"
     found = stale(root, wanted)
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None

@@ -4,19 +4,16 @@ Text without hooks is relayed over REST: the model server's parser beats Python'
 protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
 """
 
-import functools
 import logging
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from serving.accept import JSON, NPY, PROTOBUF, chosen, media_type
-from serving.call import Call, aim_of, timeout_of
-from serving.forms import TEXTS, decoded, encoded, own_form
+from serving.accept import JSON, NPY, PROTOBUF
+from serving.call import Call
+from serving.forms import TEXTS, decoded, encoded
 from serving.hooks import Hooks
-from serving.model_servers import ModelServers
-from serving.npy_relay import NpyRelay, answer_in
-from serving.plan import Plan, Plans, Told, told_by
+from serving.npy_relay import answer_in
+from serving.plan import Plans
 from serving.prediction import Model, error_of, outputs_of, request_of, said
 from serving.protobuf_walk import check_predict_request
 from serving.record import Record
@@ -36,11 +33,7 @@ class Handler:
 
     def __init__(self, settings: Settings, hooks: Hooks, variables: Mapping[str, str]) -> None:
         self._settings, self._hooks = settings, hooks
-        self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
-        self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
-        self._models: dict[tuple[int, ...], Model] = {}
-        self._plans = Plans()
-        self._process = 0
+        self._plans = Plans(settings, variables, hooked=hooks.preprocess is not None)
 
     def __call__(self, data: Any, context: Any) -> Answer:
         """Body and content type. Raises a falcon.HTTPError for every status but 200."""
@@ -62,7 +55,7 @@ class Handler:
         return body, content_type
 
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
-        plan = self._plan(context)
+        plan = self._plans.of(context)
         call = plan.aim.within(plan.timeout_seconds)
         content_type, form, model = plan.content_type, plan.form, plan.model
         body = read_body(data, context.content_length)
@@ -170,55 +163,8 @@ class Handler:
             if clearer.status == 400:
                 raise Refusal(400, f"{clearer.message}. The model server: {refusal}") from None
 
-    def _plan(self, context: Any) -> Plan:
-        if self._process != os.getpid():
-            # After a fork: connections belong to the process that made them.
-            self._models, self._plans, self._process = {}, Plans(), os.getpid()
-        told = told_by(context)
-        return self._plans.of(told) or self._planned(told, context)
-
-    def _planned(self, told: Told, context: Any) -> Plan:
-        aim = aim_of(context)
-        content_type = media_type(context.request_content_type)
-        hooked = self._hooks.preprocess is not None
-        form = chosen(context.accept_header, JSON if hooked else own_form(content_type))
-        as_bytes = (
-            content_type == NPY
-            and not hooked
-            and aim.method == "predict"
-            and self._settings.transport != "rest"
-        )
-        plan = Plan(
-            aim,
-            timeout_of(context, self._settings.timeout_seconds),
-            content_type,
-            form,
-            self._model(context),
-            NpyRelay() if as_bytes else None,
-        )
-        self._plans.keep(told, plan)
-        return plan
-
-    def _model(self, context: Any) -> Model:
-        grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
-        # In multi-model mode a model has servers of its own, which only the context knows.
-        listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
-        ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
-        if ports[0] not in self._models:
-            self._models[ports[0]] = Model(ModelServers(*ports))
-        return self._models[ports[0]]
-
     def _timing(self, record: Record) -> dict[str, str]:
         return {"Server-Timing": record.server_timing()} if self._settings.timing_header else {}
-
-
-def _ports(text: str | None) -> tuple[int, ...]:
-    return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
-
-
-@functools.lru_cache(maxsize=256)
-def _port_of(uri: str) -> int:
-    return int(uri.split("/", 3)[2].rpartition(":")[2])
 
 
 def _where(error: BaseException) -> str:

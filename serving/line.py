@@ -10,9 +10,12 @@ import socket
 import sys
 import time
 import weakref
+from contextlib import suppress
 from typing import Any, Protocol
 
-from serving.rest import TooLate, Unreachable, connected, left
+from serving.rest import Unreachable, connected, left
+
+_CLOSED = "the connection was closed"
 
 
 class Line(Protocol):
@@ -48,7 +51,10 @@ class _InKernel:
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
         self._socket.settimeout(left(deadline))
-        return _something(self._socket.recv(most_bytes))
+        piece = self._socket.recv(most_bytes)
+        if not piece:
+            raise Unreachable(_CLOSED)
+        return piece
 
 
 class _OnHub:
@@ -67,38 +73,48 @@ class _OnHub:
         self._readable.close()  # before another file gets its number
         self._socket.close()
 
+    def break_off(self) -> None:
+        """Whoever waits finds the connection at its end; no one else can take it for a good one."""
+        with suppress(OSError):  # the other side may have broken it off
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def send(self, data: bytes, deadline: float) -> None:
-        left(deadline)
-        try:
-            sent = self._socket.send(data)
-        except BlockingIOError:
-            sent = 0
-        while sent < len(data):
+        rest = memoryview(data)
+        while True:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                pass
+            if not rest:
+                return
             writable = self._hub.loop.io(self._socket.fileno(), 2)
             try:
                 self._wait(writable, deadline)
             finally:
                 writable.close()
-            sent += self._socket.send(memoryview(data)[sent:])
+            left(deadline)
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
         while True:
             self._wait(self._readable, deadline)
             try:
-                return _something(self._socket.recv(most_bytes))
+                piece = self._socket.recv(most_bytes)
             except BlockingIOError:
-                pass  # the hub was wrong
+                continue  # the hub was wrong
+            if not piece:
+                left(deadline)
+                raise Unreachable(_CLOSED)
+            return piece
 
     def _wait(self, watcher: Any, deadline: float) -> None:
-        """Raises `TooLate`."""
         alarm = self._alarm
-        alarm.waiting[watcher] = deadline
+        alarm.waiting[self] = deadline
         if deadline < alarm.rings_at:
             alarm.set(deadline)
         try:
             self._hub.wait(watcher)
         finally:
-            del alarm.waiting[watcher]
+            del alarm.waiting[self]
 
 
 class _Alarm:
@@ -107,8 +123,8 @@ class _Alarm:
     def __init__(self, hub: Any) -> None:
         self._loop = hub.loop
         self._timer: Any = None
-        self.waiting: dict[Any, float] = {}
-        """Watcher -> deadline."""
+        self.waiting: dict[_OnHub, float] = {}
+        """Until when."""
         self.rings_at = math.inf
 
     def set(self, deadline: float) -> None:
@@ -121,23 +137,17 @@ class _Alarm:
         self._timer.start(self._ring, update=True)
 
     def _ring(self) -> None:
-        import gevent
-
         now = time.monotonic()
-        for watcher, deadline in self.waiting.items():
+        later = math.inf
+        for line, deadline in self.waiting.items():
             if deadline <= now:
-                gevent.get_hub().cancel_wait(watcher, TooLate())
-        later = [deadline for deadline in self.waiting.values() if deadline > now]
+                line.break_off()
+            else:
+                later = min(later, deadline)
         self.rings_at = math.inf
-        if later:
-            self.set(min(later))
+        if later < math.inf:
+            self.set(later)
 
 
 # One for each hub: a thread has its own.
 _ALARMS: weakref.WeakKeyDictionary[Any, _Alarm] = weakref.WeakKeyDictionary()
-
-
-def _something(piece: bytes) -> bytes:
-    if not piece:
-        raise Unreachable("the connection was closed")
-    return piece

@@ -10,7 +10,7 @@ from serving.seen_forms import SeenForms
 from serving.tensors import BFLOAT16, array_dtype
 
 _MOST_FORMS = 64
-_MOST_BYTES = 2_048  # before the numbers
+_MOST_BYTES = 1_024  # before the numbers
 
 # An answer's new beginning, and from where to where its numbers are.
 _ANSWERS: SeenForms[tuple[bytes, int, int]] = SeenForms()

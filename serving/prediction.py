@@ -5,16 +5,19 @@ import json
 from google.protobuf.message import DecodeError
 
 from serving import wire
-from serving.call import DEFAULT_SIGNATURE, Call
+from serving.call import DEFAULT_SIGNATURE, Aim, Call
 from serving.json_answers import as_columns
 from serving.json_tensors import BadValue, parse_answer, to_array
 from serving.model_servers import ModelServers
+from serving.npy_relay import NpyRelay
 from serving.predict_answer import arrays_in
 from serving.predict_message import predict_message
 from serving.refusal import Refusal
 from serving.signature import Signature, signatures
 from serving.tensors import Array, Arrays, BadTensor
 from serving.text_bodies import with_signature
+
+_MOST_RELAYS = 64
 
 
 class Model:
@@ -23,6 +26,7 @@ class Model:
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
         self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
+        self._relays: dict[tuple[str, int | None, str | None], NpyRelay] = {}
 
     def signature(self, call: Call, name: str | None = None) -> Signature:
         """The signature that the call, else `name`, asks for. Raises `Refusal`."""
@@ -40,6 +44,12 @@ class Model:
             listed = ", ".join(one for one in known if not one.startswith("__"))
             raise Refusal(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
         return known[wanted]
+
+    def npy_relay(self, aim: Aim) -> NpyRelay:
+        """What is known of .npy bodies for this model, version and signature, whoever sends them."""
+        if len(self._relays) >= _MOST_RELAYS:
+            self._relays.clear()
+        return self._relays.setdefault((aim.model, aim.version, aim.signature), NpyRelay())
 
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
         """The outputs. Raises `Refusal`."""

@@ -120,7 +120,10 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "iam:GetRolePolicy": roles,
         "iam:GetPolicy": policies,
         "iam:ListEntitiesForPolicy": policies,
+        "s3:GetBucketPolicy": [samples],
+        "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
+        "s3:GetEncryptionConfiguration": [samples],
         "s3:GetObject": [
             f"{bucket}/*",
             *([f"{samples}/answers/*", f"{samples}/failures/*"] if queued else []),

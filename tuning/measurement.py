@@ -120,6 +120,8 @@ class Asked:
     variant: str | None = None
     model_sha256: str | None = None
     """Of the archive, where it lies on this machine."""
+    model_at: str | None = None
+    """Else its address in S3, which a deploy of another model changes."""
     bodies: tuple[str, ...] = ()
     """What was sent, as "2 of requests.jsonl (application/json)"."""
     started_at: str

@@ -28,6 +28,7 @@ def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
             for form in (workload.JSON, workload.NPY, workload.PROTOBUF)
         },
         "requests": list(transports.REQUESTS.values()),
+        "slices": transports.SLICES,
         "transports": transports.measured(packed, told),
         "waiting": crowd.waiting(ours, told),
         "choosing": crowd.choosing(ours, told),

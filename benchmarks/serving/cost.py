@@ -1,10 +1,9 @@
 """CPU time and memory of the parts of an endpoint."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from local.endpoint.launch import EndpointProcess
 
@@ -20,6 +19,12 @@ class Cpu:
     def whole_ms(self) -> float:
         return self.gateway_ms + self.model_server_ms
 
+    def __add__(self, other: "Cpu") -> "Cpu":
+        return Cpu(self.gateway_ms + other.gateway_ms, self.model_server_ms + other.model_server_ms)
+
+    def __sub__(self, other: "Cpu") -> "Cpu":
+        return Cpu(self.gateway_ms - other.gateway_ms, self.model_server_ms - other.model_server_ms)
+
 
 def cpu(process: EndpointProcess) -> Cpu:
     """So far, of all threads."""
@@ -34,9 +39,15 @@ def pss_mb(pids: Iterable[int]) -> float:
 
 
 def _milliseconds(pids: Iterable[int | None]) -> float:
-    # In steps of 10 ms, but with the time of threads that have ended.
-    times = [psutil.Process(pid).cpu_times() for pid in pids if pid is not None]
-    return float(sum(one.user + one.system for one in times)) * 1000
+    return sum(time.clock_gettime(_clock_of(pid)) for pid in pids if pid is not None) * 1000
+
+
+def _clock_of(pid: int) -> int:
+    """Of all of a process's threads, those that have ended too, in nanoseconds: as Linux numbers it.
+
+    Source: clock_getcpuclockid(3); CPUCLOCK_SCHED in the kernel's include/linux/posix-timers_types.h.
+    """
+    return ~pid << 3 | 2
 
 
 def _pss_kib(pid: int) -> int:

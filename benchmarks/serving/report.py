@@ -56,7 +56,8 @@ def _how(result: dict[str, Any]) -> list[str]:
         "cost there for a small body says nothing of the container's. Rows of 256 float32, rounded",
         f"to 4 decimals, seed 0. Body bytes: {listed}.",
         f"Median of {repeats} repeats in turn, of {', '.join(map(str, result['requests']))} requests",
-        "by size, one after the other; ratios are of the same repeat, with an interval of 95 %.",
+        f"by size, one after the other{_sliced(result)}; ratios are of the same repeat, with an",
+        "interval of 95 %.",
         "",
         "Compared: handlers over REST (input_handler and output_handler, the container posts in",
         "between); gRPC from JSON (the json module, an array, the container's channel); an empty",
@@ -65,6 +66,10 @@ def _how(result: dict[str, Any]) -> list[str]:
         f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
         f"load average {machine['load_before']} before the run; {machine['date']}.",
     ]
+
+
+def _sliced(result: dict[str, Any]) -> str:
+    return f" in {result['slices']} slices in turn with the others'" if "slices" in result else ""
 
 
 def _times(rows: list[Row]) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from infra.constructs.measured import Metric
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Signal:
     variant: str | None
     """None: of the whole endpoint."""
     what: str
-    metric: cloudwatch.Metric | cloudwatch.MathExpression
+    metric: Metric
     threshold: float
     unit: Unit
     minutes: int
@@ -38,7 +38,7 @@ class Signal:
     breaks_objective: bool = False
     in_words: str | None = None
     """Where threshold and unit do not say it well."""
-    missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
+    missing: Literal["notBreaching", "breaching"] = "notBreaching"
     """No traffic is no data, and no reason to wake anybody."""
 
     @property

@@ -1,66 +1,48 @@
 """How many instances of a variant answer, and what they cost an hour."""
 
-from aws_cdk import aws_cloudwatch as cloudwatch
-
 from infra.catalog.prices import price
-from infra.constructs.endpoint_metrics import PERIOD
+from infra.constructs.measured import Computed
 from infra.constructs.watched_endpoint import WatchedEndpoint, WatchedVariant
-
-HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
-
-
-def axis(label: str) -> cloudwatch.YAxisProps:
-    return cloudwatch.YAxisProps(label=label, min=0, show_units=False)
+from infra.constructs.widget import Line, Side, Widget, graph, text
 
 
-def instances_graph(
-    endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int
-) -> cloudwatch.IWidget:
+def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Between min and max. Empty in a minute without a request."""
-    return cloudwatch.GraphWidget(
-        title=f"{variant.name}: instances that answer, of {variant.instance_type}",
-        left=[endpoint.metrics.instances(variant.name)],
-        left_y_axis=axis("instances"),
-        left_annotations=[
-            cloudwatch.HorizontalAnnotation(value=number, label=f"{word} {number}")
-            for word, number in _ends(variant)
-        ],
+    return graph(
+        f"{variant.name}: instances that answer, of {variant.instance_type}",
+        left=Side(
+            label="instances",
+            metrics=[endpoint.metrics.instances(variant.name)],
+            lines=[Line(value=number, label=f"{word} {number}") for word, number in _ends(variant)],
+        ),
         width=width,
-        height=HEIGHT,
     )
 
 
-def cost_graph(
-    endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int
-) -> cloudwatch.IWidget:
+def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Of the instances that answer; words where no source states a price."""
     known = price(variant.instance_type or "", endpoint.region)
     if known is None:
-        return cloudwatch.TextWidget(
-            markdown=f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
+        return text(
+            f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
             "is known to infra/catalog/prices.json",
             width=width,
-            height=HEIGHT,
         )
     count = endpoint.metrics.instances(variant.name)
     ends = [(word, number * known.usd_per_hour) for word, number in _ends(variant)]
-    return cloudwatch.GraphWidget(
-        title=f"{variant.name}: cost per hour (USD, {known.region}, {known.as_of})",
-        left=[
-            cloudwatch.MathExpression(
-                expression=f"{count.expression} * {known.usd_per_hour:g}",
-                using_metrics=count.using_metrics,
-                label=f"{variant.name}: USD per hour",
-                period=PERIOD,
-            )
-        ],
-        left_y_axis=axis("USD per hour"),
-        left_annotations=[
-            cloudwatch.HorizontalAnnotation(value=round(usd, 3), label=f"{word}: {usd:.2f}")
-            for word, usd in ends
-        ],
+    cost = Computed(
+        expression=f"{count.expression} * {known.usd_per_hour:g}",
+        using=count.using,
+        label=f"{variant.name}: USD per hour",
+    )
+    return graph(
+        f"{variant.name}: cost per hour (USD, {known.region}, {known.as_of})",
+        left=Side(
+            label="USD per hour",
+            metrics=[cost],
+            lines=[Line(value=round(usd, 3), label=f"{word}: {usd:.2f}") for word, usd in ends],
+        ),
         width=width,
-        height=HEIGHT,
     )
 
 

@@ -38,20 +38,21 @@ class DeploymentHistory(Construct):
         `made`: the project's folder for what can be made again."""
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
+        stack_name = stack.stack_name
         said = {
-            "stack": stack.stack_name,
+            "stack": stack_name,
             "settings": settings,
             "overrides": dict(sorted(overrides.items())),
             "variants": list(variants),
         }
         fingerprint = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
         # Up to its first dot the name stands in the template: `cdk gc` keeps what does.
-        prefix = f"{FOLDER}/{stack.stack_name}"
+        prefix = f"{FOLDER}/{stack_name}"
         asset = stack.synthesizer.add_file_asset(
             source_hash=f"{prefix}.{fingerprint}.json",
             executable=command(
                 {**said, "fingerprint": fingerprint},
-                file=made / FOLDER / f"{stack.stack_name}.{fingerprint}.json",
+                file=made / FOLDER / f"{stack_name}.{fingerprint}.json",
                 root=root,
             ),
             display_name="record of the deployment",
@@ -63,7 +64,7 @@ class DeploymentHistory(Construct):
             properties={
                 "Type": "String",
                 "Value": fingerprint,
-                "Description": f"The record of what {stack.stack_name} has deployed: servable history",
+                "Description": f"The record of what {stack_name} has deployed: servable history",
             },
         )
         pointer.node.add_dependency(after)

@@ -18,11 +18,13 @@ def accept_disks(config: Construct, *, instance_types: Sequence[str]) -> None:
     """Only where a type has local NVMe; without a key and without NVMe it stays a finding."""
     if takes_volume_key(instance_types):
         return
-    for rule in RULES:
-        cdk.Validations.of(config).acknowledge(
+    cdk.Validations.of(config).acknowledge(
+        *(
             cdk.Acknowledgment(
                 id=rule,
                 reason="local NVMe is encrypted by the instance's hardware, with a key that dies "
                 "with it; SageMaker refuses a configuration with a key of ours for such a type",
             )
+            for rule in RULES
         )
+    )

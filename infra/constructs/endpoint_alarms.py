@@ -1,9 +1,8 @@
 """What somebody is woken for, and what somebody is told of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -33,7 +32,7 @@ class EndpointAlarms(Construct):
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
         self._alarms = alarms
-        self._inform = actions.SnsAction(inform)
+        self._inform = [inform.topic_arn]
         signals = [
             *(
                 signal
@@ -46,7 +45,7 @@ class EndpointAlarms(Construct):
         self.by_name: Mapping[str, EndpointAlarm] = {
             signal.name: self._watch(signal) for signal in signals
         }
-        self.objective = self._objective(page or inform)
+        self.objective = self._objective([page.topic_arn] if page else self._inform)
 
     def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
         """None: the environment file asks for no such alarm."""
@@ -72,36 +71,27 @@ class EndpointAlarms(Construct):
             name=f"{self._endpoint.name}-{signal.name}",
             description=f"{self._endpoint.name}{of}: {signal.said} for {signal.minutes} minutes on "
             f"end. {self._ending(signal.earliest_minutes, signal.kind)}",
+            actions=self._inform,
         )
-        return self._tell(made, self._inform)
-
-    def _tell(self, made: EndpointAlarm, action: actions.SnsAction) -> EndpointAlarm:
-        made.alarm.add_alarm_action(action)
-        made.alarm.add_ok_action(action)
         if self._endpoint.resource is not None:
-            made.node.add_dependency(self._endpoint.resource)
+            made.alarm.add_resource_dependency(self._endpoint.resource)
         return made
 
-    def _objective(self, page: sns.ITopic) -> cloudwatch.CompositeAlarm:
+    def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
         broken = [one for one in self.by_name.values() if one.signal.breaks_objective]
         self.objective_earliest_minutes = min(one.signal.earliest_minutes for one in broken)
         asked = ", ".join(dict.fromkeys(one.signal.said for one in broken))
-        composite = cloudwatch.CompositeAlarm(
-            self,
-            "Objective",
-            composite_alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
+        any_of = " OR ".join(f'ALARM("{one.arn}")' for one in broken)
+        return cloudwatch.CfnCompositeAlarm(
+            Construct(self, "Objective"),
+            "Resource",
+            alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
             alarm_description=f"{self._endpoint.name}: the service objective is broken: {asked}. "
             + self._ending(self.objective_earliest_minutes, OBJECTIVE),
-            alarm_rule=cloudwatch.AlarmRule.any_of(
-                *(
-                    cloudwatch.AlarmRule.from_alarm(one.alarm, cloudwatch.AlarmState.ALARM)
-                    for one in broken
-                )
-            ),
+            alarm_rule=f"({any_of})",
+            alarm_actions=page,
+            ok_actions=page,
         )
-        composite.add_alarm_action(actions.SnsAction(page))
-        composite.add_ok_action(actions.SnsAction(page))
-        return composite
 
     def _ending(self, earliest_minutes: int, kind: str) -> str:
         return (

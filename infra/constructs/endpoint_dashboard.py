@@ -6,11 +6,11 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.catalog.log_filters import log_filters
-from infra.constructs.capacity_graphs import HEIGHT
 from infra.constructs.endpoint_alarms import EndpointAlarms
 from infra.constructs.fleet_graphs import fleet_graphs
 from infra.constructs.variant_graphs import VariantGraphs
 from infra.constructs.watched_endpoint import WatchedEndpoint
+from infra.constructs.widget import Side, Widget, alarm_status, body, graph
 
 COLUMNS = 24  # CloudWatch's
 MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend
@@ -33,9 +33,9 @@ class EndpointDashboard(Construct):
     ) -> None:
         """`guarded`: updates are watched, so the old and the new fleet are shown apart."""
         super().__init__(scope, construct_id)
-        status = cloudwatch.AlarmStatusWidget(
-            title=f"{endpoint.name}: alarms",
-            alarms=[alarms.objective, *(one.alarm for one in alarms.by_name.values())],
+        status = alarm_status(
+            f"{endpoint.name}: alarms",
+            [alarms.objective.attr_arn, *(one.arn for one in alarms.by_name.values())],
             width=COLUMNS,
             height=3,
         )
@@ -43,21 +43,21 @@ class EndpointDashboard(Construct):
             VariantGraphs(endpoint=endpoint, variant=one, alarms=alarms)
             for one in endpoint.variants
         ]
-        rows: list[Sequence[cloudwatch.IWidget]] = [[status], *_rows(graphs)]
+        rows: list[Sequence[Widget]] = [[status], *_rows(graphs)]
         if guarded:
             rows.append(fleet_graphs(endpoint.name, width=COLUMNS // 2))
         if endpoint.log_is_counted:
             rows.append([_log(endpoint, alarms)])
-        cloudwatch.Dashboard(
-            self,
+        cloudwatch.CfnDashboard(
+            Construct(self, "Resource"),
             "Resource",
             # Dashboards of all regions of an account share one list.
             dashboard_name=f"{endpoint.name}-{endpoint.region}",
-            widgets=rows,
+            dashboard_body=body(rows),
         )
 
 
-def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[cloudwatch.IWidget]]:
+def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
     if len(variants) == 1:
         made = [graph(COLUMNS // 2) for graph in variants[0].all]
         return [made[at : at + 2] for at in range(0, len(made), 2)]
@@ -71,14 +71,12 @@ def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[cloudwatch.IWidget
     ]
 
 
-def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> cloudwatch.IWidget:
+def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
     """What the log says of the container, of all variants together."""
     refused = alarms.of(None, "queue-refused")
-    return cloudwatch.GraphWidget(
-        title=f"{endpoint.name}: counted in the log, per minute",
-        left=[endpoint.metrics.counted_in_log(one.metric) for one in log_filters()],
-        left_annotations=[refused.line] if refused else [],
-        left_y_axis=cloudwatch.YAxisProps(label="lines", min=0, show_units=False),
+    counted = [endpoint.metrics.counted_in_log(one.metric) for one in log_filters()]
+    return graph(
+        f"{endpoint.name}: counted in the log, per minute",
+        left=Side(label="lines", metrics=counted, lines=[refused.line] if refused else []),
         width=COLUMNS,
-        height=HEIGHT,
     )

@@ -23,10 +23,12 @@ class EndpointLogs(Construct):
         construct_id: str,
         *,
         endpoint_name: str,
-        retention_days: int,
+        retention_days: int = 30,
         kms_key_arn: str | None = None,
     ) -> None:
+        """`retention_days`: 30 covers an incident and the month's review."""
         super().__init__(scope, construct_id)
+        self.endpoint_name = endpoint_name
         self.group = logs.CfnLogGroup(
             self,
             "Resource",
@@ -41,11 +43,12 @@ class EndpointLogs(Construct):
             resource_name=self.group.log_group_name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
+        log_group_name = self.group.ref
         for one in log_filters():
             logs.CfnMetricFilter(
                 self,
                 one.metric,
-                log_group_name=self.group.ref,
+                log_group_name=log_group_name,
                 filter_pattern=one.pattern,
                 metric_transformations=[
                     logs.CfnMetricFilter.MetricTransformationProperty(
@@ -64,6 +67,6 @@ class EndpointLogs(Construct):
                 self,
                 f"Question-{title.replace(' ', '-')}",
                 name=f"{endpoint_name}/{title}",
-                log_group_names=[self.group.ref],
+                log_group_names=[log_group_name],
                 query_string=question,
             )

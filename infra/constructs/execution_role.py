@@ -43,7 +43,7 @@ class ExecutionRole(Construct):
             roles=[self.role],
             statements=[_statement(one, known, prefix, places.conditions) for one in permissions],
         )
-        _acknowledge(self.policy, permissions, known)
+        _acknowledge(self.policy, permissions, known, places.stack)
 
 
 def _statement(
@@ -74,19 +74,25 @@ def _acknowledge(
     policy: iam.Policy,
     permissions: Sequence[Permission],
     places: Mapping[str, Sequence[str]],
+    stack: cdk.Stack,
 ) -> None:
     """Every wildcard, to cdk-nag, with all the reasons for it."""
-    stack = cdk.Stack.of(policy)
     reasons: dict[str, list[str]] = {}
     for permission in permissions:
         for resource in _resources(permission, places):
             if "*" in resource:
                 assert permission.wildcard is not None, f"{permission.capability}: no reason"
                 reasons.setdefault(flat(stack.resolve(resource)), []).append(permission.wildcard)
-    for shown, why in reasons.items():
-        _accept(policy, f"AwsSolutions-IAM5[Resource::{shown}]", "; ".join(why))
-    for pack in PACKS:
-        _accept(policy, f"{pack}-{INLINE}", WHY_INLINE)
+    accepted = {
+        **{
+            f"AwsSolutions-IAM5[Resource::{shown}]": "; ".join(why)
+            for shown, why in reasons.items()
+        },
+        **{f"{pack}-{INLINE}": WHY_INLINE for pack in PACKS},
+    }
+    cdk.Validations.of(policy).acknowledge(
+        *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in accepted.items())
+    )
 
 
 def flat(resolved: Any) -> str:
@@ -95,7 +101,3 @@ def flat(resolved: Any) -> str:
         return resolved
     ((function, argument),) = resolved.items()
     return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
-
-
-def _accept(policy: iam.Policy, rule: str, reason: str) -> None:
-    cdk.Validations.of(policy).acknowledge(cdk.Acknowledgment(id=rule, reason=reason))

@@ -1,13 +1,12 @@
 """An archive for each model under one prefix, for the container's multi-model mode."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from constructs import Construct
 
 from infra.constructs.published_prefix import PublishedPrefix
+from infra.packing import together
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.publishing import command
@@ -30,7 +29,7 @@ class ModelArchives(Construct):
         """`archives` as for `ModelArchive`. Raises `Refusal`."""
         super().__init__(scope, construct_id)
         keys = {name: key(one, cache=archives.parent) for name, one in sorted(inputs.items())}
-        self.fingerprint = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
+        self.fingerprint = together(keys)
         published = PublishedPrefix(
             self,
             "Prefix",

@@ -32,6 +32,7 @@ LOOKS = (
     "kms:DescribeKey",
     "logs:DescribeLogGroups",
     "logs:DescribeMetricFilters",
+    "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
     "sns:GetTopicAttributes",
     "sns:ListSubscriptionsByTopic",

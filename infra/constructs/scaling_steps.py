@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from infra.constructs.endpoint_metrics import PERIOD
+from infra.constructs.measured import Computed, Metric
 from infra.constructs.model_endpoint import ModelEndpoint
 from infra.parameters.scaling import Step
 
@@ -75,13 +75,10 @@ class ScalingSteps(Construct):
                 lower_bound=None if end is None else _per_minute(end - first),
             )
         # No traffic is no data: as zero it is below every bound.
-        zeroed = cloudwatch.MathExpression(
+        zeroed = Computed(
             expression="FILL(requests, 0)",
-            using_metrics={
-                "requests": self._endpoint.metrics.invocations_per_instance(self._variant)
-            },
+            using={"requests": self._endpoint.metrics.invocations_per_instance(self._variant)},
             label=f"{self._variant}: requests per instance",
-            period=PERIOD,
         )
         self._alarm(
             "InAlarm",
@@ -110,7 +107,7 @@ class ScalingSteps(Construct):
         name: str,
         action: autoscaling.StepScalingAction,
         *,
-        metric: cloudwatch.IMetric,
+        metric: Metric,
         threshold: float,
         comparison: cloudwatch.ComparisonOperator,
         minutes: int,
@@ -122,7 +119,7 @@ class ScalingSteps(Construct):
             alarm_name=f"{self._endpoint.name}-{name}",
             alarm_description=f"Scales {self._endpoint.name}, variant {self._variant}: {said} for "
             f"{minutes} minutes on end. It tells nobody.",
-            metric=metric,
+            metric=metric.for_cdk,
             threshold=threshold,
             comparison_operator=comparison,
             evaluation_periods=minutes,

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from aws_cdk import aws_cloudwatch as cloudwatch
-
 from infra.catalog.metrics import full_percent
 from infra.constructs.alarm_signal import MILLISECONDS, PERCENT, Signal, Unit
 from infra.constructs.endpoint_metrics import MACHINES, EndpointMetrics
+from infra.constructs.measured import Measured
 from infra.constructs.watched_endpoint import WatchedVariant
 from infra.parameters.alarms import Alarms
 
@@ -54,7 +53,7 @@ def _latency(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
 
 def _errors(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
     name = variant.name
-    watched: list[tuple[str, str, cloudwatch.Metric, float | None]] = [
+    watched: list[tuple[str, str, Measured, float | None]] = [
         ("4xx", "requests answered 4xx", metrics.error_4xx_share(name), alarms.error_4xx_percent),
         ("5xx", "requests answered 5xx", metrics.error_5xx_share(name), alarms.error_5xx_percent),
     ]
@@ -128,7 +127,7 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             minutes=alarms.no_traffic_minutes,
             fires="below",
             # An endpoint that never had a request has no metric that could be filled.
-            missing=cloudwatch.TreatMissingData.BREACHING,
+            missing="breaching",
         )
     # Where nothing can be added on purpose, all in use is every day.
     if variant.scales and variant.max_instances > variant.min_instances:

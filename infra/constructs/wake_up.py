@@ -42,7 +42,7 @@ class WakeUp(Construct):
             alarm_name=f"{endpoint.name}-{variant}-wake-up",
             alarm_description=f"Starts the first instance of {endpoint.name}: a request waits and "
             "there is none. It tells nobody.",
-            metric=endpoint.metrics.queued("HasBacklogWithoutCapacity", "Average"),
+            metric=endpoint.metrics.queued("HasBacklogWithoutCapacity", "Average").for_cdk,
             threshold=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             # The guide's own: two minutes.

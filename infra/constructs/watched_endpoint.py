@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from constructs import IDependable
+import aws_cdk as cdk
 
 from infra.catalog.instances import Instance, instances
 from infra.constructs.endpoint_metrics import EndpointMetrics
@@ -36,7 +36,7 @@ class WatchedEndpoint:
     variants: tuple[WatchedVariant, ...]
     log_is_counted: bool = False
     """Whether `EndpointLogs` counts lines of its log: else nobody publishes refused requests."""
-    resource: IDependable | None = None
+    resource: cdk.CfnResource | None = None
     """What alarms are made after; None for an endpoint of another stack."""
     kind: Kind = "real_time"
 

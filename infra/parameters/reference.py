@@ -19,8 +19,27 @@ _HEAD = """\
 
 Generated from the models in infra/parameters by `python scripts/generate.py`; do not edit.
 
-A file in environments/ says `extends = "base"` and changes what differs. Any key can be given for
-one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
+An environment is a file in environments/: it says `extends = "base"` and changes what differs. Main lines of
+a prod.toml:
+
+    extends = "base"
+    account = "333333333333"
+
+    [endpoint]
+    name = "ranker-prod"
+
+    [variants.primary]
+    instance_type = "ml.c5.4xlarge"
+    min_instances = 2
+    max_instances = 12
+
+    [variants.primary.scaling]
+    max_rps_per_instance = 164
+
+An editor that reads JSON Schema completes and checks the keys as you type. A file with a problem stops its
+own stack and no other: `cdk list` and `cdk synth` say what is wrong with it, and fail when it is selected.
+
+Any key can be given for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
 `servable check prod --set prod.variants.primary.max_instances=12`; the value is read as TOML, and as
 a string where a string belongs. The template's metadata and an output say which were given.
 

@@ -113,5 +113,14 @@ class Variant(Table):
         return self.min_instances, self.most_instances
 
     @property
+    def planned_capacity(self) -> tuple[int, int]:
+        """`capacity`, and whatever scheduled actions move it to."""
+        least, most = self.capacity
+        planned = self.scaling.schedule if self.scaling is not None and self.scales else []
+        bounds = [one for action in planned for one in (action.at_least, action.at_most) if one]
+        lower = [action.at_least for action in planned if action.at_least is not None]
+        return min([least, *lower]), max([most, *bounds])
+
+    @property
     def most_instances(self) -> int:
         return self.min_instances if self.max_instances is None else self.max_instances

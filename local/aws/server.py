@@ -7,11 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
 from local.aws.clock import Clock, ScaledClock
@@ -24,11 +20,11 @@ from local.aws.corrections import (
     access_logging,
     bucket_policies,
     event_topics,
-    scalable_dimensions,
+    own_cloudformation,
     web_subscriptions,
 )
 from local.aws.corrections.logs_api import LogsApi
-from local.aws.corrections.scaling_api import ScalingApi
+from local.aws.dispatcher import Dispatcher
 from local.aws.gateway import Gateway
 from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
@@ -39,13 +35,11 @@ _HOST = "127.0.0.1"  # never another: nothing here checks a signature
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
 _PATHS = {
-    "moto.cloudformation.urls": {"{0}/$": CloudFormationApi.dispatch},
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
     "moto.sagemakerruntime.urls": {
         "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
         "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
     },
-    "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
 }
@@ -79,7 +73,7 @@ class Server:
         access_logging.install()
         bucket_policies.install()
         event_topics.install()
-        scalable_dimensions.install()
+        own_cloudformation.install()
         web_subscriptions.install()
         controls = Controls(
             self._clock,
@@ -88,7 +82,7 @@ class Server:
         self._server = make_server(
             _HOST,
             port,
-            Gateway(DomainDispatcherApplication(create_backend_app), controls),
+            Gateway(Dispatcher({"applicationautoscaling": self._prepare_scaling}), controls),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
@@ -97,7 +91,7 @@ class Server:
         self._cloudwatches = CloudWatches(self.url, self._clock)
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
         self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
-        for api in (SageMakerApi, RuntimeApi, ScalingApi):
+        for api in (SageMakerApi, RuntimeApi):
             api.hostings = self.hostings
         CloudFormationApi.backend = Backend(self.url)
         Server._running = self.url
@@ -112,6 +106,12 @@ class Server:
         self._thread.start()
         self._clock.start(self._tick)
 
+    def forget(self) -> None:
+        """Ends every endpoint; metrics and alarms of every account are gone with them."""
+        self.hostings.close()
+        self.hostings.clear()
+        self._cloudwatches.clear()
+
     def close(self) -> None:
         """Ends every endpoint, then the server. Idempotent."""
         self._clock.stop()
@@ -121,6 +121,16 @@ class Server:
             self._thread.join()
         self._server.server_close()
         Server._running = None
+
+    def _prepare_scaling(self) -> None:
+        # With it moto imports all of EC2: most of what a start would take, for who never scales.
+        from local.aws.corrections import scalable_dimensions
+        from local.aws.corrections.scaling_api import ScalingApi
+
+        urls = importlib.import_module("moto.applicationautoscaling.urls")
+        urls.url_paths["{0}/$"] = ScalingApi.dispatch
+        scalable_dimensions.install()
+        ScalingApi.hostings = self.hostings
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.

@@ -108,12 +108,12 @@ def variant_cost(
     serverless, scaling = variant.serverless, variant.scaling
     used = serverless_price(region) if serverless else None
     row = None if serverless else price(variant.instance_type or "", region)
-    most = 0 if serverless else variant.most_instances
+    least, most = (0, 0) if serverless else variant.planned_capacity
     return VariantCost(
         variant=name,
         instance_type=variant.instance_type or SERVERLESS,
         shadow=variant.shadow,
-        min_instances=0 if serverless else variant.min_instances,
+        min_instances=least,
         max_instances=most,
         max_during_update=instances_during_update(most, rolling_percent=rolling_percent),
         usd_per_instance_hour=None if row is None else row.usd_per_hour,

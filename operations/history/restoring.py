@@ -1,6 +1,5 @@
 """Going back to a deployment: what it was, as a file that passes through the same checks."""
 
-import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,20 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from botocore.exceptions import ClientError
 
-from infra.catalog import images
-from infra.packing import archive_inputs
+from infra.packing import packed_key
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
-from model_packaging.manifest import key
-from model_packaging.places import MADE
 from model_packaging.refusal import Refusal
-from operations.deployed_account import Account, absent
+from operations.deployed_account import Account
+from operations.history import proof
 from operations.history.deployments import Deployment
-from operations.verify.artefact import digest
 
 # What describes how an archive is packed; one that lies in S3 is packed already.
 _OF_PACKING = (
@@ -57,9 +52,9 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
     notes: list[str] = []
     for one in record["variants"]:
         name, where = one["model"], one["archive"]
-        _image(one, settings, account, notes)
+        proof.image(one, settings, account, notes)
         if "artifact" in settings["models"][name]:
-            _there(account, where, settings["models"][name]["artifact"]["sha256"])
+            proof.archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _packs(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
@@ -87,80 +82,20 @@ def _copy(value: Any) -> Any:
     return [_copy(one) for one in value] if isinstance(value, list) else value
 
 
-def _image(one: dict[str, Any], settings: Any, account: Account, notes: list[str]) -> None:
-    """A stock image is known to the catalog; one of one's own is asked for."""
-    uri = one["image"]
-    own = settings["models"][one["model"]].get("image")
-    if own is None:
-        version, region = one["tensorflow"], settings["region"]
-        if version not in images.versions() or region not in images.regions(version):
-            problem = f"the image of TensorFlow {version} is not known in {region} any more"
-            raise Refusal(Path(uri), problem, "name another tensorflow, and deploy that")
-        settings["models"][one["model"]]["tensorflow"] = version
-        return
-    parsed = images.own_image(own)
-    if parsed is None:
-        return
-    which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
-    asked = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
-    try:
-        account.client("ecr").describe_images(
-            registryId=parsed.account, repositoryName=parsed.repository, imageIds=[asked]
-        )
-    except ClientError as error:
-        if absent(error):
-            problem = "this image is not in its repository any more"
-            raise Refusal(Path(uri), problem, "push it again") from None
-        notes.append(f"{uri}: could not be asked for: {error}")
-
-
-def _there(account: Account, url: str, sha256: str | None) -> str:
-    """Its hash. Raises `Refusal` where it is gone, or another."""
-    bucket, _, name = url.removeprefix("s3://").partition("/")
-    s3 = account.client("s3")
-    found = digest(s3, bucket, name)
-    if found is None:
-        raise Refusal(Path(url), "the archive is not there any more", _way_out(s3, bucket, name))
-    if sha256 is not None and found != sha256:
-        problem = f"the archive is another: {found}, then {sha256}"
-        raise Refusal(Path(url), problem, "restore the object's earlier version")
-    return found
-
-
-def _way_out(s3: Any, bucket: str, name: str) -> str:
-    """A versioned bucket keeps what was deleted, for as long as its lifecycle says."""
-    try:
-        listed = s3.list_object_versions(Bucket=bucket, Prefix=name)
-    except ClientError:
-        listed = {}
-    kept = [one for one in listed.get("Versions", []) if one["Key"] == name]
-    if kept:
-        version = kept[0]["VersionId"]
-        return (
-            f"the bucket still has its version {version}: `aws s3api copy-object --bucket {bucket} "
-            f"--key {name} --copy-source '{bucket}/{name}?versionId={version}'`, then again"
-        )
-    return "check out the record's revision, where its sources are, and deploy that"
-
-
 def _packs(loaded: Loaded, settings: Any, name: str, url: str) -> bool:
-    """Whether the sources on this machine are still those of the archive."""
-    model = settings["models"][name]
-    if "saved_model" not in model or model.get("compression") == "none":
-        return False
+    """Whether the sources on this machine are still those of what lies there."""
     try:
-        then = Environment.model_validate(settings)
-        found = key(archive_inputs(then, name, loaded.root), cache=loaded.root / MADE)
-    except (Refusal, OSError, KeyError):
+        found = packed_key(Environment.model_validate(settings), name, loaded.root)
+    except (Refusal, OSError, KeyError, ValueError):
         return False
-    return url.endswith(f"/{found}.tar.gz")
+    return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{found}")
 
 
 def _pinned(model: Any, url: str, one: dict[str, Any], account: Account) -> dict[str, Any]:
     if not url.endswith(".tar.gz"):
         problem = "it lies in S3 as files under a prefix, which cannot be pinned"
         raise Refusal(Path(url), problem, "check out the record's revision, and deploy that")
-    sha256 = _there(account, url, None)
+    sha256 = proof.archive(account, url, None)
     bucket, _, name = url.removeprefix("s3://").partition("/")
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
     artifact = {"uri": url, "sha256": sha256, "size_bytes": size}

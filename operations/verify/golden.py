@@ -1,11 +1,7 @@
 """The golden request: what is deployed answers as it was known to."""
 
-import io
-import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -13,6 +9,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from operations.deployed_account import Account
 from operations.verify import queued
+from operations.verify.answer import read, unequal
 from operations.verify.difference import Difference
 
 # By the end of the file's name.
@@ -91,7 +88,7 @@ def _ask(
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
         note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
         return
-    for key, one, other in _unequal(_read(wanted), _read(found), golden.tolerance):
+    for key, one, other in unequal(read(wanted), read(found), golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(other, one, remedy, key)
         return  # one place says it
@@ -101,43 +98,3 @@ def _answer(root: Path, golden: Golden) -> bytes | None:
     """None while nobody has written it."""
     file = None if golden.answer is None else root / golden.answer
     return file.read_bytes() if file is not None and file.is_file() else None
-
-
-def _read(body: bytes) -> Any:
-    """Numbers out of JSON or .npy; anything else as it is."""
-    if body.startswith(b"\x93NUMPY"):
-        import numpy as np  # deploying does without it, and so does any other answer
-
-        return np.load(io.BytesIO(body), allow_pickle=False).tolist()
-    try:
-        return json.loads(body)
-    except ValueError:
-        return body
-
-
-def _unequal(wanted: Any, found: Any, tolerance: float, key: str = "") -> Iterator[tuple[Any, ...]]:
-    """(where, wanted, found), every place. Booleans are no numbers here."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for name in {**wanted, **found}:
-            where = f"{key}.{name}" if key else name
-            yield from _unequal(wanted.get(name), found.get(name), tolerance, where)
-    elif isinstance(wanted, list) and isinstance(found, list):
-        if len(wanted) != len(found):
-            yield key, f"{len(wanted)} values", f"{len(found)} values"
-            return
-        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from _unequal(one, other, tolerance, f"{key}[{index}]")
-    elif not _close(wanted, found, tolerance):
-        yield key, wanted, found
-
-
-def _close(wanted: Any, found: Any, tolerance: float) -> bool:
-    if _number(wanted) and _number(found):
-        if math.isnan(wanted) or math.isnan(found):
-            return math.isnan(wanted) and math.isnan(found)
-        return math.isclose(wanted, found, rel_tol=tolerance, abs_tol=tolerance)
-    return bool(type(wanted) is type(found) and wanted == found)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

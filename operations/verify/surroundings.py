@@ -1,4 +1,4 @@
-"""What an endpoint stands on: logs, roles, topics, rule, keys, dashboard, buckets."""
+"""What an endpoint stands on: logs, topics, rule, keys, dashboard, buckets."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from operations.deployed_account import absent
+from operations.verify import permissions
 from operations.verify.comparison import same
 from operations.verify.deployed import Deployed, Resource
 from operations.verify.difference import Difference
@@ -61,40 +62,6 @@ def _filter(stack: Deployed, one: Resource) -> Iterator[Difference]:
         yield gone("metric filter", f"{group}: {one.logical}")
 
 
-def _role(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    found = stack.account.client("iam").get_role(RoleName=one.physical)["Role"]
-    wanted, now = one.properties["AssumeRolePolicyDocument"], found["AssumeRolePolicyDocument"]
-    yield from _document("role trust", one.physical, wanted, now)
-
-
-def _policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    iam = stack.account.client("iam")
-    name = one.properties["PolicyName"]
-    for role in one.properties.get("Roles", []):
-        if role is UNKNOWN:
-            continue
-        found = iam.get_role_policy(RoleName=role, PolicyName=name)
-        wanted = one.properties["PolicyDocument"]
-        yield from _document("role permissions", f"{role}/{name}", wanted, found["PolicyDocument"])
-
-
-def _document(kind: str, name: str, wanted: Any, found: Any) -> Iterator[Difference]:
-    now = json.loads(found) if isinstance(found, str) else found
-    remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
-    statements = wanted.get("Statement", [])
-    if len(statements) != len(now.get("Statement", [])):
-        yield Difference(
-            kind=kind,
-            resource=name,
-            key="Statement",
-            wanted=f"{len(statements)} statements",
-            found=f"{len(now.get('Statement', []))} statements",
-            remedy=remedy,
-        )
-        return
-    yield from changed(kind, name, {"Statement": statements}, now, remedy)
-
-
 def _topic(stack: Deployed, one: Resource) -> Iterator[Difference]:
     found = stack.account.client("sns").get_topic_attributes(TopicArn=one.physical)["Attributes"]
     key = one.properties.get("KmsMasterKeyId")
@@ -107,24 +74,6 @@ def _topic(stack: Deployed, one: Resource) -> Iterator[Difference]:
             found=found.get("KmsMasterKeyId"),
             remedy="deploy again",
         )
-
-
-def _topic_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    sns = stack.account.client("sns")
-    for topic in one.properties["Topics"]:
-        if topic is not UNKNOWN:
-            found = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
-            yield from _document("topic policy", topic, one.properties["PolicyDocument"], found)
-
-
-def _managed_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    iam = stack.account.client("iam")
-    iam.get_policy(PolicyArn=one.physical)
-    there = iam.list_entities_for_policy(PolicyArn=one.physical, EntityFilter="Role")
-    names = {role["RoleName"] for role in there["PolicyRoles"]}
-    missing = {role for role in one.properties.get("Roles", []) if role is not UNKNOWN} - names
-    if missing:
-        yield gone("policy on role", f"{one.name}: {', '.join(sorted(missing))}")
 
 
 def _subscription(stack: Deployed, one: Resource) -> Iterator[Difference]:
@@ -187,32 +136,46 @@ def _dashboard(stack: Deployed, one: Resource) -> Iterator[Difference]:
 
 
 def _bucket(stack: Deployed, one: Resource) -> Iterator[Difference]:
-    s3 = stack.account.client("s3")
-    s3.head_bucket(Bucket=one.physical)
-    if one.properties.get("VersioningConfiguration", {}).get("Status") == "Enabled":
-        found = s3.get_bucket_versioning(Bucket=one.physical).get("Status")
-        if found != "Enabled":
-            yield Difference(
-                kind="bucket versioning",
-                resource=one.physical,
-                wanted="Enabled",
-                found=found,
-                remedy="deploy again",
-            )
+    s3, name, wanted = stack.account.client("s3"), one.physical, one.properties
+    s3.head_bucket(Bucket=name)
+    remedy = "deploy again (`cdk deploy --force`)"
+    if wanted.get("VersioningConfiguration", {}).get("Status") == "Enabled":
+        found = s3.get_bucket_versioning(Bucket=name)
+        yield from changed("bucket versioning", name, {"Status": "Enabled"}, found, remedy)
+    if blocked := wanted.get("PublicAccessBlockConfiguration"):
+        found = _or_nothing(s3.get_public_access_block, name, "PublicAccessBlockConfiguration")
+        yield from changed("bucket open to the public", name, blocked, found, remedy)
+    for rule in wanted.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", []):
+        by_default = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
+        found = _or_nothing(s3.get_bucket_encryption, name, "ServerSideEncryptionConfiguration")
+        there = (found.get("Rules") or [{}])[0]
+        yield from changed("bucket encryption", name, by_default, there, remedy)
+
+
+def _or_nothing(call: Callable[..., Any], bucket: str, key: str) -> dict[str, Any]:
+    """S3 answers an error where it was taken away."""
+    try:
+        found: dict[str, Any] = call(Bucket=bucket)[key]
+    except ClientError as error:
+        if absent(error):
+            return {}
+        raise
+    return found
 
 
 Look = Callable[[Deployed, Resource], Iterator[Difference]]
 _LOOKS: Mapping[str, Look] = {
     "AWS::Logs::LogGroup": _logs,
     "AWS::Logs::MetricFilter": _filter,
-    "AWS::IAM::Role": _role,
-    "AWS::IAM::Policy": _policy,
-    "AWS::IAM::ManagedPolicy": _managed_policy,
-    "AWS::SNS::TopicPolicy": _topic_policy,
+    "AWS::IAM::Role": permissions.role,
+    "AWS::IAM::Policy": permissions.policy,
+    "AWS::IAM::ManagedPolicy": permissions.managed_policy,
+    "AWS::SNS::TopicPolicy": permissions.topic_policy,
     "AWS::SNS::Topic": _topic,
     "AWS::SNS::Subscription": _subscription,
     "AWS::Events::Rule": _rule,
     "AWS::KMS::Key": _key,
     "AWS::CloudWatch::Dashboard": _dashboard,
     "AWS::S3::Bucket": _bucket,
+    "AWS::S3::BucketPolicy": permissions.bucket_policy,
 }

@@ -1,6 +1,7 @@
 """Which part of the house imports which: the graph that docs/architecture.svg draws."""
 
 import ast
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +9,6 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "cli", "infra", "local", "model_packaging", "operations", "servable_client", "serving",
-    "stacks", "tuning",
-)  # fmt: skip
 APP = "app.py"
 
 
@@ -49,13 +46,15 @@ Arrows = frozenset[tuple[str, str]]
 """(who imports, what is imported), by the names of parts."""
 
 
-class PartMissing(Exception):
-    """A module stands in no part of the picture. `str()` says what to do."""
+class NotDrawn(Exception):
+    """The imports cannot be drawn in rows of known parts. `str()` says why, and what to do."""
 
 
 def arrows() -> Arrows:
-    """Every import between two parts, as the sources have it now. Takes two seconds."""
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    """Every import between two parts, as the sources have it now. Raises `NotDrawn`."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = settings["tool"]["importlinter"]["root_packages"]
+    graph = grimp.build_graph(*packages, cache_dir=None)
     found = {
         (part_of(module), part_of(other))
         for module in graph.modules
@@ -72,7 +71,7 @@ def part_of(module: str) -> str:
             return part.name
     if any(part.name.startswith(f"{module}.") for part in PARTS):
         return module
-    raise PartMissing(
+    raise NotDrawn(
         f"{module} stands in no part of the picture: add it to PARTS in "
         "scripts/documentation/import_graph.py"
     )
@@ -97,7 +96,7 @@ def without_detours(found: Arrows) -> Arrows:
 def rows(found: Arrows) -> dict[str, int]:
     """How far each part is from the ground: one above the highest that it imports.
 
-    Raises `ValueError` where parts import each other in a circle.
+    Raises `NotDrawn` where parts import each other in a circle.
     """
     below: dict[str, set[str]] = {part.name: set() for part in PARTS}
     for a, b in found:
@@ -108,7 +107,10 @@ def rows(found: Arrows) -> dict[str, int]:
             one for one, under in below.items() if one not in height and under <= height.keys()
         ]
         if not ready:
-            raise ValueError(f"these import each other: {', '.join(below.keys() - height.keys())}")
+            circle = ", ".join(sorted(below.keys() - height.keys()))
+            raise NotDrawn(
+                f"these import each other, or stand above such: {circle}; see lint-imports"
+            )
         for one in ready:
             height[one] = 1 + max((height[under] for under in below[one]), default=-1)
     return height

@@ -35,7 +35,3 @@ def test_every_saved_question_that_it_names_is_there() -> None:
 
 def test_every_saved_question_is_used() -> None:
     assert {one for one in QUESTIONS if one not in " ".join(RUNBOOK.split())} == set()
-
-
-def test_every_link_inside_leads_somewhere() -> None:
-    assert set(re.findall(r"\]\(#([^)]+)\)", RUNBOOK)) <= SECTIONS

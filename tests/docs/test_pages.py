@@ -18,6 +18,7 @@ BROKEN = {
     "no command": ("    servable chekc prod", "there is no command 'chekc'"),
     "no option": ("    servable check --fast", "No such option '--fast'"),
     "no environment": ("    servable check prd", "there is no environment 'prd'"),
+    "an option without its value": ("    servable history prod --restore", "requires an argument"),
     "a missing argument": ("    servable cost", "ENV is missing"),
     "an argument too many": ("    servable cost prod main", "too much: main"),
     "a value of another kind": ("    servable serve prod --port many", "'many' is not"),
@@ -36,12 +37,19 @@ BROKEN = {
     "cdk's option": ("    cdk deploy 'prod/*' --fast", "--fast is no option of cdk"),
     "cdk's environment": ("    cdk deploy 'prd/*'", "there is no environment 'prd'"),
     "cdk's key": ("    cdk synth -c nga=true", "-c nga: app.py does not ask for it"),
+    "cdk alone": ("    cdk", "not one of cdk's"),
+    "cdk's folder": ("    cdk list -c environments=examples/none", "there is no such folder"),
     "cdk's override": ("    cdk synth -c prod.endpiont.name=x", "endpiont"),
     "a module": ("    python -m scripts.nowhere", "there is no module scripts.nowhere"),
     "a script": ("    python scripts/nowhere.py", "there is no scripts/nowhere.py"),
     "Python": ('    python -c "import"', "is no Python"),
+    "quotes": ("    make check 'and more", "No closing quotation"),
     "requirements": ("    pip install -r requirements-none.txt", "no requirements-none.txt"),
     "another program": ("```sh\nterraform apply\n```", "terraform is not known"),
+    "a key": ('    variants.primary.max_instance = 2', "has the key variants.primary.max_instance"),
+    "a key of a table": ("```toml\n[alarms]\np99 = 100\n```", "has the key alarms.p99"),
+    "a key in a sentence": ("see `models.NAME.godlen`", "has the key models.NAME.godlen"),
+    "a block of Python": ("```python\nimport\n```", "is no python"),
     "what is nothing": ("    what is this?", "neither TOML, Python nor commands"),
 }  # fmt: skip
 
@@ -75,7 +83,8 @@ def test_what_holds_is_not_said(project: Path) -> None:
         "    servable init my/my_model\n    servable check prod my-model --json > file.txt\n"
         "    cdk deploy 'prod/*' -c prod.variants.primary.max_instances=20\n"
         "    AWS_REGION=eu-west-1 make check\n\n"
-        "`servable cost ENV [--against REF]`, `servable check`, `servable local up | status`\n"
+        "`servable cost ENV [--against REF]`, `servable check`, `servable local up | status`, "
+        "`servable history --restore`, `servable init`\n"
     )
     assert check_pages.problems(project) == []
 

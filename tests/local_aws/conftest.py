@@ -38,8 +38,21 @@ def server(
 ) -> Iterator[Server]:
     server = Server(folder=tmp_path_factory.mktemp("embedded"), launch=launcher, clock=clock)
     server.start()
+    _servers.append(server)
     yield server
+    _servers.remove(server)
     server.close()
+
+
+_servers: list[Server] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Endpoints and alarms of a file end with it: every minute of the clock looks at each."""
+    yield
+    for server in _servers:
+        server.forget()
 
 
 @pytest.fixture(scope="session")

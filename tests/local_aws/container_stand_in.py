@@ -5,6 +5,7 @@ manual clock, without anybody waiting. `answer`, where it is set, is its whole a
 """
 
 import json
+import socket
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,13 +54,21 @@ class StandIn:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        self._port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        # Not serve_forever: hundreds of them that look around 100 times a second are a busy core.
+        while not self.closed:
+            self._server.handle_request()
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self._server.shutdown()
+            socket.create_connection(("127.0.0.1", self._port)).close()  # wakes it
+            self._thread.join()
             self._server.server_close()
 
 

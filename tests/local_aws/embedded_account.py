@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from local.aws.embedded_aws import EmbeddedAws
+from local.aws.cloudformation.change_set_api import CloudFormationApi
+from local.aws.embedded_aws import REGION, EmbeddedAws
 from local.aws.inventory import inventory
 from tests.local_aws.container_stand_in import Launcher
 
@@ -48,14 +49,13 @@ class Account:
         return str(stacks[0]["StackStatus"])
 
     def settled(self, name: str = "stack") -> str:
-        cfn = self.client("cloudformation")
+        # Looked at from inside: asking all the time slows down what is waited for.
+        stack = CloudFormationApi.backend.region(self.number, REGION).stacks.get(name)
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            status = str(cfn.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
-            if not status.endswith("_IN_PROGRESS"):
-                return status
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is still {status}")
+        while stack.in_progress and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert not stack.in_progress, f"{name} is still {stack.status}"
+        return self.status(name)
 
     def delete(self, name: str = "stack") -> str:
         cfn = self.client("cloudformation")

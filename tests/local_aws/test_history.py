@@ -9,10 +9,9 @@ import pytest
 
 from infra import recording
 from infra.constructs.deployment_history import OUTPUT
-from infra.packing import archive_inputs
+from infra.packing import packed_key
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
-from model_packaging.manifest import key
 from model_packaging.refusal import Refusal
 from operations import deployed_account as operations_account
 from operations.history import Deployment, deployments, restored, write
@@ -175,13 +174,34 @@ def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past)
 def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
     environment = past.loaded().environment
     assert environment is not None
-    packed = key(archive_inputs(environment, "ranker", past.project), cache=past.project / "made")
+    packed = packed_key(environment, "ranker", past.project)
     past.deploy(past.record(name=packed))
     bucket = f"archives-{past.account.number}"
     past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
     found = restored(past.loaded(), past.found()[0], past.asked)
     # The CLI publishes what is not there: the next deploy packs it again.
     assert found.notes == ["ranker: the sources here still pack to the same archive"]
+
+
+def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindrance(
+    past: Past,
+) -> None:
+    many = TEXT.replace("111111111111", past.account.number).replace(
+        '[variants.primary]\nmodel = "ranker"',
+        '[models.cities]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 0.5\n'
+        '[variants.primary]\nmodel = "cities"',
+    )
+    past.file.write_text(many)
+    environment = past.loaded().environment
+    assert environment is not None
+    prefix = packed_key(environment, "cities", past.project)
+    past.deploy(past.record(name=f"{prefix}/ranker", model="cities"))
+    deployment = past.found()[0]
+    assert deployment.record is not None
+    told = deployment.record["variants"][0]
+    told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
+    found = restored(past.loaded(), deployment, past.asked)
+    assert found.notes == ["cities: the sources here still pack to the same archive"]
 
 
 def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:

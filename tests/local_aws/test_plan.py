@@ -229,3 +229,17 @@ def test_after_both_it_scales_again(changed: dict[str, Any]) -> None:
 
 def test_the_count_that_scaling_had_reached_survives_both(changed: dict[str, Any]) -> None:
     assert changed["instances"] == 3
+
+
+def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
+    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock
+) -> None:
+    made = Live(Account(embedded, launcher), clock)
+    made.deploy()
+    made.client("application-autoscaling").deregister_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId=f"endpoint/{ENDPOINT}/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+    )
+    held = {"variants.primary.scaling.hold": "true"}
+    assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"

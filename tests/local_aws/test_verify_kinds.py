@@ -68,11 +68,15 @@ def another_queue(deployed: VerifiedKind) -> None:
     for one in scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]:
         if one["PolicyType"] == "StepScaling":
             scaling.delete_scaling_policy(PolicyName=one["PolicyName"], **target(deployed))
-    for bucket in deployed.client("s3").list_buckets()["Buckets"]:
-        if bucket["Name"].startswith("asynchronous-data-queue3"):
-            deployed.client("s3").put_bucket_versioning(
+    s3 = deployed.client("s3")
+    for bucket in s3.list_buckets()["Buckets"]:
+        if bucket["Name"] != deployed.bucket:
+            s3.put_bucket_versioning(
                 Bucket=bucket["Name"], VersioningConfiguration={"Status": "Suspended"}
             )
+            s3.delete_public_access_block(Bucket=bucket["Name"])
+            s3.delete_bucket_policy(Bucket=bucket["Name"])
+            s3.delete_bucket_encryption(Bucket=bucket["Name"])
 
 
 def other_models(deployed: VerifiedKind) -> None:
@@ -117,7 +121,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("asynchronous", another_queue, "endpoint configuration", f"{QUEUE}.ClientConfig"),
     ("asynchronous", another_queue, "endpoint configuration", f"{QUEUE}.OutputConfig"),
     ("asynchronous", another_queue, "scaling policy missing", ""),
-    ("asynchronous", another_queue, "bucket versioning", ""),
+    ("asynchronous", another_queue, "bucket versioning", "Status"),
+    ("asynchronous", another_queue, "bucket open to the public", "BlockPublicAcls"),
+    ("asynchronous", another_queue, "bucket encryption", "ApplyServerSideEncryptionByDefault"),
+    ("asynchronous", another_queue, "S3 BucketPolicy missing", ""),
     ("multi-model", other_models, "artefact changed", "sha256"),
     ("multi-model", other_models, "artefact missing", ""),
     ("multi-model", other_models, "scaling by hand", "mine"),

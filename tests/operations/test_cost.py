@@ -107,6 +107,16 @@ def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
     assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], None)
 
 
+def test_a_schedule_moves_both_ends_of_the_range() -> None:
+    told = environment(2, 4, rps=10).model_dump(exclude_unset=True)
+    told["variants"]["primary"]["scaling"]["schedule"] = [
+        {"at": "cron(0 7 * * ? *)", "at_least": 6, "at_most": 9},
+        {"at": "cron(0 20 * * ? *)", "at_least": 1},
+    ]
+    (found,) = cost("prod", Environment.model_validate(told)).variants
+    assert (found.min_instances, found.max_instances, found.max_during_update) == (1, 9, 18)
+
+
 def test_where_nothing_has_a_price_no_sum_is_shown(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,13 +34,18 @@ def test_traffic_that_is_borne_passes() -> None:
         (sent(p50_ms=90), "too slow"),
         (sent(errors={"500 Internal Server Error": 2}), "too many requests failed"),
         (sent(answered_rps=8.0), "answers fall behind what is sent"),
-        (sent(send_lags=Latencies.of([60.0] * 101)), "the generator cannot keep up"),
+        (sent(p50_ms=90, send_lags=Latencies.of([60.0] * 101)), "the generator cannot keep up"),
+        (sent(rate_rps=100.0), "101 requests were sent in the place of 1000"),
     ],
-    ids=["slow", "failing", "behind", "sent late"],
+    ids=["slow", "failing", "behind", "slow and late", "hardly sent"],
 )
 def test_what_does_not_bear_it_says_why(found: LoadCurve, why: str) -> None:
     assert not passed(found, OBJECTIVE)
     assert why in verdict(found, OBJECTIVE)[0]
+
+
+def test_lateness_that_is_within_the_objective_too_is_no_reason() -> None:
+    assert passed(sent(send_lags=Latencies.of([6.0] * 101)), OBJECTIVE)
 
 
 def test_nothing_measured_is_not_passed() -> None:

@@ -14,7 +14,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check
 from model_packaging.saved_model.info import Signature, TensorSpec
-from operations.start import _body
+from operations.start.golden_request import golden_request
 from tests.conftest import RANKER
 
 
@@ -66,6 +66,37 @@ def test_a_folder_that_holds_no_saved_model_is_refused_without_a_trace(begun: Pa
     assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
 
 
+def test_a_keras_file_is_told_how_to_become_a_saved_model(begun: Path) -> None:
+    (begun / "mine.keras").write_bytes(b"PK")
+    ran = run("mine.keras")
+    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
+
+
+def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Path) -> None:
+    shutil.copytree(RANKER / "1", begun / "exported")
+    file = begun / "exported" / "saved_model.pb"
+    # As long as the other: lengths stand before names.
+    file.write_bytes(file.read_bytes().replace(b"serving_default", b"serving_another"))
+    said = json.loads(run("exported", "--json").stdout)
+    request = json.loads((begun / "golden" / "exported" / "request.json").read_text())
+    assert request["signature_name"] == said["signature"]
+    assert any("must name a signature" in note for note in said["notes"])
+
+
+def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
+    shutil.copytree(RANKER / "1", elsewhere)
+    said = json.loads(run(str(elsewhere), "--json").stdout)
+    assert any("outside of the project" in note for note in said["notes"])
+
+
+def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
+    said = run("model", "--name", "first").stdout
+    assert "cdk bootstrap aws://123456789012/us-east-1" in said
+
+
 def test_every_choice_has_its_reason(begun: Path) -> None:
     said = json.loads(run("model", "--name", "first", "--json").stdout)
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}
@@ -87,7 +118,7 @@ def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, o
         for key, (dtype, shape) in inputs.items()
     }
     signature = Signature(inputs=specs, outputs={}, method="tensorflow/serving/predict")
-    body = _body("serving_default", signature, [])
+    body = golden_request("serving_default", signature, [])
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():
         shape = specs[key].shape

@@ -1,22 +1,31 @@
 """The roles of the pipelines: one subject each, the bootstrap's roles, and reading."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
+from infra.parameters.loading import load
 from stacks.pipeline_stack import add_pipelines
-from tests.conftest import Environment
+from tests.conftest import VALID
 
 
-@pytest.fixture
-def template(environment: Environment) -> dict[str, Any]:
+def made(folder: Path, text: str) -> list[dict[str, Any]]:
+    """The templates of the pipelines' stacks of one environment, `prod`."""
+    (folder / "prod.toml").write_text(text)
     app = cdk.App()
-    add_pipelines(app, [environment()], "me/mine", None)
-    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
-    return dict(Template.from_stack(stack).to_json())
+    add_pipelines(app, load(folder, folder), "me/mine", None)
+    stacks = [one for one in app.node.children if isinstance(one, cdk.Stack)]
+    return [dict(Template.from_stack(one).to_json()) for one in stacks]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    (found,) = made(tmp_path_factory.mktemp("pipelines"), VALID)
+    return found
 
 
 def roles(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -67,20 +76,19 @@ def test_what_is_on_every_resource_only_reads(template: dict[str, Any]) -> None:
             assert all(verb.startswith(("Describe", "Get", "List")) for verb in verbs)
 
 
-def test_two_environments_of_one_account_share_the_provider(environment: Environment) -> None:
-    loaded = environment()
-    (loaded.root / "environments" / "other.toml").write_text(
-        (loaded.root / "environments" / "prod.toml").read_text()
-    )
-    from infra.parameters.loading import load
-
-    app = cdk.App()
-    add_pipelines(app, load(loaded.root, loaded.root / "environments"), "me/mine", None)
-    made = [
+def test_two_environments_of_one_account_share_the_provider(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
+    providers = [
         one
-        for stack in app.node.children
-        if isinstance(stack, cdk.Stack)
-        for one in Template.from_stack(stack).to_json()["Resources"].values()
+        for template in made(tmp_path, VALID)
+        for one in template["Resources"].values()
         if one["Type"] == "AWS::IAM::OIDCProvider"
     ]
-    assert len(made) == 1
+    assert len(providers) == 1
+
+
+def test_a_golden_request_may_be_put_into_a_queue_and_nothing_else(tmp_path: Path) -> None:
+    (template,) = made(tmp_path, VALID + "[asynchronous]\n")
+    written = [one for one in statements(template, "Deploys") if one["Action"] == "s3:PutObject"]
+    assert len(written) == 1
+    assert json.dumps(written[0]["Resource"]).endswith(':s3:::prod-data-*/requests/*"]]}')

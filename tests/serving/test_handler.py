@@ -433,9 +433,9 @@ def test_after_a_fork_connections_are_made_anew(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    before = handler._plan(server.context()).model
+    before = handler._plans.of(server.context()).model
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert handler._plan(server.context()).model is not before
+    assert handler._plans.of(server.context()).model is not before
 
 
 def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
@@ -495,3 +495,21 @@ def test_numbers_in_fortrans_order_stay_in_their_places(ask: Ask) -> None:
     for _ in range(2):
         answer = ask(npy(np.asfortranarray(X)), "application/x-npy", accept_header="*/*")[1]
         assert np.load(io.BytesIO(answer)).tolist() == SUMS
+
+
+def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
+    statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
+    assert statuses == [415, 200, 415]
+
+
+def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    for number in range(1000):
+        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"))
+    assert len(handler._plans._plans) <= 256
+
+
+def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    handler._plans.of(server.context(accept_header="x" * 3000))
+    assert handler._plans._plans == {}

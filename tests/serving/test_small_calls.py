@@ -301,3 +301,33 @@ def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
         list(fields(block))
     except Unexpected:
         return
+
+
+def whole(stream: int, *, message: bytes = b"ok", status: bytes = b"0") -> bytes:
+    prefix = b"\0" + struct.pack(">I", len(message))
+    return (
+        frame(1, 4, stream, b"\x88")
+        + frame(0, 0, stream, prefix + message)
+        + frame(1, 5, stream, literal(b"grpc-status", status))
+    )
+
+
+@pytest.mark.parametrize(
+    ("third", "heard"),
+    [
+        (whole(5, message=b"no"), (0, b"", b"no")),
+        (whole(5, status=b"7"), (7, b"", b"")),
+        (whole(5, message=b"longer"), (0, b"", b"longer")),
+        (whole(3) + whole(5, message=b"no"), (0, b"", b"no")),
+        (SETTINGS + whole(5, message=b"no"), (0, b"", b"no")),
+    ],
+    ids=["same form", "refused", "longer", "another stream's first", "settings first"],
+)
+def test_after_answers_of_one_form_another_one_is_still_read(
+    third: bytes, heard: tuple[int, bytes, bytes]
+) -> None:
+    port, _ = answering([whole(1)], [whole(3)], [third])
+    connection = GrpcConnection(port, soon())
+    answers = [connection.call("/s/m", b"", soon()) for _ in range(3)]
+    connection.close()
+    assert answers == [(0, b"", b"ok"), (0, b"", b"ok"), heard]

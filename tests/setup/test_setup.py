@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -63,15 +62,3 @@ def test_every_requirement_is_pinned(file: str) -> None:
     lines = (ROOT / file).read_text().splitlines()
     wanted = [line for line in lines if line and not line.lstrip().startswith("#")]
     assert [line for line in wanted if "==" not in line] == []
-
-
-def links(page: Path) -> list[Path]:
-    found = re.findall(r"\]\(([^)#]+)\)", page.read_text())
-    return [page.parent / one for one in found if "://" not in one]
-
-
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-)
-def test_no_link_of_a_page_is_broken(page: Path) -> None:
-    assert [str(one) for one in links(page) if not one.exists()] == []

@@ -6,6 +6,7 @@ LOG gets a line when a trial begins and one when it ends. A trial whose number i
 """
 
 import json
+import math
 import os
 import sys
 import time
@@ -15,28 +16,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import operations.tune
-from benchmarks.queueing.measured import curve
-from benchmarks.queueing.system import System, Work
+import operations.tune_where
 from operations.load import Reached
 from operations.trials import Trials
+from tests.tuning.measured import curve, step
 from tuning.measurement import LoadCurve
 from tuning.objective import Objective
 from tuning.pace import Pace
-from tuning.schedule import Schedule
 from tuning.search.space import Point
 from tuning.search.trial import Measured
 
 HOLD = "SERVABLE_TEST_HOLD"
 LIMIT_MS = 100.0
-_SYSTEM = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
 
 
 def value(point: Point) -> float:
     """Requests per second: more workers are better, and every point has a luck of its own."""
     luck = zlib.crc32(json.dumps(point, sort_keys=True).encode()) / 2**32
     workers = int(str(point.get("gunicorn_workers", 1)))
-    return 100.0 * workers**0.5 * (0.98 + 0.04 * luck)
+    return 100.0 * math.sqrt(workers) * (0.98 + 0.04 * luck)
 
 
 class FormulaTrials(Trials):
@@ -58,7 +56,13 @@ class FormulaTrials(Trials):
         return Objective(percent=percent, most_ms=LIMIT_MS)
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
-        return curve(_SYSTEM, Schedule(loop="closed", objective=objective), seconds=5.0, seed=0)
+        return curve(
+            step(1, 100.0),
+            step(2, 190.0),
+            step(4, 300.0, 13.0),
+            step(8, 380.0, 60.0),
+            step(16, 390.0, 130.0),
+        )
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measured:
         self._say("begin", point)
@@ -82,5 +86,5 @@ if __name__ == "__main__":
     from cli.main import main
 
     FormulaTrials.log = Path(sys.argv.pop(1))
-    operations.tune.LocalTrials = FormulaTrials  # type: ignore[misc, assignment]
+    vars(operations.tune_where)["LocalTrials"] = FormulaTrials
     main()

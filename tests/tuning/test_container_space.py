@@ -9,6 +9,7 @@ from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
 from infra.preflight.placement import Placement, placements
 from tuning.container_space import current, settings_at, space
+from tuning.machine_space import Machines, machines
 from tuning.search.space import Space
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,3 +77,40 @@ def test_what_preflight_refuses_is_not_tried(prod: tuple[Loaded, Placement, Spac
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = Loaded(**{**vars(loaded), "environment": changed, "draft": changed})
     assert not errors(check(other))
+
+
+@pytest.fixture(scope="module")
+def both() -> Machines:
+    loaded, placement = placed("local")
+    return machines(
+        loaded, placement, only=("gunicorn_workers",), instance_types=("ml.c5.4xlarge",)
+    )
+
+
+def test_each_instance_type_has_its_own_values(both: Machines) -> None:
+    points = [both.space.point(number) for number in range(len(both.space))]
+    found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
+    small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
+    assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 8, 16, 32)}
+
+
+def test_a_larger_machine_is_loaded_more(both: Machines) -> None:
+    assert both.larger({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
+
+
+def test_todays_settings_are_tried_first_and_on_todays_type(both: Machines) -> None:
+    first = both.space.point(both.space.nearest(both.wanted[0]))
+    assert first["instance_type"] == "ml.c5.xlarge"
+
+
+def test_settings_are_of_the_machine_that_has_them(both: Machines) -> None:
+    changed = both.of({"instance_type": "ml.c5.4xlarge"}).at({"gunicorn_workers": 32})
+    assert changed.environment is not None
+    variant = next(iter(changed.environment.variants.values()))
+    assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
+
+
+def test_an_instance_type_that_there_is_not_is_named() -> None:
+    loaded, placement = placed("local")
+    with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
+        machines(loaded, placement, instance_types=("ml.c5.huge",))

@@ -150,7 +150,7 @@ def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measu
 
 
 # At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
-@pytest.mark.parametrize("request_number", [80, 180])
+@pytest.mark.parametrize("request_number", [80, pytest.param(180, marks=pytest.mark.long)])
 def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
     measured: Measured, request_number: int
 ) -> None:
@@ -168,6 +168,7 @@ def crowd() -> Iterator[LoadGenerator]:
         yield one
 
 
+@pytest.mark.long
 def test_two_processes_share_the_users(crowd: LoadGenerator) -> None:
     with Server(ready) as server:
         crowd.aim(container(server.url), [BODY], loop="closed")
@@ -175,6 +176,7 @@ def test_two_processes_share_the_users(crowd: LoadGenerator) -> None:
     assert len(server.ports) == 4
 
 
+@pytest.mark.long
 def test_two_processes_send_the_rate_together(crowd: LoadGenerator) -> None:
     with Server(ready) as server:
         crowd.aim(container(server.url), [BODY], loop="open")

@@ -159,6 +159,7 @@ def test_an_address_without_a_body_says_what_to_give() -> None:
     assert (said.return_value, "--body" in said.output) == (1, True)
 
 
+@pytest.mark.long
 def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
     code = "import cli.load, sys; sys.exit('gevent' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)

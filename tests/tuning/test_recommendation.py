@@ -53,6 +53,20 @@ def test_settings_that_are_not_shown_to_be_better_are_not_written() -> None:
     assert not recommended(choice=unsure).changes
 
 
+def test_on_another_instance_type_every_setting_is_written() -> None:
+    moved = dataclasses.replace(
+        CHOICE,
+        point={**CHOICE.point, "instance_type": "ml.c5.4xlarge"},
+        start={**CHOICE.start, "instance_type": "ml.c5.xlarge"},
+    )
+    assert _keys(recommended(choice=moved)) == {
+        "variants.primary.instance_type": "ml.c5.4xlarge",
+        "variants.primary.container.tfs_processes": 4,
+        "variants.primary.container.gunicorn_workers": 8,
+        "variants.primary.container.batching.max_batch_size": 64,
+    }
+
+
 @pytest.mark.parametrize("prefix", ["variants.primary.scaling", "alarms", "rollout"])
 def test_a_local_measurement_sets_nothing_that_depends_on_the_machine(prefix: str) -> None:
     assert not [key for key in _keys(recommended()) if key.startswith(prefix)]

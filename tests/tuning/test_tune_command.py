@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import operations.tune
+import operations.tune_answer
+import operations.tune_where
 from cli.tune import tune
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -42,7 +43,11 @@ def made(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operations.tune, "LocalTrials", FormulaTrials)
+        patch.setattr(operations.tune_where, "LocalTrials", FormulaTrials)
+        # The page has tests of its own, and takes the longest.
+        patch.setattr(
+            operations.tune_answer.page, "write", lambda folder, *_, **__: folder / "report.html"
+        )
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
         yield patch
@@ -100,6 +105,17 @@ def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     assert (said.return_value, "--body" in said.output) == (1, True)
 
 
+def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "123456789012")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
+    said = returned(*where)
+    assert (said.return_value, "cannot be copied" in said.stderr) == (1, True)
+
+
 def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +164,10 @@ def written(told: Result, project: Path) -> str:
 
 def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+
+
+def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:
+    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
 
 def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:

@@ -42,7 +42,8 @@ def sentence(content: Content) -> str:
 
 def where(content: Content) -> str:
     asked = content.curve.asked
-    model = f"model {asked.model_sha256[:12]}" if asked.model_sha256 else "model unknown"
+    known = asked.model_sha256[:12] if asked.model_sha256 else asked.model_at
+    model = f"model {known or 'unknown'}"
     place = asked.instance_type or asked.machine
     parts = (f"{asked.target} {asked.address}", place, model, asked.started_at, *asked.bodies)
     return " · ".join(part for part in parts if part)
@@ -100,8 +101,10 @@ def advice(content: Content) -> list[str]:
     found = content.recommendation
     if found is None:
         return []
-    gain = found.choice.gain
+    gain = found.choice.rival or found.choice.gain
     shown = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    if found.choice.rival:
+        shown = f"the best of the others {shown}"
     lines = [
         f"The chosen settings are better than those of today: {shown}."
         if found.choice.better

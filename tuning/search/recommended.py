@@ -25,6 +25,8 @@ class Choice:
     """Over the start, relative: 0.2 is 20 % more. Holds 0 where nothing better was shown."""
     noise: float
     """Relative standard deviation of one measurement, as found."""
+    rival: Interval | None = None
+    """Where the start is the choice: how much the best of the others is over it."""
 
     @property
     def better(self) -> bool:
@@ -37,7 +39,8 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     known = [
         (at, trial.measured.value)
         for at, trial in zip(numbers, trials, strict=True)
-        if at is not None
+        # What did not run tells nothing of the points beside it; where the search began is compared.
+        if at is not None and (trial.measured.value > 0 or at == start)
     ]
     ran = sorted({at for at, value in known if value > 0})
     if not ran:
@@ -46,17 +49,20 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     model = Model(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
-    expected = model.expected(at[ran])
-    best = ran[int(expected.mean.argmax())]
-    gain, deviation = (0.0, 0.0) if best == start else model.difference(at[best], at[start])
+    expected = model.mean(at[ran])
+    best = ran[int(expected.argmax())]
+    others = [(mean, one) for mean, one in zip(expected, ran, strict=True) if one != start]
+
+    def over_start(point: int) -> Interval:
+        gain, deviation = model.difference(at[point], at[start])
+        low, high = gain - WITHIN_95 * deviation, gain + WITHIN_95 * deviation
+        return Interval(value=math.expm1(gain), low=math.expm1(low), high=math.expm1(high))
+
     return Choice(
         point=space.point(best),
-        value=math.exp(float(expected.mean.max())),
+        value=math.exp(float(expected.max())),
         start=space.point(start),
-        gain=Interval(
-            value=math.expm1(gain),
-            low=math.expm1(gain - WITHIN_95 * deviation),
-            high=math.expm1(gain + WITHIN_95 * deviation),
-        ),
+        gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
+        rival=over_start(max(others)[1]) if best == start and others else None,
     )

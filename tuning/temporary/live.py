@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 _MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
 _VARIANT_KEYS = (
@@ -49,8 +49,11 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
             allowed = ", ".join(variants)
             raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
         model = client.describe_model(ModelName=chosen["ModelName"])
-    except ClientError as error:
-        raise TemporaryError(f"{live}: cannot be copied: {error}; deploy it first") from None
+    except (BotoCoreError, ClientError) as error:
+        raise TemporaryError(
+            f"{live}: cannot be copied: {error}; deploy it first, or look at the "
+            "credentials: `aws sts get-caller-identity`"
+        ) from None
     if "InstanceType" not in chosen or "PrimaryContainer" not in model:
         raise TemporaryError(f"{live}: only one container on instances can be copied")
     return LiveVariant(

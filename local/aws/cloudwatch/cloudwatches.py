@@ -41,3 +41,8 @@ class CloudWatches:
             one.alarms.tick(at)
             if at.minute % 10 == 0 and at.second == 0:
                 one.metrics.forget(at - KEPT)
+
+    def clear(self) -> None:
+        """Metrics and alarms of every account."""
+        with self._lock:
+            self._all.clear()

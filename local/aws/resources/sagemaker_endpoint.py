@@ -13,7 +13,8 @@ from local.aws.resources.resource_type import (
 from local.aws.resources.sagemaker_tags import retag
 from local.aws.resources.shapes import fit
 
-_POLL_SECONDS = 0.02
+# From the first look to the next, and at most: an update may bake for an hour.
+_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
 # Only of an update; an endpoint that does not exist has no properties to retain.
 _UPDATE_ONLY = (
     "ExcludeRetainedVariantProperties",
@@ -67,11 +68,13 @@ class SageMakerEndpoint(ResourceType):
 
 
 def _settled(sagemaker: Any, name: str) -> dict[str, Any]:
+    poll_seconds = _POLL_SECONDS
     while True:
         found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
         if found["EndpointStatus"] not in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
             return found
-        time.sleep(_POLL_SECONDS)
+        time.sleep(poll_seconds)
+        poll_seconds = min(poll_seconds * 1.5, _LONGEST_POLL_SECONDS)
 
 
 def _name(arn: str) -> str:

@@ -63,3 +63,8 @@ class Hostings:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def clear(self) -> None:
+        """Of every account. Endpoints are closed before."""
+        with self._lock:
+            self._all.clear()

@@ -1,0 +1,60 @@
+"""A request that fits a signature, of made-up values: one row."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from model_packaging.saved_model.info import DEFAULT_SIGNATURE, Signature, TensorSpec
+
+# InvokeEndpoint takes 6 MiB; a golden request is far smaller, or it is not written.
+LARGEST_REQUEST_BYTES = 5_000_000
+# In the place of a size that requests may choose.
+ROWS, OTHER_SIZE = 1, 8
+
+
+def golden_request(name: str, signature: Signature, notes: list[str]) -> str | None:
+    """A request of one row that fits the signature, of made-up numbers. None: none can be made."""
+    said: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
+    if any(one.dtype in ("resource", "variant") for one in signature.inputs.values()):
+        notes.append(f"signature {name} takes what JSON cannot say: no golden request was written")
+        return None
+    said["inputs"] = {key: _tensor(spec, key, notes) for key, spec in signature.inputs.items()}
+    text = json.dumps(said, separators=(",", ":")) + "\n"
+    if len(text) > LARGEST_REQUEST_BYTES:
+        notes.append(f"one row is {len(text)} bytes as JSON: no golden request; send .npy instead")
+        return None
+    return text
+
+
+def _tensor(spec: TensorSpec, key: str, notes: list[str]) -> Any:
+    shape = (None,) if spec.shape is None else spec.shape
+    sizes = [
+        (ROWS if at == 0 else OTHER_SIZE) if size is None else size for at, size in enumerate(shape)
+    ]
+    if any(size is None for size in shape[1:]):
+        notes.append(f"{key}: its shape {list(shape)} is open; the request has {sizes}")
+    numbers = _numbers(spec.dtype, math.prod(sizes))
+    return _nested(list(numbers), sizes)
+
+
+def _numbers(dtype: str, count: int) -> Iterator[Any]:
+    """Always the same, small, and not all alike."""
+    for at in range(count):
+        if dtype in ("string", "bytes"):
+            yield f"text {at}"
+        elif dtype == "bool":
+            yield at % 2 == 0
+        elif "int" in dtype:
+            yield at % 2
+        else:
+            yield at * 37 % 100 / 100
+
+
+def _nested(flat: list[Any], sizes: list[int]) -> Any:
+    if not sizes:
+        return flat[0]
+    step = len(flat) // sizes[0] if sizes[0] else 0
+    if len(sizes) == 1:
+        return flat
+    return [_nested(flat[at * step : (at + 1) * step], sizes[1:]) for at in range(sizes[0])]

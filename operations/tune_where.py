@@ -1,0 +1,92 @@
+"""Where trials are measured: on this machine, or on copies of the live endpoint."""
+
+import hashlib
+import os
+import platform
+import time
+from pathlib import Path
+
+from infra.parameters.loading import Loaded
+from infra.preflight.placement import Placement
+from operations.local_trials import LocalTrials
+from operations.serve import prepared
+from operations.temporary_trials import TemporaryTrials
+from operations.trials import Trials
+from operations.tune_asking import Asking, Told
+from operations.tune_run import run_key
+from tuning.container_space import current
+from tuning.machine_space import Machines
+from tuning.measurement import Asked
+from tuning.temporary.live import LiveVariant, live_variant
+
+
+def trials_of(
+    kinds: Machines,
+    placement: Placement,
+    asking: Asking,
+    folder: Path,
+    model: LiveVariant | str,
+    told: Told,
+) -> Trials:
+    """`model`: the live one, or the digest of the archive here."""
+    loaded = kinds.kinds[kinds.today].loaded
+    assert loaded.environment is not None  # it was placed
+    if asking.account is None or isinstance(model, str):
+        asked = Asked(
+            target="local",
+            address="this machine",
+            environment=loaded.name,
+            variant=placement.name,
+            model_sha256=str(model),
+            bodies=asking.body_names,
+            started_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            machine=f"{platform.machine()}, {os.cpu_count() or 1} cores",
+        )
+        here = LocalTrials(kinds, asking.bodies, asked, folder, goal=asking.goal)
+        return here.priced(asking.usd_per_hour)
+    there = TemporaryTrials(
+        kinds,
+        asking.bodies,
+        asking.account,
+        folder,
+        body_names=asking.body_names,
+        live=model,
+        budget_usd=asking.dollars,
+        goal=asking.goal,
+        told=told.stage,
+    )
+    return there.priced(asking.usd_per_hour)
+
+
+def live_of(loaded: Loaded, placement: Placement, asking: Asking) -> LiveVariant | None:
+    """What is copied; None: this machine is asked."""
+    if asking.account is None:
+        return None
+    assert loaded.environment is not None  # it was placed
+    client = asking.account.client("sagemaker")
+    return live_variant(client, loaded.environment.endpoint.name, placement.name)
+
+
+def digest(loaded: Loaded, placement: Placement) -> str:
+    """Of the archive that this machine serves. Raises Refusal."""
+    archive = prepared(loaded, variant=placement.name).archive
+    assert archive is not None  # one model, as the caller has seen
+    return hashlib.sha256(archive.read_bytes()).hexdigest()
+
+
+def run_name(
+    loaded: Loaded,
+    placement: Placement,
+    asking: Asking,
+    kinds: Machines,
+    model: LiveVariant | str,
+) -> str:
+    """Of the folder: another question is another run."""
+    sent = [hashlib.sha256(one.content).hexdigest() for one in asking.bodies]
+    where = asking.account and (asking.account.region, asking.account.endpoint_url)
+    tried = kinds.space
+    key = run_key(
+        [model, tried.keys, tried.names, current(placement), *sent]
+        + [asking.percent, asking.most_ms, asking.goal, asking.usd_per_hour, where]
+    )
+    return f"{loaded.name}-{placement.name}-{key}"

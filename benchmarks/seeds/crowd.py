@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlparse
 
 import numpy as np
@@ -58,6 +58,12 @@ class Crowd:
         return max(one.ended for one in self.answered if one.target == target)
 
     def _call(self, url: str) -> None:
+        try:
+            self._ask(url)
+        except (OSError, HTTPException) as problem:
+            self._wrong.append(f"{self.target.path}: {problem!r}")
+
+    def _ask(self, url: str) -> None:
         connection = connected(url)
         while not self._stop.is_set():
             target, began = self.target, time.perf_counter()

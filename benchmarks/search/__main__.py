@@ -1,40 +1,37 @@
 """How good the search is: `make bench-search`. Writes result.json and docs/performance.md.
 
+Each family is kept when it is done (.servable/bench-search/…): interrupted, the same command goes
+on with the next one, as long as no line of the search or of this benchmark has changed.
 With --develop: the seeds it was developed on, and nothing is written.
 """
 
-import dataclasses
-import os
+import hashlib
+import shutil
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from benchmarks import command
 from benchmarks.machine import machine
-from benchmarks.search.contenders import CONTENDERS
+from benchmarks.search.crew import Crew
+from benchmarks.search.families import Families
 from benchmarks.search.report import RESULT, table
-from benchmarks.search.run import BUDGET_TRIALS, flat, run
+from benchmarks.search.run import BUDGET_TRIALS
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP, SEEDS_TO_REPORT
 from benchmarks.search.surfaces.surface import NOISE
 
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("benchmarks/search", "tuning/search", "requirements-tuning.txt")
+KEPT = ROOT / ".servable" / "bench-search"
 
-def measured(told: command.Told, seeds: range) -> dict[str, Any]:
-    # One core for each search: with threads of its own numpy is slower on matrices this small.
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
     about = machine()
-    runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    with ProcessPoolExecutor() as pool:
-        for family in FAMILIES:
-            runs[family] = {}
-            for contender in CONTENDERS:
-                count = len(seeds)
-                found = list(pool.map(run, [family] * count, [contender] * count, seeds))
-                runs[family][contender] = [dataclasses.asdict(one) for one in found]
-            told(f"{family}: {len(seeds)} seeds")
-        stops = [
-            {"seed": seed, "trials": found[0], "why": found[1]}
-            for seed, found in zip(seeds, pool.map(flat, seeds), strict=True)
-        ]
+    with Crew() as crew:
+        families = Families(crew, seeds, KEPT / _key(seeds), told)
+        runs = {family: families.runs(family) for family in FAMILIES}
+        stops = families.flat()
     return {
         "machine": about,
         "budget_trials": BUDGET_TRIALS,
@@ -46,12 +43,28 @@ def measured(told: command.Told, seeds: range) -> dict[str, Any]:
     }
 
 
+def _key(seeds: range) -> str:
+    """Of what the numbers follow from, and not of how they are shown."""
+    found = hashlib.sha256(repr(seeds).encode())
+    for name in SOURCES:
+        path = ROOT / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            if file.name != "report.py":
+                found.update(file.read_bytes())
+    found.update((ROOT / "benchmarks/search/surfaces/simulated.json").read_bytes())
+    return found.hexdigest()[:12]
+
+
 def main(arguments: list[str]) -> int:
     if arguments == ["--develop"]:
-        found = measured(lambda text: print(text, file=sys.stderr), SEEDS_TO_DEVELOP)
+        found = measured(SEEDS_TO_DEVELOP, ROOT, lambda text: print(text, file=sys.stderr))
         print("\n".join(table(found)))
         return 0
-    return command.main(lambda folder, told: measured(told, SEEDS_TO_REPORT), RESULT)
+    ended = command.main(partial(measured, SEEDS_TO_REPORT), RESULT)
+    if ended == 0:
+        # The next run searches again, and does not show this one's numbers.
+        shutil.rmtree(KEPT, ignore_errors=True)
+    return ended
 
 
 if __name__ == "__main__":

@@ -3,15 +3,9 @@
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
-from benchmarks.search.contenders import CONTENDERS
-from benchmarks.search.surfaces import FAMILIES, FLAT
-from tuning.search.budget import Budget
-from tuning.search.search import Search
-from tuning.search.space import Space
-from tuning.search.start import rules_of_thumb
-from tuning.search.trial import Measured
+from benchmarks.search.contenders import CONTENDERS, search_of
+from benchmarks.search.known import known, looked_up
+from benchmarks.search.surfaces import FLAT
 
 BUDGET_TRIALS = 40
 
@@ -28,25 +22,25 @@ class Run:
 
 
 def run(family: str, contender: str, seed: int) -> Run:
-    surface = FAMILIES[family](seed)
-    space = Space(surface.grid)
+    surface = known(family, seed)
     began = time.monotonic()
-    number, measurements = CONTENDERS[contender](surface, space, seed, BUDGET_TRIALS)
+    number, measurements = CONTENDERS[contender](surface, seed, BUDGET_TRIALS)
     return Run(
         family=family,
         contender=contender,
         seed=seed,
-        share_of_best=surface.rps(space.point(number)) / surface.best_rps(),
+        share_of_best=float(surface.rps[number]) / surface.best_rps,
         measurements=measurements,
         seconds=time.monotonic() - began,
     )
 
 
+def everyone(family: str, seed: int) -> list[Run]:
+    """Every search, with the same noise."""
+    return [run(family, contender, seed) for contender in CONTENDERS]
+
+
 def flat(seed: int) -> tuple[int, str]:
     """Measurements until it stops, and why it does."""
-    surface, noise = FLAT(seed), np.random.default_rng([7, seed])
-    search = Search(Space(surface.grid), rules_of_thumb(Space(surface.grid), vcpus=surface.vcpus))
-    found = search.run(
-        lambda point: Measured(value=surface.measured(point, noise)), Budget(trials=BUDGET_TRIALS)
-    )
+    found = search_of(looked_up(FLAT(seed)), seed, BUDGET_TRIALS)
     return len(found.trials), found.stopped

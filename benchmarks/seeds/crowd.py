@@ -42,8 +42,12 @@ class Crowd:
         self._stop = threading.Event()
 
     def between(self, start: float, end: float) -> dict[str, float]:
-        """Latencies of what was sent in this time, by time.perf_counter()."""
-        of = [(one.ended - one.began) * 1000 for one in self.answered if start <= one.began < end]
+        """Latencies of what was under way in this time, by time.perf_counter().
+
+        Also of what was sent before it: that is what waits when everything stands still.
+        """
+        under_way = [one for one in self.answered if one.began < end and one.ended > start]
+        of = [(one.ended - one.began) * 1000 for one in under_way]
         if not of:
             raise RuntimeError("nobody was answered: the time was too short")
         p50, p99 = np.percentile(of, [50, 99])

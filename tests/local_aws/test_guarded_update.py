@@ -90,7 +90,9 @@ def begin(
     for update in updates:
         for container in (update.old, update.new):
             container.status, container.seconds = 200, 0.0
-        clock.advance(minutes=60)  # whatever is left of it
+        # Whatever is left of it, and until its alarms are quiet again.
+        over = not update.deployed.account.status().endswith("_IN_PROGRESS")
+        clock.advance(minutes=15 if over else 60)
         update.status()
 
 

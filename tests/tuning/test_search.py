@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.search.run import flat, run
-from benchmarks.search.surfaces import FAMILIES
+from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
 from tests.tuning.searching import GRID, search, value
 from tuning.search.budget import Budget
 from tuning.search.search import Found, Search
@@ -32,8 +32,9 @@ def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
     assert run("detector on one GPU", "ours", 0).share_of_best >= 0.9
 
 
-def test_a_flat_surface_is_called_flat_within_fifteen_measurements() -> None:
-    trials, why = flat(0)
+@pytest.mark.parametrize("seed", SEEDS_TO_DEVELOP)
+def test_a_flat_surface_is_called_flat_within_fifteen_measurements(seed: int) -> None:
+    trials, why = flat(seed)
     assert (trials <= 15, "flat" in why) == (True, True)
 
 

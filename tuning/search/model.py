@@ -1,18 +1,17 @@
 """What is expected of every point, from the few that were measured: a Gaussian process.
 
-On the logarithm of the value, since settings multiply: each setting has an effect of its own
-(a sum of kernels) and together they have another (their product). How far an effect reaches,
-how large it is and how noisy a measurement is are found by maximum a posteriori.
-Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2 and 5;
-the sum and the product as in Duvenaud et al., Additive Gaussian Processes, 2011.
+On the logarithm of the value, since settings multiply. How far an effect reaches, how large it is
+and how noisy a measurement is are not known: a few likely answers are drawn (Metropolis, from the
+likeliest one), and what they expect is averaged.
+Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2 and 5; the
+averaging as in Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms, 2012.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tuning.search.kernel import SIZES, Array, Levels, Ranks, covariance
 
 # Logarithms of what is likely before anything is known, and how far from it is still likely.
 REACH = (np.log(0.6), 0.9)
@@ -21,56 +20,86 @@ TOGETHER = (np.log(0.15), 1.0)
 # The middle is what the caller expects.
 NOISE_WIDTH = 0.3
 STEPS = (0.8, 0.4, 0.2)
+# Answers drawn beside the likeliest, and moves of every parameter until then.
+DRAWN, MOVES = 4, 3
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Of the logarithm of the value, at each point asked for."""
+    """Of the logarithm of the value, at each point asked for, by one of the likely answers."""
 
     mean: Array
     deviation: Array
+    noise: float
+    """Relative standard deviation of one measurement."""
+
+    def of(self, points: Ranks) -> "Expected":
+        return Expected(self.mean[points], self.deviation[points], self.noise)
 
 
 class Model:
     """`x`: [n, settings], 0 to 1. `y`: logarithms. `noise`: what is expected of it, relative."""
 
-    def __init__(self, x: Array, y: Array, *, noise: float) -> None:
+    def __init__(self, x: Array, y: Array, *, noise: float, drawn: int = DRAWN) -> None:
         self._x, self._middle = x, float(np.mean(y))
         self._y = y - self._middle
-        self._distances = np.abs(x[:, None, :] - x[None, :, :])
-        settings = x.shape[1]
-        self._prior = np.array([*[REACH[0]] * settings, ALONE[0], TOGETHER[0], np.log(noise)])
-        self._width = np.array([*[REACH[1]] * settings, ALONE[1], TOGETHER[1], NOISE_WIDTH])
-        self.likely = self._fitted(self._prior)
-        covariance = _covariance(self._distances, self.likely)
-        covariance[np.diag_indices(len(x))] += np.exp(2 * self.likely[-1])
-        self._inverse = np.linalg.inv(covariance)
-        self._weights = self._inverse @ self._y
+        self._levels = Levels.of(x, x)
+        likely = [*[REACH] * x.shape[1], ALONE, TOGETHER, (np.log(noise), NOISE_WIDTH)]
+        self._prior, self._width = np.array(likely).T
+        best = self._likeliest()
+        self._likely = [best, *self._drawn(best, drawn)]
+        self._inverses = [np.linalg.inv(self._covariance(one)) for one in self._likely]
 
     @property
     def noise(self) -> float:
         """Relative standard deviation of one measurement."""
-        return float(np.exp(self.likely[-1]))
+        return float(np.exp(np.mean([one[-1] for one in self._likely])))
 
-    def expected(self, at: Array) -> Expected:
-        to = _covariance(np.abs(at[:, None, :] - self._x[None, :, :]), self.likely)
-        own = np.exp(2 * self.likely[-3]) + np.exp(2 * self.likely[-2])
-        left = own - np.einsum("ij,jk,ik->i", to, self._inverse, to, optimize=True)
-        return Expected(to @ self._weights + self._middle, np.sqrt(np.maximum(left, 1e-12)))
+    def expected(self, at: Array) -> list[Expected]:
+        levels = Levels.of(at, self._x)
+        found = []
+        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
+            to = covariance(levels, parameters)
+            left = np.exp(2 * parameters[-1 - SIZES : -1]).sum() - ((to @ inverse) * to).sum(axis=1)
+            found.append(
+                Expected(
+                    to @ (inverse @ self._y) + self._middle,
+                    np.sqrt(np.maximum(left, 1e-12)),
+                    float(np.exp(parameters[-1])),
+                )
+            )
+        return found
+
+    def mean(self, at: Array) -> Array:
+        """By all of the likely answers."""
+        found: Array = np.mean([one.mean for one in self.expected(at)], axis=0)
+        return found
+
+    def together(self, at: Array) -> list[Array]:
+        """[n, n]: how what is not known of one goes with that of another, by each likely answer."""
+        own, known = Levels.of(at, at), Levels.of(at, self._x)
+        found = []
+        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
+            to = covariance(known, parameters)
+            found.append(covariance(own, parameters) - to @ inverse @ to.T)
+        return found
 
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of how much `one` is above `other`."""
         both = np.stack([one, other])
-        to = _covariance(np.abs(both[:, None, :] - self._x[None, :, :]), self.likely)
-        own = _covariance(np.abs(both[:, None, :] - both[None, :, :]), self.likely)
-        left = own - to @ self._inverse @ to.T
-        mean = to @ self._weights
-        variance = left[0, 0] + left[1, 1] - 2 * left[0, 1]
-        return float(mean[0] - mean[1]), float(np.sqrt(max(variance, 0.0)))
+        known, own = Levels.of(both, self._x), Levels.of(both, both)
+        means, variances = [], []
+        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
+            to = covariance(known, parameters)
+            left = covariance(own, parameters) - to @ inverse @ to.T
+            means.append(float((to[0] - to[1]) @ inverse @ self._y))
+            variances.append(max(float(left[0, 0] + left[1, 1] - 2 * left[0, 1]), 0.0))
+        return float(np.mean(means)), float(np.sqrt(np.mean(variances) + np.var(means)))
 
-    def _fitted(self, start: Array) -> Array:
+    def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
-        best, cost = start.copy(), self._cost(start)
+        best = self._prior
+        cost = self._cost(best)
         for step in STEPS:
             for parameter in range(len(best)):
                 for way in (step, -step):
@@ -81,22 +110,32 @@ class Model:
                         moved[parameter] += way
         return best
 
+    def _drawn(self, start: Array, count: int) -> list[Array]:
+        """The same ones for the same measurements."""
+        chance = np.random.default_rng([11, len(self._y)])
+        here, cost, drawn = start, self._cost(start), []
+        for _ in range(count):
+            for parameter in MOVES * [*range(len(start))]:
+                moved = here.copy()
+                moved[parameter] += chance.normal(0, self._width[parameter])
+                found = self._cost(moved)
+                if np.log(chance.uniform()) < cost - found:
+                    here, cost = moved, found
+            drawn.append(here)
+        return drawn
+
     def _cost(self, parameters: Array) -> float:
-        covariance = _covariance(self._distances, parameters)
-        covariance[np.diag_indices(len(self._y))] += np.exp(2 * parameters[-1]) + 1e-9
+        """How unlikely, but for a constant."""
         try:
-            factor = np.linalg.cholesky(covariance)
+            factor = np.linalg.cholesky(self._covariance(parameters))
         except np.linalg.LinAlgError:
             return float("inf")
         half = np.linalg.solve(factor, self._y)
         unlikely = (((parameters - self._prior) / self._width) ** 2).sum() / 2
         return float(half @ half / 2 + np.log(np.diag(factor)).sum() + unlikely)
 
-
-def _covariance(distances: Array, parameters: Array) -> Array:
-    """Matern 3/2 in each setting; their mean for effects alone, their product for those together."""
-    scaled = np.sqrt(3.0) * distances / np.exp(parameters[:-3])
-    each = (1 + scaled) * np.exp(-scaled)
-    alone: Array = np.exp(2 * parameters[-3]) * each.mean(axis=-1)
-    together: Array = np.exp(2 * parameters[-2]) * each.prod(axis=-1)
-    return alone + together
+    def _covariance(self, parameters: Array) -> Array:
+        """Of the measurements, noise included."""
+        found = covariance(self._levels, parameters)
+        found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9
+        return found

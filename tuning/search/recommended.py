@@ -39,7 +39,8 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     known = [
         (at, trial.measured.value)
         for at, trial in zip(numbers, trials, strict=True)
-        if at is not None
+        # What did not run tells nothing of the points beside it; where the search began is compared.
+        if at is not None and (trial.measured.value > 0 or at == start)
     ]
     ran = sorted({at for at, value in known if value > 0})
     if not ran:
@@ -48,9 +49,9 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     model = Model(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
-    expected = model.expected(at[ran])
-    best = ran[int(expected.mean.argmax())]
-    others = [(mean, one) for mean, one in zip(expected.mean, ran, strict=True) if one != start]
+    expected = model.mean(at[ran])
+    best = ran[int(expected.argmax())]
+    others = [(mean, one) for mean, one in zip(expected, ran, strict=True) if one != start]
 
     def over_start(point: int) -> Interval:
         gain, deviation = model.difference(at[point], at[start])
@@ -59,7 +60,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
 
     return Choice(
         point=space.point(best),
-        value=math.exp(float(expected.mean.max())),
+        value=math.exp(float(expected.max())),
         start=space.point(start),
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,

@@ -64,6 +64,8 @@ class Space:
 
     def nearest(self, wanted: Point) -> int:
         """The point that differs least: in the fewest settings, and there by the fewest steps."""
+        if wanted.get(BATCH_SIZE) is None and None in self.grid.get(BATCH_SIZE, ()):
+            wanted = {**wanted, **{name: self.grid.get(name, (None,))[0] for name in OF_BATCHING}}
         target = np.array([self._rank(name, wanted.get(name)) for name in self.names])
         apart = np.abs(self.coordinates - target)
         return int(np.argmin((apart > 1e-9).sum(axis=1) + apart.sum(axis=1)))

@@ -9,6 +9,8 @@ of the measurements, and nothing else: the workload of each machine is one.
 import functools
 import json
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.queueing.simulation import simulate
@@ -19,7 +21,10 @@ from model_packaging.beside import beside
 TABLE = Path(__file__).with_name("simulated.json")
 CORES = (4, 16, 36)
 USERS_PER_CORE = 4
-REQUESTS = 1500
+# Of every point, and of those that may be the best: a simulation of so many is still off by about
+# 1 % and 0.3 % (one standard deviation). With 1,500 it was 2 %, and ranked the best by luck.
+REQUESTS, REQUESTS_OF_THE_BEST = 4_000, 40_000
+BEST_FROM = 0.88
 # A third in Python, the rest in a model of which a call costs as much as its rows.
 WORK = Work(handler_ms=4.0, call_ms=4.0, row_ms=4.0, parallel_share=0.6)
 SWITCHING_SHARE = 0.05
@@ -41,8 +46,8 @@ def surface(seed: int, *, cores: int) -> Surface:
     return Surface(grid=grid(cores), rps=lambda point: known[_key(point)], vcpus=cores)
 
 
-def rps(point: Point, cores: int) -> float:
-    """Of a closed loop with so many users that the machine could be full."""
+def rps(point: Point, cores: int, requests: int) -> float:
+    """Of a closed loop with so many users that the machine could be full; of `requests` or more."""
     size = point["batching.max_batch_size"]
     batching = None
     if size is not None:
@@ -63,9 +68,9 @@ def rps(point: Point, cores: int) -> float:
     seconds = 4.0
     for _ in range(3):
         found = simulate(system, users=users, seconds=seconds, seed=0).throughput_rps
-        if found * seconds >= REQUESTS / 2 or found == 0:
+        if found * seconds >= 0.9 * requests or found == 0:
             break
-        seconds = min(60.0, REQUESTS / found)
+        seconds = min(300.0, requests / found)
     return found
 
 
@@ -85,12 +90,24 @@ def _table() -> dict[str, dict[str, float]]:
 
 def main() -> None:
     found: dict[str, dict[str, float]] = {}
-    for cores in CORES:
-        points = Surface(grid=grid(cores), rps=lambda _: 0.0, vcpus=cores).points()
-        found[str(cores)] = {_key(point): round(rps(point, cores), 2) for point in points}
-        print(f"{cores} cores: {len(found[str(cores)])} points", file=sys.stderr)
+    with ProcessPoolExecutor() as pool:
+        for cores in CORES:
+            points = list(Surface(grid=grid(cores), rps=lambda _: 0.0, vcpus=cores).points())
+            known = _simulated(pool, points, cores, REQUESTS)
+            most = max(known.values())
+            best = [point for point in points if known[_key(point)] >= BEST_FROM * most]
+            found[str(cores)] = known | _simulated(pool, best, cores, REQUESTS_OF_THE_BEST)
+            print(f"{cores} cores: {len(points)} points, {len(best)} twice", file=sys.stderr)
     with beside(TABLE) as file:
         file.write((json.dumps(found, indent=0) + "\n").encode())
+
+
+def _simulated(
+    pool: ProcessPoolExecutor, points: Sequence[Point], cores: int, requests: int
+) -> dict[str, float]:
+    count = len(points)
+    values = pool.map(rps, points, [cores] * count, [requests] * count, chunksize=8)
+    return {_key(point): round(one, 2) for point, one in zip(points, values, strict=True)}
 
 
 if __name__ == "__main__":

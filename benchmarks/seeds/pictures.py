@@ -1,5 +1,6 @@
 """One picture for each part of the page, 1200 pixels wide: docs/performance/NAME.png."""
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,15 +140,16 @@ def _swapping(axes: Axes, found: dict[str, Any]) -> None:
     loading, together = found["loading"], found["together"]
     groups, cells = [], []
     for phase in dict.fromkeys(row["phase"] for row in loading):
-        words = phase.replace("while ", "while\n").replace("with ", "with\n")
-        groups.append(words.replace(" in which ", "\nin which\n").replace(" is ", "\nis "))
+        groups.append("\n".join(textwrap.wrap(phase, width=14)))
         cells.append(values(loading, "p99_ms", phase=phase))
     for way in ("one process", "a process each"):
         for busy in (False, True):
-            groups.append(f"{way},\nother model\n{'busy' if busy else 'idle'}")
+            words = f"{way}, the other {'busy' if busy else 'idle'}"
+            groups.append("\n".join(textwrap.wrap(words, width=14)))
             cells.append(values(together, "p99_ms", way=way, busy=busy))
-    bars(axes, groups, {"p99": cells}, (BLUE,))
-    titled(axes, "What those who ask a small model notice of a large one", "p99, ms")
+    bars(axes, groups, {"p99": cells}, (BLUE,), log=True)
+    axes.tick_params(axis="x", labelsize=10)
+    titled(axes, "What those who ask a small model notice of a large one", "p99, ms (log)")
 
 
 def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:

@@ -140,12 +140,12 @@ def _swapping(axes: Axes, found: dict[str, Any]) -> None:
     loading, together = found["loading"], found["together"]
     groups, cells = [], []
     for phase in dict.fromkeys(row["phase"] for row in loading):
-        groups.append("\n".join(textwrap.wrap(phase, width=14)))
+        groups.append("\n".join(textwrap.wrap(phase, width=12)))
         cells.append(values(loading, "p99_ms", phase=phase))
     for way in ("one process", "a process each"):
         for busy in (False, True):
             words = f"{way}, the other {'busy' if busy else 'idle'}"
-            groups.append("\n".join(textwrap.wrap(words, width=14)))
+            groups.append("\n".join(textwrap.wrap(words, width=12)))
             cells.append(values(together, "p99_ms", way=way, busy=busy))
     bars(axes, groups, {"p99": cells}, (BLUE,), log=True)
     axes.tick_params(axis="x", labelsize=10)

@@ -1,5 +1,6 @@
 """One picture for each part of the page, 1200 pixels wide: docs/performance/NAME.png."""
 
+import itertools
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.seeds.article_settings import ARTICLE
 from benchmarks.seeds.bars import bars, legend, titled
+from benchmarks.seeds.parts import PARTS
 from benchmarks.seeds.rows import values
 from benchmarks.seeds.tables import SIZES
 from model_packaging.beside import beside
@@ -34,8 +36,8 @@ def draw(name: str, found: Any) -> None:
 
 def clear() -> None:
     """What is not measured again has no picture."""
-    for picture in FOLDER.glob("*.png"):
-        picture.unlink()
+    for part in itertools.chain.from_iterable(PARTS.values()):
+        (FOLDER / f"{part.picture}.png").unlink(missing_ok=True)
 
 
 def _drawn(name: str, found: Any) -> dict[str, Drawn]:

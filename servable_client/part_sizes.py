@@ -3,8 +3,9 @@
 Numbers of parts double, from one, up to one part for each connection, and twice as many. They
 are measured in turn, so that a slow moment of the machine meets them all, each three times; the
 middle of three is not moved by one hiccup, nor by the first batch's opening of connections. What
-comes after one that is slower than the best by a half is left out. Then the lowest is kept, and
-now and then a neighbour is measured again, since a busier endpoint has another best.
+comes after one that is slower than the best by a half is left out. Then the lowest is kept, or
+the fewest parts that take as long, and now and then a neighbour is measured again, since a busier
+endpoint has another best.
 """
 
 import threading
@@ -18,6 +19,8 @@ MEASUREMENTS = 3
 # Of each number of parts, the last five are kept: three batches turn its middle.
 KEPT = 5
 WORSE = 1.5
+# Each part is a request: fewer of them are taken where more save less than this.
+NO_DIFFERENCE = 1.02
 # Measuring a neighbour again costs at most this share of the time,
 ASKING_SHARE = 0.02
 # and is not done more often than every so many batches.
@@ -87,7 +90,8 @@ def _worth_trying(counts: list[int], measured: _Measured) -> list[int]:
 
 
 def _kept_or_neighbour(tried: list[int], measured: _Measured) -> int:
-    best = min(tried, key=measured.middle)
+    enough = min(map(measured.middle, tried)) * NO_DIFFERENCE
+    best = next(count for count in tried if measured.middle(count) <= enough)
     place = tried.index(best)
     neighbours = tried[max(0, place - 1) : place] + tried[place + 1 : place + 2]
     if not neighbours:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 from matplotlib.axes import Axes
 
@@ -17,7 +18,7 @@ def bars(
     """`series`: name -> for each group the repeats' values. Whiskers: smallest to largest."""
     width = 0.84 / len(series)
     for number, ((name, found), colour) in enumerate(zip(series.items(), colours, strict=True)):
-        middles = [sorted(of)[len(of) // 2] for of in found]
+        middles = [median(of) for of in found]
         below = [middle - min(of) for middle, of in zip(middles, found, strict=True)]
         above = [max(of) - middle for middle, of in zip(middles, found, strict=True)]
         places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]

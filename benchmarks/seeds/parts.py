@@ -58,8 +58,9 @@ PARTS: dict[str, list[Part]] = {
         Part(
             "swapping",
             "Several models, and the way back (S3)",
-            "Multi-model mode, two callers, one row each; the model that comes and goes has 400 MB of "
-            "weights. Then two models, one caller each.",
+            "Multi-model mode with 4 Gunicorn threads, then with the image's default of one; two callers, "
+            "one row each; the model that comes and goes has 400 MB of weights. Then two models, one "
+            "caller each.",
             tables.swapping,
         )
     ],

@@ -1,5 +1,7 @@
 """One picture for each part of the page, 1200 pixels wide: docs/performance/NAME.png."""
 
+import itertools
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.seeds.article_settings import ARTICLE
 from benchmarks.seeds.bars import bars, legend, titled
+from benchmarks.seeds.parts import PARTS
 from benchmarks.seeds.rows import values
 from benchmarks.seeds.tables import SIZES
 from model_packaging.beside import beside
@@ -33,8 +36,8 @@ def draw(name: str, found: Any) -> None:
 
 def clear() -> None:
     """What is not measured again has no picture."""
-    for picture in FOLDER.glob("*.png"):
-        picture.unlink()
+    for part in itertools.chain.from_iterable(PARTS.values()):
+        (FOLDER / f"{part.picture}.png").unlink(missing_ok=True)
 
 
 def _drawn(name: str, found: Any) -> dict[str, Drawn]:
@@ -139,15 +142,16 @@ def _swapping(axes: Axes, found: dict[str, Any]) -> None:
     loading, together = found["loading"], found["together"]
     groups, cells = [], []
     for phase in dict.fromkeys(row["phase"] for row in loading):
-        words = phase.replace("while ", "while\n").replace("with ", "with\n")
-        groups.append(words.replace(" in which ", "\nin which\n").replace(" is ", "\nis "))
+        groups.append("\n".join(textwrap.wrap(phase, width=12)))
         cells.append(values(loading, "p99_ms", phase=phase))
     for way in ("one process", "a process each"):
         for busy in (False, True):
-            groups.append(f"{way},\nother model\n{'busy' if busy else 'idle'}")
+            words = f"{way}, the other {'busy' if busy else 'idle'}"
+            groups.append("\n".join(textwrap.wrap(words, width=12)))
             cells.append(values(together, "p99_ms", way=way, busy=busy))
-    bars(axes, groups, {"p99": cells}, (BLUE,))
-    titled(axes, "What those who ask a small model notice of a large one", "p99, ms")
+    bars(axes, groups, {"p99": cells}, (BLUE,), log=True)
+    axes.tick_params(axis="x", labelsize=10)
+    titled(axes, "What those who ask a small model notice of a large one", "p99, ms (log)")
 
 
 def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:

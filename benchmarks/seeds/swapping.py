@@ -3,65 +3,94 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from benchmarks.seeds.bench import Bench
-from benchmarks.seeds.crowd import Crowd, Target, crowd
+from benchmarks.seeds.crowd import Target, crowd
 from benchmarks.seeds.multi_model import MultiModel
-from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH
+from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH, variable_of
 
 MODELS = ("small", "largest")
-SECONDS = 120.0
+SECONDS = 160.0
 REPEATS, CALLERS = 5, 2
 STEADY_SECONDS, SHORT_SECONDS = 2.0, 1.0
-MULTI_MODEL = {MULTI_MODEL_SWITCH: "true"}
+# Multi-model mode runs Gunicorn's gthread. Of one thread, the image's default, a load takes the
+# only one: so there is one for each caller, one for the load, and one to spare.
+THREADS = 4
+MULTI_MODEL = {MULTI_MODEL_SWITCH: "true", variable_of("gunicorn_threads"): str(THREADS)}
+ONE_THREAD = {MULTI_MODEL_SWITCH: "true"}
 OLD, NEW = Target("/models/old/invoke"), Target("/models/new/invoke")
+Row = dict[str, Any]
 
 
 def measured(bench: Bench) -> dict[str, Any]:
     archive = bench.packed("versions", "versions/", MODELS)
-    loading: list[dict[str, Any]] = []
-    back = []
+    loading: list[Row] = []
+    back: list[Row] = []
     with bench.start(archive, MULTI_MODEL) as server:
         models = MultiModel(server)
         models.load("old", "small")
         for repeat in range(REPEATS):
-            loading += [{"repeat": repeat, **row} for row in _loaded(models)]
+            rows = _loaded(models)
             back.append({"repeat": repeat, **_back(models)})
-            loading.append({"repeat": repeat, **_unloaded(models)})
+            rows.append(_unloaded(models))
+            loading += [{"repeat": repeat, **row} for row in rows]
             bench.told(f"repeat {repeat + 1} of {REPEATS}")
-    return {"loading": loading, "back": back, "together": _together(bench)}
+    with bench.start(archive, ONE_THREAD) as server:
+        models = MultiModel(server)
+        models.load("old", "small")
+        for repeat in range(REPEATS):
+            for row in _loaded(models)[:2]:
+                loading.append({"repeat": repeat, **row, "phase": f"one thread: {row['phase']}"})
+            models.unload("new")
+        bench.told("one thread")
+    return {"loading": loading, "back": back, "together": _together(bench, archive)}
 
 
-def _loaded(models: MultiModel) -> list[dict[str, Any]]:
+def _loaded(models: MultiModel) -> list[Row]:
     """The old model's latency before, while and after a large one is loaded."""
-    rows: list[dict[str, Any]] = []
-    with crowd(models.url, OLD, count=CALLERS) as asking:
-        with _phase(asking, rows, "before"):
+    with _phases(models, OLD) as phase:
+        with phase("before"):
             time.sleep(STEADY_SECONDS)
-        with _phase(asking, rows, "while another is loaded"):
+        with phase("while another is loaded"):
             models.load("new", "largest")
-        with _phase(asking, rows, "with both loaded"):
+        with phase("with both loaded"):
             time.sleep(STEADY_SECONDS)
-    return rows
+    return phase.rows
 
 
-def _unloaded(models: MultiModel) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
-    with crowd(models.url, OLD, count=CALLERS) as asking:
+def _unloaded(models: MultiModel) -> Row:
+    with _phases(models, OLD) as phase:
         time.sleep(SHORT_SECONDS / 4)
-        with _phase(asking, rows, "in the second in which it is unloaded"):
+        with phase("in the second after it is unloaded"):
             models.unload("new")
             time.sleep(SHORT_SECONDS)
-    return rows[0]
+    return phase.rows[0]
+
+
+class _Phases:
+    """`rows` is there when everybody was answered: who waited longest is answered last."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.marks: list[tuple[str, float, float]] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.marks.append((name, start, time.perf_counter()))
 
 
 @contextmanager
-def _phase(asking: Crowd, rows: list[dict[str, Any]], phase: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    end = time.perf_counter()
-    rows.append({"phase": phase, "seconds": end - start, **asking.between(start, end)})
+def _phases(models: MultiModel, target: Target) -> Iterator[_Phases]:
+    found = _Phases()
+    with crowd(models.url, target, count=CALLERS) as asking:
+        yield found
+    for name, start, end in found.marks:
+        row = {"phase": name, "seconds": end - start, **asking.between(start, end)}
+        found.rows.append(row)
 
 
 def _back(models: MultiModel) -> dict[str, float]:
@@ -86,14 +115,13 @@ def _back(models: MultiModel) -> dict[str, float]:
     return {"kept_ms": kept_ms, "loaded_again_ms": again_ms}
 
 
-def _together(bench: Bench) -> list[dict[str, Any]]:
+def _together(bench: Bench, versions: Path) -> list[Row]:
     """The small model's latency alone, and while a larger one is asked beside it."""
-    found: list[dict[str, Any]] = []
+    found: list[Row] = []
     both = bench.packed("both", "", MODELS)
-    each = bench.packed("versions", "versions/", MODELS)
     with (
         bench.start(both, {DEFAULT_MODEL_NAME: "small"}) as one_process,
-        bench.start(each, MULTI_MODEL) as processes,
+        bench.start(versions, MULTI_MODEL) as processes,
     ):
         for name in MODELS:
             MultiModel(processes).load(name, name)
@@ -116,10 +144,10 @@ def _together(bench: Bench) -> list[dict[str, Any]]:
     return found
 
 
-def _beside(url: str, asked: Target, busy: Target | None) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
+def _beside(url: str, asked: Target, busy: Target | None) -> dict[str, float]:
     with crowd(url, asked, count=1) as asking, crowd(url, busy or asked, count=1 if busy else 0):
         time.sleep(SHORT_SECONDS / 4)
-        with _phase(asking, rows, "steady"):
-            time.sleep(STEADY_SECONDS)
-    return rows[0]
+        start = time.perf_counter()
+        time.sleep(STEADY_SECONDS)
+        end = time.perf_counter()
+    return asking.between(start, end)

@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks.seeds.article_settings import ARTICLE
 from benchmarks.seeds.claim import OTHER_WAY, SHOWS
 from benchmarks.seeds.claims import whole_against_split
-from benchmarks.seeds.rows import middle, short, spread
+from benchmarks.seeds.rows import short, spread, values
 
 Table = list[str]
 SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
@@ -129,7 +129,8 @@ def splitting(found: list[dict[str, Any]]) -> Table:
             for way in ("whole", "10 x 50", "chosen")
         )
         won = words.get(whole_against_split(found, where).verdict, "makes no difference")
-        parts = short(middle(found, "parts", where=where, way="chosen"))
+        chose = sorted(set(values(found, "parts", where=where, way="chosen")))
+        parts = ", ".join(map(str, chose))
         lines.append(_row(where, whole, split, won, chosen, parts))
     return lines
 

@@ -130,6 +130,17 @@ def test_a_part_too_large_is_named_and_says_so() -> None:
     assert isinstance(caught.value.failure, BodyTooLarge)
 
 
+def test_a_batch_of_one_part_stays_on_its_callers_thread() -> None:
+    threads = []
+
+    def noting(x: Any) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return {"y": x}
+
+    FakeEndpoint(noting).predict(x=np.arange(4), split=4)
+    assert threads == [threading.get_ident()]
+
+
 def test_what_is_not_cut_goes_into_every_part() -> None:
     endpoint = FakeEndpoint(lambda x, table: {"y": x + table.sum()})
     split = Split(rows=2, whole=frozenset({"table"}))

@@ -13,6 +13,13 @@ RESULT = Path(__file__).parent / "result.json"
 OURS = "ours"
 MEDIAN_AT_LEAST, WORST_AT_LEAST, FLAT_WITHIN = 0.97, 0.90, 15
 _RESAMPLES = 10_000
+# Of the surface itself, not of a run.
+_WHERE_OTHERS_LEAD = [
+    "Simulated, 4 cores: four of the 720 points reach 97 % of the best, and seventeen others lie",
+    "between 95 and 97 %. One measurement scatters by 5 %, so 40 hardly tell the four from the",
+    "seventeen. Searches that start beside the four and keep the luckiest measurement end there",
+    "somewhat more often; the intervals of the differences hold 0.",
+]
 
 
 def section() -> str:
@@ -39,6 +46,8 @@ def section() -> str:
             *differences(result),
             "",
             *_targets(result),
+            "",
+            *_WHERE_OTHERS_LEAD,
             "",
         ]
     )

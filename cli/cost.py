@@ -86,8 +86,8 @@ def _show(found: Cost) -> None:
 
 def _priced(one: VariantCost) -> str:
     if one.serverless is None:
-        price = one.usd_per_instance_hour
-        return f"{one.instance_type}, {'unknown price' if price is None else f'${price:g}/h'}"
+        hour = one.usd_per_instance_hour
+        return f"{one.instance_type}, {'unknown price' if hour is None else f'${hour:g}/h'}"
     said = f"serverless of {one.serverless.memory_mib} MiB, paid by use"
     if one.usd_per_second is None:
         return f"{said}: unknown price"

@@ -37,7 +37,7 @@ class Account:
         `endpoint_url`: where all of AWS answers the shell's credentials; None: where it does.
         Raises `Refusal` where the shell's AWS configuration cannot be read.
         """
-        self._endpoint_url = endpoint_url
+        self.endpoint_url = endpoint_url if aws is None else aws.url
         self.region = region
         self.number = number
         self._aws = aws
@@ -63,12 +63,12 @@ class Account:
             read_timeout=READ_TIMEOUT_SECONDS,
             retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
         )
-        return self._session.client(service, config=config, endpoint_url=self._endpoint_url)
+        return self._session.client(service, config=config, endpoint_url=self.endpoint_url)
 
     @property
     def embedded(self) -> bool:
         """Does something else than AWS answer, as far as this was told?"""
-        return self._aws is not None or self._endpoint_url is not None
+        return self.endpoint_url is not None
 
     def variables(self) -> dict[str, str] | None:
         """The environment of a process that shall reach it; None: this one's."""

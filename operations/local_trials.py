@@ -20,8 +20,8 @@ from tuning.worth import Goal
 
 
 class LocalTrials(Trials):
-    trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=5.0)
-    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=8.0)
+    trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
+    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LocalTrials(Trials):
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             with serve_double(served, port=0, log=self._folder / "containers.log") as process:
-                yielding(process.pid)
+                yielding(process.pid, entirely=True)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServed(str(error)) from None

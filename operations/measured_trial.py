@@ -25,3 +25,14 @@ def measured_of(curve: LoadCurve, found: Knee | None, objective: Objective, name
         "p99_ms": step.latencies.p99_ms,
     }
     return Measured(value=found.rps.value, about=about)
+
+
+def lateness(curve: LoadCurve, found: Knee | None) -> str | None:
+    """Why this curve cannot be compared with others: what may be its knee was measured late."""
+    if not curve.valid:
+        return curve.steps[0].refused
+    highest = max(curve.steps, key=lambda step: step.load)
+    if found is None or found.bounded:
+        return None
+    # Without its highest load it only seems to bear less than the others.
+    return highest.refused

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from infra.catalog.prices import price
 from operations.load import Reached
-from operations.measured_trial import measured_of
+from operations.measured_trial import lateness, measured_of
 from tuning.bodies import Body
 from tuning.knee import knee
 from tuning.load_generator import LoadError, LoadGenerator, Pace
@@ -28,6 +28,10 @@ NEAR = 0.5
 SLOWER_THAN_ALONE = 4.0
 # A step whose requests were sent late says nothing of the settings: it is measured again.
 ATTEMPTS = 3
+STARTED_AGAIN = 2
+# Settings that are much better than today's have their knee at a higher load: looked for twice as far,
+# and twice as far again.
+FURTHER = 2
 
 
 class NotServed(Exception):
@@ -97,23 +101,23 @@ class Trials(ABC):
         return self._curve(point, schedule, self.curve_pace, kept=self._folder / name)
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measured:
-        """Three loads around the knee of today's settings. Raises LoadError."""
+        """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
         about = users * self.machines.larger(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
-        schedule = Schedule(loop="closed", fixed=loads)
+        schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
         spent_usd = self.spent_usd
-        name = Path("trials") / f"{time.time_ns()}"
-        try:
-            curve = self._curve(point, schedule, self.trial_pace, kept=self._folder / name)
-        except NotServed as error:
-            cost = {"usd": self.spent_usd - spent_usd}
-            return Measured(value=0.0, failure=str(error).splitlines()[0], about=cost)
-        if not curve.valid:
-            raise LoadError(
-                f"{ATTEMPTS} times {curve.steps[0].refused}; the same command goes on when it is quiet"
-            )
-        found = measured_of(curve, knee(curve, objective), objective, str(name))
-        return self._valued(found, point, self.spent_usd - spent_usd)
+        for _ in range(STARTED_AGAIN):
+            name = Path("trials") / f"{time.time_ns()}"
+            try:
+                curve = self._curve(point, schedule, self.trial_pace, kept=self._folder / name)
+            except NotServed as error:
+                cost = {"usd": self.spent_usd - spent_usd}
+                return Measured(value=0.0, failure=str(error).splitlines()[0], about=cost)
+            found = knee(curve, objective)
+            if (late := lateness(curve, found)) is None:
+                measured = measured_of(curve, found, objective, str(name))
+                return self._valued(measured, point, self.spent_usd - spent_usd)
+        raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
     def _valued(self, found: Measured, point: Point, spent_usd: float) -> Measured:
         price = self.usd_per_hour(point)

@@ -5,12 +5,16 @@ import os
 import psutil
 
 # A third of a share: enough for the generator to come first, and an endpoint beside other work of this
-# machine still gets its part. SCHED_IDLE yields more, and stands still beside any other work.
+# machine still gets its part.
 NICENESS = 5
 
 
-def yielding(pid: int) -> None:
-    """The process and all that it started. On Linux a priority is a thread's: each thread."""
+def yielding(pid: int, *, entirely: bool = False) -> None:
+    """The process and all that it started. On Linux a priority is a thread's: each thread.
+
+    `entirely`: whatever else wants a core gets it at once (SCHED_IDLE). Beside other work such an
+    endpoint stands still: for a quiet machine.
+    """
     try:
         head = psutil.Process(pid)
         every = [head, *head.children(recursive=True)]
@@ -22,6 +26,9 @@ def yielding(pid: int) -> None:
                 one.nice(NICENESS)
                 continue
             for thread in one.threads():
-                os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
+                if entirely:
+                    os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
+                else:
+                    os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
         except (psutil.Error, OSError):
             pass  # it, or one of its threads, has ended

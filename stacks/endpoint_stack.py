@@ -97,8 +97,8 @@ class EndpointStack(cdk.Stack):
             if environment.capture and captured
             else None,
             queue=queue,
+            logs=logs,
         )
-        endpoint.resource.node.add_dependency(logs)
         if environment.rollout is not None:
             EndpointRollout(
                 self,

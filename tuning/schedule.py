@@ -32,17 +32,30 @@ class Schedule:
     objective: Objective | None = None
     fixed: tuple[float, ...] = ()
     """These loads and no others, in this order."""
+    further: int = 0
+    """After them, so many times at most: the last load raised again where it was borne, and brought more."""
 
     def next(self, steps: Sequence[Step]) -> float | None:
         """None: done; `ended(steps)` says why."""
         if self.fixed:
-            return self.fixed[len(steps)] if len(steps) < len(self.fixed) else None
+            number = len(steps)
+            return self.fixed[number] if number < len(self.fixed) else self._further(steps)
         if not steps:
             return self.first
         by_load = sorted(steps, key=lambda step: step.load)
         if not self._is_top(by_load) and by_load[-1].load < self.most:
             return self._whole(min(self.most, by_load[-1].load * self.growth))
         return self._between(by_load)
+
+    def _further(self, steps: Sequence[Step]) -> float | None:
+        last, before = steps[-1], steps[-2:-1]
+        if len(steps) >= len(self.fixed) + self.further or last.refused is not None:
+            return None
+        if self.objective is None or not self.objective.met_by(last):
+            return None
+        if before and last.throughput_rps.value < _FLAT_SHARE * before[0].throughput_rps.value:
+            return None
+        return self._whole(min(self.most, last.load * self.growth))
 
     def ended(self, steps: Sequence[Step]) -> str:
         by_load = sorted(steps, key=lambda step: step.load)

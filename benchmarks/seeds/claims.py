@@ -34,8 +34,10 @@ def transport(found: list[dict[str, Any]]) -> list[Claim]:
 
 
 def settings(found: dict[str, Any]) -> list[Claim]:
+    measured = {"here": found["here"], "simulated": found["simulated"]["rows"]}
+
     def rates(rows: str, article: tuple[int, ...]) -> list[float]:
-        return values(found[rows], "requests_per_second", article=list(article))
+        return values(measured[rows], "requests_per_second", article=list(article))
 
     def compared(rows: str, one: Any, other: Any, where: str, differs: str) -> Claim:
         here = f"requests/s, {_written(one)} against {_written(other)}, {where}"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlparse
 
 import numpy as np
@@ -42,8 +42,12 @@ class Crowd:
         self._stop = threading.Event()
 
     def between(self, start: float, end: float) -> dict[str, float]:
-        """Latencies of what was sent in this time, by time.perf_counter()."""
-        of = [(one.ended - one.began) * 1000 for one in self.answered if start <= one.began < end]
+        """Latencies of what was under way in this time, by time.perf_counter().
+
+        Also of what was sent before it: that is what waits when everything stands still.
+        """
+        under_way = [one for one in self.answered if one.began < end and one.ended > start]
+        of = [(one.ended - one.began) * 1000 for one in under_way]
         if not of:
             raise RuntimeError("nobody was answered: the time was too short")
         p50, p99 = np.percentile(of, [50, 99])
@@ -54,6 +58,12 @@ class Crowd:
         return max(one.ended for one in self.answered if one.target == target)
 
     def _call(self, url: str) -> None:
+        try:
+            self._ask(url)
+        except (OSError, HTTPException) as problem:
+            self._wrong.append(f"{self.target.path}: {problem!r}")
+
+    def _ask(self, url: str) -> None:
         connection = connected(url)
         while not self._stop.is_set():
             target, began = self.target, time.perf_counter()

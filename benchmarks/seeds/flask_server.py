@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 
 from benchmarks.seeds.contenders.gunicorn_settings import READY
-from benchmarks.serving.cost import pss_mb
+from benchmarks.serving.cost import Cpu, pss_mb
 
 How = Literal["predict", "call"]
 READY_SECONDS = 120
@@ -50,10 +50,10 @@ class FlaskServer:
                 raise RuntimeError(f"Flask's workers did not start: {_end(self._log)}")
             time.sleep(0.05)
 
-    def cpu_ms(self) -> float:
-        """So far, of all processes."""
+    def cpu(self) -> Cpu:
+        """So far, of all processes: the model is in the gateway."""
         times = [one.cpu_times() for one in self._processes()]
-        return float(sum(one.user + one.system for one in times)) * 1000
+        return Cpu(sum(one.user + one.system for one in times) * 1000, 0.0)
 
     def memory_mb(self) -> float:
         return pss_mb(one.pid for one in self._processes())

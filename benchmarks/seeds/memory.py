@@ -43,17 +43,17 @@ def _flask(
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     model = bench.models[name].keras
     with flask_server(model, how="call", workers=FEW, folder=bench.folder) as flask:
-        found = {str(FEW): _warm(flask.url, flask.memory_mb)}
-        flask.add_workers(SOME - FEW)
-        found[str(SOME)] = _warm(flask.url, flask.memory_mb)
-        workers, wall = SOME, [{"workers": SOME, "memory_mb": found[str(SOME)]}]
-        while until_the_wall and wall[-1]["memory_mb"] <= WALL_MB and workers < ARTICLE_WORKERS:
-            flask.add_workers(1)
-            workers += 1
-            wall.append({"workers": workers, "memory_mb": _warm(flask.url, flask.memory_mb)})
-            bench.told(f"{workers} Flask workers take {wall[-1]['memory_mb']:.0f} MB")
-    few = [{"workers": FEW, "memory_mb": found[str(FEW)]}]
-    return found, few + wall if until_the_wall else []
+        found, workers = {FEW: _warm(flask.url, flask.memory_mb)}, FEW
+        while workers < SOME or (
+            until_the_wall and found[workers] <= WALL_MB and workers < ARTICLE_WORKERS
+        ):
+            more = 1 if until_the_wall else SOME - FEW
+            flask.add_workers(more)
+            workers += more
+            found[workers] = _warm(flask.url, flask.memory_mb)
+            bench.told(f"{workers} Flask workers take {found[workers]:.0f} MB")
+    wall = [{"workers": count, "memory_mb": memory} for count, memory in found.items()]
+    return {str(count): found[count] for count in (FEW, SOME)}, wall if until_the_wall else []
 
 
 def _ours(bench: Bench, name: str, counts: tuple[int, ...]) -> dict[str, float]:

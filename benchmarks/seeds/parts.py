@@ -49,7 +49,7 @@ PARTS: dict[str, list[Part]] = {
             "settings",
             "Settings as a tuple (S2)",
             "The article's ml.c5.9xlarge has 36 cores. Here every 36 is this machine's number of "
-            "cores, and the 8 as many at most; 8 callers ask for 111 rows of JSON. Beside it the "
+            "cores, and the 8 as many at most; 8 callers ask for 111 rows of npy. Beside it the "
             "article's table on a simulated machine of 36 cores: nothing is computed there.",
             tables.settings,
         )

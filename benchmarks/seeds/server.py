@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.serving.cost import cpu, pss_mb
+from benchmarks.serving.cost import Cpu, cpu, pss_mb
 from local.endpoint.launch import EndpointProcess, launch
 from local.endpoint.real_image import ImageContainer, launch_image
 
 READY_SECONDS = 120.0
+# As Linux cuts the name of tensorflow_model_server.
+MODEL_SERVER = "tensorflow_mode"
 
 
 class Server(Protocol):
@@ -22,7 +24,7 @@ class Server(Protocol):
     def archive(self) -> Path:
         """Where the container sees what its archive holds."""
 
-    def cpu_ms(self) -> float:
+    def cpu(self) -> Cpu:
         """So far, of all processes that answer."""
 
     def memory_mb(self) -> float:
@@ -39,8 +41,8 @@ class _Double:
         self.archive = process.folder / "model"
         self._process = process
 
-    def cpu_ms(self) -> float:
-        return cpu(self._process).whole_ms
+    def cpu(self) -> Cpu:
+        return cpu(self._process)
 
     def memory_mb(self) -> float:
         parts = self._process.parts
@@ -57,11 +59,15 @@ class _Image:
         self.url = container.url
         self._name = container.name
 
-    def cpu_ms(self) -> float:
-        # After the name, which may hold anything: user and system time are fields 12 and 13.
-        fields = [line.rsplit(")", 1)[1].split() for line in self._read("stat")]
-        ticks = sum(int(of[11]) + int(of[12]) for of in fields)
-        return ticks * 1000 / os.sysconf("SC_CLK_TCK")
+    def cpu(self) -> Cpu:
+        ticks = {"model server": 0, "gateway": 0}
+        for line in self._read("stat"):
+            # After the name, which may hold anything: user and system time are fields 12 and 13.
+            name, fields = line.split("(", 1)[1].rsplit(")", 1)
+            part = "model server" if name.startswith(MODEL_SERVER) else "gateway"
+            ticks[part] += sum(map(int, fields.split()[11:13]))
+        tick_ms = 1000 / os.sysconf("SC_CLK_TCK")
+        return Cpu(ticks["gateway"] * tick_ms, ticks["model server"] * tick_ms)
 
     def memory_mb(self) -> float:
         kib = [int(line.split()[1]) for line in self._read("smaps_rollup") if line[:4] == "Pss:"]

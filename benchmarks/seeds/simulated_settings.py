@@ -12,7 +12,7 @@ from benchmarks.queueing.simulation import simulate
 from benchmarks.queueing.system import System, Work
 from benchmarks.seeds.article_settings import ARTICLE, ONES, POOLS, WORKERS, Tuple
 
-CORES, USERS, RUN_SECONDS, REPEATS = 36, 72, 20.0, 5
+CORES, USERS, RUN_SECONDS, REPEATS = 36, 72, 20.0, 8
 
 
 def measured() -> dict[str, Any]:

@@ -46,11 +46,13 @@ def memory(found: dict[str, Any]) -> Table:
         lines.append(_row(row["way"], short(row["weights_mb"]), *cells))
     wall, twelve = found["flask_wall"], found["ours_at_twelve"]
     fits = [row["workers"] for row in wall if row["memory_mb"] <= found["wall_mb"]]
+    beyond = [row for row in wall if row["memory_mb"] > found["wall_mb"]]
+    more = f" ({beyond[0]['workers']} take {short(beyond[0]['memory_mb'])} MB)" if beyond else ""
     return [
         *lines,
         "",
-        f"With the largest model and {found['wall_mb']:,} MB, {max(fits, default=0)} Flask workers fit "
-        f"({wall[-1]['workers']} take {short(wall[-1]['memory_mb'])} MB). "
+        f"With the largest model {max(fits, default=0)} of Flask's workers fit into {found['wall_mb']:,} "
+        f"MB{more}. "
         f"{twelve['workers']} workers before one model server take {short(twelve['memory_mb'])} MB.",
     ]
 

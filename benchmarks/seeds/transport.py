@@ -14,8 +14,8 @@ from infra.policy.container_settings import ContainerSettings
 from servable_client import Endpoint
 
 MODELS = ("small",)
-SECONDS = 60.0
-REPEATS = 5
+SECONDS = 80.0
+REPEATS = 8
 CALLS = {1: 60, 111: 20, 2_230: 2}
 FORMS = ("json", "npy", "protobuf")
 TRANSPORTS: tuple[Literal["rest", "grpc"], ...] = ("rest", "grpc")

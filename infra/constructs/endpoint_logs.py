@@ -23,10 +23,12 @@ class EndpointLogs(Construct):
         construct_id: str,
         *,
         endpoint_name: str,
-        retention_days: int,
+        retention_days: int = 30,
         kms_key_arn: str | None = None,
     ) -> None:
+        """`retention_days`: 30 covers an incident and the month's review."""
         super().__init__(scope, construct_id)
+        self.endpoint_name = endpoint_name
         self.group = logs.CfnLogGroup(
             self,
             "Resource",

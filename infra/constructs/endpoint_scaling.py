@@ -29,14 +29,17 @@ class EndpointScaling(Construct):
         *,
         endpoint: ModelEndpoint,
         variant: str,
-        min_instances: int,
-        max_instances: int,
         scaling: Scaling,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
         start_seconds: float | None = None,
     ) -> None:
-        """`start_seconds`: until a new instance answers, where it is known: cooldowns left out
-        follow it."""
+        """`min_instances`, `max_instances`: left out, the variant's own. `start_seconds`: until
+        a new instance answers, where it is known: cooldowns left out follow it."""
         super().__init__(scope, construct_id)
+        (known,) = [one.watched for one in endpoint.variants if one.name == variant]
+        least = known.min_instances if min_instances is None else min_instances
+        most = known.max_instances if max_instances is None else max_instances
         waits = cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
             in_seconds=scaling.scale_in_cooldown_seconds,
@@ -52,8 +55,8 @@ class EndpointScaling(Construct):
             # The endpoint's attribute and not the literal: CloudFormation then waits for it.
             resource_id=f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}",
             scalable_dimension=f"sagemaker:variant:Desired{what}",
-            min_capacity=min_instances,
-            max_capacity=max_instances,
+            min_capacity=least,
+            max_capacity=most,
             # The service-linked role, named: CDK would otherwise make a role for every target.
             role=iam.Role.from_role_arn(self, "ServiceLinkedRole", self._service_linked_role()),
         )
@@ -70,7 +73,7 @@ class EndpointScaling(Construct):
                 steps=scaling.steps,
                 cooldown=self._out,
             )
-        if endpoint.kind == "asynchronous" and min_instances == 0:
+        if endpoint.kind == "asynchronous" and least == 0:
             WakeUp(
                 self,
                 "WakeUp",

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from infra.constructs.data_capture import DataCapture
 from infra.constructs.disk_encryption import accept_disks
+from infra.constructs.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint_metrics import EndpointMetrics
 from infra.constructs.endpoint_variant import EndpointVariant
 from infra.constructs.queue import Queue
@@ -36,8 +37,10 @@ class ModelEndpoint(Construct):
         volume_kms_key: str | None = None,
         capture: DataCapture | None = None,
         queue: Queue | None = None,
+        logs: EndpointLogs | None = None,
     ) -> None:
-        """`queue`: requests wait in it, and nobody for an answer."""
+        """`queue`: requests wait in it, and nobody for an answer. `logs`: made before the endpoint,
+        which would make a log group of its own."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
@@ -76,6 +79,8 @@ class ModelEndpoint(Construct):
             if self.kind != "serverless"
             else None,
         )
+        if logs is not None:
+            self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)
         self._region = stack.region
         self.arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=name)

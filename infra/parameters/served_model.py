@@ -48,14 +48,14 @@ def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float |
     total = 0.0
     for one in [name, *models[name].also_serves]:
         model = models.get(one)
-        size = _folder_gib(root / model.saved_model) if model and model.saved_model else None
+        size = folder_gib(root / model.saved_model) if model and model.saved_model else None
         if size is None:
             return None
         total += size
     return total
 
 
-def _folder_gib(folder: Path) -> float | None:
+def folder_gib(folder: Path) -> float | None:
     """All files of all versions: the container loads every one."""
     try:
         files = (one for one in folder.rglob("*") if one.is_file())

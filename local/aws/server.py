@@ -20,11 +20,10 @@ from local.aws.corrections import (
     access_logging,
     bucket_policies,
     event_topics,
-    scalable_dimensions,
+    own_cloudformation,
     web_subscriptions,
 )
 from local.aws.corrections.logs_api import LogsApi
-from local.aws.corrections.scaling_api import ScalingApi
 from local.aws.dispatcher import Dispatcher
 from local.aws.gateway import Gateway
 from local.aws.sagemaker.hostings import Hostings
@@ -36,13 +35,11 @@ _HOST = "127.0.0.1"  # never another: nothing here checks a signature
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
 _PATHS = {
-    "moto.cloudformation.urls": {"{0}/$": CloudFormationApi.dispatch},
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
     "moto.sagemakerruntime.urls": {
         "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
         "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
     },
-    "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
 }
@@ -76,7 +73,7 @@ class Server:
         access_logging.install()
         bucket_policies.install()
         event_topics.install()
-        scalable_dimensions.install()
+        own_cloudformation.install()
         web_subscriptions.install()
         controls = Controls(
             self._clock,
@@ -85,7 +82,7 @@ class Server:
         self._server = make_server(
             _HOST,
             port,
-            Gateway(Dispatcher(), controls),
+            Gateway(Dispatcher({"applicationautoscaling": self._prepare_scaling}), controls),
             threaded=True,
             request_handler=MotoRequestHandler,
         )
@@ -94,7 +91,7 @@ class Server:
         self._cloudwatches = CloudWatches(self.url, self._clock)
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
         self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
-        for api in (SageMakerApi, RuntimeApi, ScalingApi):
+        for api in (SageMakerApi, RuntimeApi):
             api.hostings = self.hostings
         CloudFormationApi.backend = Backend(self.url)
         Server._running = self.url
@@ -124,6 +121,16 @@ class Server:
             self._thread.join()
         self._server.server_close()
         Server._running = None
+
+    def _prepare_scaling(self) -> None:
+        # With it moto imports all of EC2: most of what a start would take, for who never scales.
+        from local.aws.corrections import scalable_dimensions
+        from local.aws.corrections.scaling_api import ScalingApi
+
+        urls = importlib.import_module("moto.applicationautoscaling.urls")
+        urls.url_paths["{0}/$"] = ScalingApi.dispatch
+        scalable_dimensions.install()
+        ScalingApi.hostings = self.hostings
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, an update sees the alarm.

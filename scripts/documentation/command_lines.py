@@ -5,21 +5,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from infra.parameters.loading import load
-from infra.parameters.overrides import from_options, strangers
+from scripts.documentation.cdk_lines import CdkLines
 from scripts.documentation.pages import Command, Page, Unclear
 from scripts.documentation.servable_lines import ServableLines
 
-CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
-# (option, takes a value): those of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html
-CDK_OPTIONS = {
-    "-c": True,
-    "--require-approval": True,
-    "--profile": True,
-    "--cloudformation-execution-policies": True,
-    "--force": False,
-}
-CONTEXT = ("environments", "nag", "oidc-provider", "pipeline")  # the keys that app.py asks for
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
 OTHERS = {
     "aws": "the AWS CLI, as any client of what is deployed",
@@ -43,10 +32,11 @@ class Lines:
             re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.MULTILINE)
         )
         self._servable = ServableLines(root)
+        self._cdk = CdkLines(root, self._servable.names)
         self._checks: dict[str, Callable[[Command, Page], Problems]] = {
             "servable": lambda one, page: self._servable.problems(one, page.made),
             "make": lambda one, page: self._make(one),
-            "cdk": lambda one, page: self._cdk(one, page.made),
+            "cdk": lambda one, page: self._cdk.problems(one, page.made),
             "python": lambda one, page: self._python(one),
             "python3": lambda one, page: self._python(one),
             "pip": lambda one, page: self._files(one),
@@ -81,59 +71,24 @@ class Lines:
         named = [one for one in command.words[1:] if "=" not in one]
         return [f"make has no target {one}" for one in named if one not in self._targets]
 
-    def _cdk(self, command: Command, made: set[str]) -> Problems:
-        words = list(command.words[1:])
-        if words.pop(0) not in CDK_COMMANDS:
-            yield f"not one of cdk's {', '.join(CDK_COMMANDS)}"
-        folder, context, stacks = "environments", [], []
-        while words:
-            word = words.pop(0)
-            if not word.startswith("-"):
-                stacks.append(word.strip("'"))
-            elif word not in CDK_OPTIONS:
-                yield f"{word} is no option of cdk that these pages use"
-            elif CDK_OPTIONS[word]:
-                value = words.pop(0) if words else ""
-                if word == "-c":
-                    key, _, given = value.partition("=")
-                    context.append((key, given))
-                    folder = given if key == "environments" else folder
-        for key, given in context:
-            yield from self._context(key, given, folder)
-        names = self._servable.names(folder) | made
-        for stack in stacks:
-            name = stack.removeprefix("pipeline-").partition("/")[0]
-            if not re.fullmatch(r"\*\*|aws:|[A-Z]+", name) and name not in names:
-                yield f"there is no environment {name!r}"
-
-    def _context(self, key: str, given: str, folder: str) -> Problems:
-        if key in CONTEXT or "KEY" in key or key.startswith("ENV."):
-            return []
-        if "." not in key:
-            return [f"-c {key}: app.py does not ask for it"]
-        overrides = from_options({key: given})
-        loaded = load(self._root, self._root / folder, overrides)
-        lost = strangers(overrides, [one.name for one in loaded], "-c")
-        return [*map(str, lost), *(str(found) for one in loaded for found in one.findings)]
-
     def _python(self, command: Command) -> Problems:
-        words = command.words[1:]
-        if words[:1] == ("-c",):
+        option, *words = [*command.words[1:], ""]  # each option of ours takes one word
+        if option == "-c":
             try:
-                ast.parse(words[1])
+                ast.parse(words[0])
             except SyntaxError as wrong:
                 return [f"is no Python: {wrong}"]
-        elif words[:1] == ("-m",):
-            module = self._root / words[1].replace(".", "/")
-            ours = (self._root / words[1].partition(".")[0]).is_dir()
+        elif option == "-m":
+            module = self._root / words[0].replace(".", "/")
+            ours = (self._root / words[0].partition(".")[0]).is_dir()
             if (
                 ours
                 and not module.with_suffix(".py").is_file()
                 and not (module / "__main__.py").is_file()
             ):
-                return [f"there is no module {words[1]}"]
-        elif words and not (self._root / words[0]).is_file():
-            return [f"there is no {words[0]}"]
+                return [f"there is no module {words[0]}"]
+        elif not (self._root / option).is_file():
+            return [f"there is no {option}"]
         return []
 
     def _files(self, command: Command) -> Problems:

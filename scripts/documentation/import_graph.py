@@ -31,7 +31,7 @@ PARTS = (
     Part(
         "infra.constructs", "one AWS thing each", 0, also=("infra.recording", "infra.functions")
     ),
-    Part("infra.preflight", "what would fail or hurt", 1, also=("infra.ahead",)),
+    Part("infra.preflight", "what would fail or hurt", 1),
     Part("infra.packing", "what goes into an archive", 0),
     Part("infra.parameters", "an environment file's shape", 0),
     Part("infra.policy", "sizing, settings, permissions", 0),

@@ -107,7 +107,7 @@ class Page:
             if one.program == "servable" and one.words[1:2] == ("init",):
                 told = one.words[2:]
                 named = [b for a, b in pairwise(told) if a == "--name"]
-                found |= set(named) or {Path(told[0]).name.replace("_", "-")}
+                found |= set(named) or {Path(it).name.replace("_", "-") for it in told[:1]}
         return found
 
     def _inline(self) -> Iterator[tuple[int, Token]]:

@@ -63,6 +63,10 @@ class ServableLines:
         context = click.Context(command)
         try:
             given, left, _ = command.make_parser(context).parse_args(words)
+        except click.BadOptionUsage as wrong:
+            if whole:  # a sentence may name an option without its value
+                yield wrong.format_message()
+            return
         except click.UsageError as wrong:
             yield wrong.format_message()
             return

@@ -95,7 +95,7 @@ import sys
 words = sys.argv[-1]
 if "stat" in words:
     print("1 (a) b) S 0 1 1 0 -1 4 1 1 1 1 12 3 0 0 20 0 1 0 5 1 1")
-    print("7 (tfs) S 1 1 1 0 -1 4 1 1 1 1 100 5 0 0 20 0 1 0 5 1 1")
+    print("7 (tensorflow_mode) S 1 1 1 0 -1 4 1 1 1 1 100 5 0 0 20 0 1 0 5 1 1")
 else:
     print("Rss: 9 kB\\nPss:                1000 kB\\nPss_Anon: 7 kB\\nPss: 24 kB")
 """
@@ -110,7 +110,8 @@ def test_in_the_real_image_cpu_and_memory_are_read_inside_the_container(
     monkeypatch.setenv("PATH", str(tmp_path))
     container: Any = SimpleNamespace(url="", name="it")
     image = server._Image(container)
-    assert [image.cpu_ms(), image.memory_mb()] == pytest.approx([1200, 1024 * 1024 / 1e6])
+    found = [image.cpu().gateway_ms, image.cpu().model_server_ms, image.memory_mb()]
+    assert found == pytest.approx([150, 1050, 1024 * 1024 / 1e6])
 
 
 def test_a_result_is_json_that_can_be_read_by_others(kept: Callable[[], dict[str, Any]]) -> None:

@@ -18,6 +18,7 @@ BROKEN = {
     "no command": ("    servable chekc prod", "there is no command 'chekc'"),
     "no option": ("    servable check --fast", "No such option '--fast'"),
     "no environment": ("    servable check prd", "there is no environment 'prd'"),
+    "an option without its value": ("    servable history prod --restore", "requires an argument"),
     "a missing argument": ("    servable cost", "ENV is missing"),
     "an argument too many": ("    servable cost prod main", "too much: main"),
     "a value of another kind": ("    servable serve prod --port many", "'many' is not"),
@@ -36,6 +37,8 @@ BROKEN = {
     "cdk's option": ("    cdk deploy 'prod/*' --fast", "--fast is no option of cdk"),
     "cdk's environment": ("    cdk deploy 'prd/*'", "there is no environment 'prd'"),
     "cdk's key": ("    cdk synth -c nga=true", "-c nga: app.py does not ask for it"),
+    "cdk alone": ("    cdk", "not one of cdk's"),
+    "cdk's folder": ("    cdk list -c environments=examples/none", "there is no such folder"),
     "cdk's override": ("    cdk synth -c prod.endpiont.name=x", "endpiont"),
     "a module": ("    python -m scripts.nowhere", "there is no module scripts.nowhere"),
     "a script": ("    python scripts/nowhere.py", "there is no scripts/nowhere.py"),
@@ -80,7 +83,8 @@ def test_what_holds_is_not_said(project: Path) -> None:
         "    servable init my/my_model\n    servable check prod my-model --json > file.txt\n"
         "    cdk deploy 'prod/*' -c prod.variants.primary.max_instances=20\n"
         "    AWS_REGION=eu-west-1 make check\n\n"
-        "`servable cost ENV [--against REF]`, `servable check`, `servable local up | status`\n"
+        "`servable cost ENV [--against REF]`, `servable check`, `servable local up | status`, "
+        "`servable history --restore`, `servable init`\n"
     )
     assert check_pages.problems(project) == []
 

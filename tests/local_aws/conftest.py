@@ -61,9 +61,9 @@ def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Embedd
 
 
 @pytest.fixture(scope="session")
-def project_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def project_templates() -> dict[str, dict[str, Any]]:
     """{environment: its template} of environments/*.toml as they are."""
-    return synthesise(tmp_path_factory.mktemp("first"))
+    return synthesise()
 
 
 @pytest.fixture(scope="session")

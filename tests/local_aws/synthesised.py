@@ -4,15 +4,13 @@ The archive is a stand-in's: some bytes under the key that the template names.
 """
 
 import json
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
+from infra.parameters.loading import load
 from infra.parameters.sources import names
 from local.aws.embedded_aws import EmbeddedAws
+from operations.synthesis import endpoint_template
 from tests.checkouts import ROOT
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.embedded_account import Account
@@ -20,20 +18,11 @@ from tests.local_aws.embedded_account import Account
 ENVIRONMENTS = names(ROOT / "environments")
 
 
-def synthesise(out: Path, *overrides: str) -> dict[str, dict[str, Any]]:
-    """{environment: its template}, from app.py alone."""
-    context = json.dumps(dict(one.split("=", 1) for one in overrides))
-    subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env={**os.environ, "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context},
-        check=True,
-        capture_output=True,
-        timeout=100,
-    )
+def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """{environment: its template}; of those that are overridden alone, where any are."""
+    found = load(ROOT, ROOT / "environments", overrides)
     return {
-        name: json.loads(next((out / f"assembly-{name}").glob("*.template.json")).read_text())
-        for name in ENVIRONMENTS
+        one.name: endpoint_template(one) for one in found if one.name in (overrides or ENVIRONMENTS)
     }
 
 

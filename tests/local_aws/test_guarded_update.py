@@ -11,7 +11,7 @@ from local.aws.clock import ManualClock
 from local.aws.embedded_aws import EmbeddedAws
 from local.aws.server import Server
 from tests.local_aws.container_stand_in import Launcher, StandIn
-from tests.local_aws.synthesised import ENVIRONMENTS, Deployed, synthesise
+from tests.local_aws.synthesised import Deployed, synthesise
 from tests.local_aws.topic_inbox import TopicInbox
 from tests.local_aws.watched_endpoint import Watched
 
@@ -21,12 +21,10 @@ EACH = ["prod", pytest.param("staging", marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
-def templates(
-    project_templates: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, dict[str, Any]]]:
+def templates(project_templates: dict[str, dict[str, Any]]) -> list[dict[str, dict[str, Any]]]:
     """As they are, and with another container setting: another configuration."""
-    changes = [f"{name}.variants.primary.container.tfs_processes=2" for name in ENVIRONMENTS]
-    return [project_templates, synthesise(tmp_path_factory.mktemp("second"), *changes)]
+    setting = {"variants.primary.container.tfs_processes": "2"}
+    return [project_templates, synthesise(**dict.fromkeys(GUARDED, setting))]
 
 
 class Update:
@@ -90,7 +88,9 @@ def begin(
     for update in updates:
         for container in (update.old, update.new):
             container.status, container.seconds = 200, 0.0
-        clock.advance(minutes=60)  # whatever is left of it
+        # Whatever is left of it, and until its alarms are quiet again.
+        over = not update.deployed.account.status().endswith("_IN_PROGRESS")
+        clock.advance(minutes=15 if over else 60)
         update.status()
 
 

@@ -42,7 +42,7 @@ class Runner:
             timeout=TIMEOUT_SECONDS,
         )
         assert ran.returncode == 0, f"{step.name}: {ran.stdout}{ran.stderr}"
-        return ran.stdout
+        return ran.stdout + ran.stderr  # the CDK CLI shows differences there
 
     def git(self, *arguments: str) -> None:
         who = ["-c", "user.name=test", "-c", "user.email=test@example.com"]

@@ -67,3 +67,13 @@ def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
         return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
 
     assert loads(Schedule(loop="open", first=20), open_step)[:4] == [20, 40, 80, 160]
+
+
+def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
+    schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
+
+
+def test_after_fixed_loads_it_stops_where_the_objective_is_broken() -> None:
+    schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [20, 40]

@@ -1,5 +1,6 @@
 """How much may be measured."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,10 +26,10 @@ class Budget:
         spent = sum(trial.seconds for trial in trials)
         next_one = max((trial.seconds for trial in trials[-5:]), default=0.0)
         if self.minutes is not None and spent + next_one > 60 * self.minutes:
-            return f"{spent / 60:.1f} of {self.minutes:g} minutes are spent"
+            return f"{spent / 60:.1f} of {self.minutes:.3g} minutes are spent"
         costs = [self._usd(trial) for trial in trials]
         if self.usd is not None and sum(costs) + max(costs[-5:], default=0.0) > self.usd:
-            return f"another trial would exceed {self.usd:g} $"
+            return f"the dollars are spent: {sum(costs):.2f} in trials"
         return None
 
     def _usd(self, trial: Trial) -> float:
@@ -36,6 +37,17 @@ class Budget:
         known = trial.measured.about.get("usd")
         shared = trial.seconds * self.usd_per_hour / SECONDS_PER_HOUR
         return shared if known is None else float(known)
+
+    def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
+        """What is left for the others where `count` trials as long as the last ones are yet to come."""
+        seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
+        usd = count * max((self._usd(trial) for trial in trials[-5:]), default=0.0)
+        return dataclasses.replace(
+            self,
+            trials=self.trials - count,
+            minutes=None if self.minutes is None else self.minutes - seconds / 60,
+            usd=None if self.usd is None else self.usd - usd,
+        )
 
     def seconds_left(self, trials: Sequence[Trial]) -> float | None:
         """An estimate from the trials so far; None before the first."""

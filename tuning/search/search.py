@@ -1,6 +1,5 @@
 """The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class Search:
         """Until it ends. `told` hears of each trial once it is kept."""
         stopped = ""
         while not stopped:
-            kept = dataclasses.replace(budget, trials=budget.trials - 2 * self._confirm)
+            kept = budget.without(2 * self._confirm, self.trials())
             stopped = kept.ended(self.trials()) or self._proposed() or ""
             if not stopped:
                 self._measure(measure, told)

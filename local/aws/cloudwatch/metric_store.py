@@ -52,9 +52,8 @@ class MetricStore:
         with self._lock:
             for kind, stretches in self._stretches.get(metric, {}).items():
                 if unit in (None, kind):
-                    for at, samples in stretches.items():
-                        if start <= at < end:
-                            found.merge(samples)
+                    for samples in _within(stretches, start, end):
+                        found.merge(samples)
         return found
 
     def unit(self, metric: Metric) -> str:
@@ -77,6 +76,24 @@ class MetricStore:
     def _stretch(self, metric: Metric, unit: str, at: datetime) -> Samples:
         stretches = self._stretches.setdefault(metric, {}).setdefault(unit, {})
         return stretches.setdefault(floor(at, _RESOLUTION_SECONDS), Samples())
+
+
+def _within(
+    stretches: Mapping[datetime, Samples], start: datetime, end: datetime
+) -> Iterator[Samples]:
+    """Those of [start, end): by each 10 s of a short time, by each stretch of a long one."""
+    step = timedelta(seconds=_RESOLUTION_SECONDS)
+    if (end - start) / step < len(stretches):
+        at = floor(start, _RESOLUTION_SECONDS)
+        at = at if at == start else at + step
+        while at < end:
+            if at in stretches:
+                yield stretches[at]
+            at += step
+        return
+    for at, samples in stretches.items():
+        if start <= at < end:
+            yield samples
 
 
 def periods(start: datetime, end: datetime, seconds: int) -> Iterator[tuple[datetime, datetime]]:

@@ -16,6 +16,8 @@ from local.endpoint import lifeline
 from local.endpoint.events import Events
 from local.endpoint.model_server.plan import ServerPlan
 
+_NOT_SERVING = ("keras", "scipy")
+
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
@@ -24,6 +26,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = Events()
 
+    # Who makes models needs these, and TensorFlow imports them where they are installed. A
+    # SavedModel is served without: a third of the time that the import takes, and less memory.
+    for name in _NOT_SERVING:
+        sys.modules[name] = None  # type: ignore[assignment] # Python's way to say: not here
     # Before the forks: all model servers share what this takes. It starts no thread.
     from local.endpoint.model_server.process import run
 

@@ -2,7 +2,7 @@
 
 Each family is kept when it is done (.servable/bench-search/…): interrupted, the same command goes
 on with the next one, as long as no line of the search or of this benchmark has changed.
-With --develop: the seeds it was developed on, and nothing is written.
+With --develop: the seeds it was developed on, and no page is written.
 """
 
 import hashlib
@@ -57,7 +57,11 @@ def _key(seeds: range) -> str:
 
 def main(arguments: list[str]) -> int:
     if arguments == ["--develop"]:
-        found = measured(SEEDS_TO_DEVELOP, ROOT, lambda text: print(text, file=sys.stderr))
+        try:
+            found = measured(SEEDS_TO_DEVELOP, ROOT, lambda text: print(text, file=sys.stderr))
+        except KeyboardInterrupt:
+            print("interrupted; the families that are done are kept", file=sys.stderr)
+            return 130
         print("\n".join(table(found)))
         return 0
     ended = command.main(partial(measured, SEEDS_TO_REPORT), RESULT)

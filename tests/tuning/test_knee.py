@@ -28,7 +28,7 @@ def errors() -> list[tuple[float, float]]:
         system = System(cores=cores, workers=10**9, calls_at_once=cores, work=Work(call_ms=10))
         objective = Objective(most_ms=most_ms)
         truth = mmc_highest_rate(99, most_ms, service_rate=100, servers=cores)
-        for seed in range(3):
+        for seed in range(2):
             schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
             measured = simulated(system, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
             at, full = knee(measured, objective), saturation(measured)

@@ -98,7 +98,7 @@ class Model:
 
     def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
-        best = self._prior
+        best: Array = self._prior
         cost = self._cost(best)
         for step in STEPS:
             for parameter in range(len(best)):

@@ -42,9 +42,10 @@ def told_apart(contents: Sequence[Content]) -> list[Content]:
     began = [one.curve.asked.started_at for one in contents]
     if len(set(labels)) == len(labels) or len(set(began)) < len(began):
         return list(contents)
-    # As "2026-11-21 12:00".
+    # As "2026-11-21 12:00"; of one day "12:00": a legend is short of room.
+    first = 11 if len({when[:10] for when in began}) == 1 else 0
     return [
-        dataclasses.replace(one, label=f"{one.label}, {when[:16].replace('T', ' ')}")
+        dataclasses.replace(one, label=f"{one.label}, {when[first:16].replace('T', ' ')}")
         for one, when in zip(contents, began, strict=True)
     ]
 

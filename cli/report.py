@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from operations.report import ReportError, content_of
+from operations.report import ReportError, content_of, told_apart
 from tuning.objective import Objective
 from tuning.report import page
 
@@ -24,7 +24,7 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
         raise click.UsageError(f"{len(runs)} runs: a report shows one, or compares two")
     objective = Objective(most_ms=p99_ms) if p99_ms else None
     try:
-        contents = [content_of(folder, objective) for folder in runs]
+        contents = told_apart([content_of(folder, objective) for folder in runs])
     except ReportError as error:
         click.echo(f"servable report: {error}", err=True)
         return 1

@@ -58,6 +58,11 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
             found = _searched(search, run, trials, objective, asking, told)
         except NotServed as error:
             raise TuneError(f"today's settings do not start: {error}") from None
+        if not found.trials:
+            raise TuneError(
+                f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
+                f"give --trials {2 * CONFIRM + 1} or more"
+            )
         if found.choice is None:
             raise TuneError(
                 f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "

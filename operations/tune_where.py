@@ -83,7 +83,8 @@ def run_name(
 ) -> str:
     """Of the folder: another question is another run."""
     sent = [hashlib.sha256(one.content).hexdigest() for one in asking.bodies]
-    where = asking.account and (asking.account.region, asking.account.endpoint_url)
+    account = asking.account
+    where = account and (account.number, account.client("sagemaker").meta.endpoint_url)
     tried = kinds.space
     key = run_key(
         [model, tried.keys, tried.names, current(placement), *sent]

@@ -13,7 +13,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from cli.report import report
-from operations.report import write_load_report
+from operations.report import told_apart, write_load_report
 from tests.tuning.example_content import OBJECTIVE, content
 from tuning.report import page
 from tuning.report.content import RUN, Content
@@ -76,6 +76,17 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
 
+def test_two_runs_of_the_same_are_told_apart_by_when_they_began() -> None:
+    one = content()
+    later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
+    other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
+    assert [each.label for each in told_apart([one, other])] == [
+        "ranker, simulated, 2026-11-21 00:00",
+        "ranker, simulated, 2026-11-22 09:30",
+    ]
+
+
+@pytest.mark.long
 def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

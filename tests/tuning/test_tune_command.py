@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import operations.tune_answer
 import operations.tune_where
+import tuning.report.page
 from cli.tune import tune
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -45,9 +45,7 @@ def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operations.tune_where, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
-        patch.setattr(
-            operations.tune_answer.page, "write", lambda folder, *_, **__: folder / "report.html"
-        )
+        patch.setattr(tuning.report.page, "write", lambda folder, *_, **__: folder / "report.html")
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
         yield patch

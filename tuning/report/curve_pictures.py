@@ -35,7 +35,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
             color=colour,
             marker="o",
             capsize=3,
-            label=f"{content.label}: answered, with 95 % interval",
+            label=f"{content.label}: 95 % interval",
         )
         bands = {
             percent: [step.latencies.percentile_ms(percent) for step in steps]

@@ -1,6 +1,5 @@
 """`servable load ENV|URL`: how much load it takes, step by step."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from cli.load_options import checked, is_url, with_options
 from cli.load_reached import reached_by
 from cli.load_said import say
 from cli.load_table import table
+from cli.signals import as_ctrl_c
 from infra.parameters.loading import Loaded
 from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
@@ -46,9 +46,7 @@ def load(what: str | None, folder: str, **told: Any) -> int:
         return 0
     checked(what, told)
     assert what is not None  # checked
-    # As Ctrl-C: whoever started us in the background ends us so.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    as_ctrl_c()
     try:
         with ExitStack() as held:
             return _measured(held, what, folder, told)

@@ -33,6 +33,7 @@ def reached_by(
         environment = loaded.environment
         assert environment is not None  # looked at when it was loaded
         account = account_of(environment, local=told["local"], endpoint_url=told["endpoint_url"])
+        account.meant()
         where: dict[str, Any] = {
             "name": loaded.name,
             "variant": told["variant"],

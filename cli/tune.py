@@ -1,11 +1,11 @@
 """`servable tune ENV`: search a variant's settings, and show what the file should say."""
 
-import signal
 from typing import Any
 
 import click
 
 from cli.environment import one_environment, refused
+from cli.signals import as_ctrl_c
 from cli.tune_options import LOCAL_MINUTES, checked, with_options
 from cli.tune_said import say, speaker
 from infra.parameters.loading import Loaded
@@ -14,9 +14,9 @@ from local.endpoint.launch import LaunchError
 from model_packaging.refusal import Refusal
 from operations.deployed_account import Account, account_of
 from operations.load_bodies import bodies_of
-from operations.tune import TuneError
 from operations.tune import tune as search
 from operations.tune_asking import Asking
+from operations.tune_run import TuneError
 from tuning import environment_edit
 from tuning.bodies import BodyError
 from tuning.load_generator import LoadError
@@ -37,9 +37,7 @@ def tune(environment: str, folder: str, **told: Any) -> int:
         click.echo("\n".join(problems), err=True)
         return 1
     placement = _placement(loaded, told["variant"])
-    # As Ctrl-C: whoever started us in the background ends us so.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    as_ctrl_c()
     try:
         asking = _asking(loaded, told)
         tuned = search(loaded, placement, asking, speaker(told["trials"]), anew=told["anew"])
@@ -93,4 +91,6 @@ def _account(loaded: Loaded, told: dict[str, Any]) -> Account | None:
     if told["target"] == "local":
         return None
     assert loaded.environment is not None  # the caller has looked at its findings
-    return account_of(loaded.environment, local=told["local"], endpoint_url=told["endpoint_url"])
+    found = account_of(loaded.environment, local=told["local"], endpoint_url=told["endpoint_url"])
+    found.meant()
+    return found

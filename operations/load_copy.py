@@ -48,6 +48,7 @@ def temporary(
         budget_usd=spending.budget_usd,
         usd_per_hour=usd_per_hour,
         poll_seconds=0.2 if account.embedded else 5.0,
+        told=spending.told,
     )
     live = environment.endpoint.name
     instance_type, chosen = serving(account.client("sagemaker"), live, variant)
@@ -58,7 +59,7 @@ def temporary(
         with endpoints.like(live, variant=chosen, instance_type=kind) as made:
             spending.told(f"{made} is in service on {kind}")
             yield at_endpoint(account, made, bodies, name=name, variant=chosen, instance_type=kind)
-    except (ClientError, BotoCoreError) as error:
+    except (ClientError, BotoCoreError, TimeoutError) as error:
         raise TemporaryError(
             f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
             "removes it"

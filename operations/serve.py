@@ -54,7 +54,11 @@ def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None
     )
     if model.artifact is not None and archive is None:
         problem = f"models.{chosen.model} is an archive in S3, {model.artifact.uri}"
-        raise Refusal(Path(loaded.file), problem, "download it, and give it with --archive")
+        fix = (
+            "download it and give it to `servable serve` with --archive; `servable load` takes the "
+            "address it serves at, or --target deployed; `servable tune` takes --target sagemaker"
+        )
+        raise Refusal(Path(loaded.file), problem, fix)
     packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
     variables = dict(decided.variables)
     if model.multi_model:

@@ -13,6 +13,7 @@ from operations.load import Reached, at_endpoint
 from operations.serve import prepared
 from operations.trials import NotServed, Trials
 from tuning.bodies import Body
+from tuning.load_generator import LoadError
 from tuning.machine_space import Machines
 from tuning.objective import Objective
 from tuning.pace import Pace
@@ -61,6 +62,7 @@ class TemporaryTrials(Trials):
             usd_per_hour=self.price_of,
             poll_seconds=0.1 if account.embedded else 5.0,
             ledger=Ledger(folder / LEDGER),
+            told=told,
         )
         with _said(self._environment.endpoint.name):
             for left in self._endpoints.sweep():
@@ -90,7 +92,7 @@ class TemporaryTrials(Trials):
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
         variables = {**kept, **wanted}
         endpoint = self._environment.endpoint.name
-        made = self._endpoints.like(endpoint, variant=name, instance_type=kind, variables=variables)
+        made = self._endpoints.like(self._live, instance_type=kind, variables=variables)
         with _said(endpoint):
             try:
                 with made as temporary:
@@ -103,17 +105,24 @@ class TemporaryTrials(Trials):
                         instance_type=kind,
                         model_at=self._live.archive,
                     )
-            except NotInService as error:
-                raise NotServed(str(error)) from None
+            except (NotInService, LoadError, BotoCoreError, ClientError) as error:
+                # Whatever it was that the budget's end looked like.
+                self._within_budget()
+                if isinstance(error, NotInService):
+                    raise NotServed(str(error)) from None
+                raise
+        self._within_budget()
+
+    def _within_budget(self) -> None:
         if self._endpoints.ended_by_budget:
-            raise BudgetSpent(f"the budget of {self._budget_usd:g} $ ended a measurement")
+            raise BudgetSpent(f"the budget of {self._budget_usd:g} $ ended a measurement") from None
 
 
 @contextmanager
 def _said(endpoint: str) -> Iterator[None]:
     try:
         yield
-    except (ClientError, BotoCoreError) as error:
+    except (ClientError, BotoCoreError, TimeoutError) as error:
         raise TemporaryError(
             f"{endpoint}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
             "removes it"

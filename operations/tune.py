@@ -4,29 +4,27 @@ A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where 
 """
 
 import shutil
+from pathlib import Path
 
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
 from operations.trials import NotServed, Trials
 from operations.tune_answer import Tuned, answer
 from operations.tune_asking import Asking, Told
-from operations.tune_run import RUNS, STUDY, Run
+from operations.tune_run import RUNS, STUDY, Run, TuneError, alone
 from operations.tune_where import digest, live_of, run_name, trials_of
-from tuning.machine_space import machines
+from tuning.machine_space import Machines, machines
 from tuning.objective import Objective
 from tuning.search.budget import Budget
 from tuning.search.search import Found, Search
 from tuning.temporary import BudgetSpent
+from tuning.temporary.live import LiveVariant
 
 # Each of the choice and of today's settings, in turn, at the end.
 CONFIRM = 2
 # The two load curves around the trials take as long as so many of today's settings: a step of the
 # second may have to be measured again.
 CURVES = 2.5
-
-
-class TuneError(Exception):
-    """Why nothing was found. `str()` is a whole sentence: what failed, what to do."""
 
 
 def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, anew: bool) -> Tuned:
@@ -40,36 +38,52 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
         raise TuneError("no setting may be tried: all are refused; see `servable check`")
     model = live_of(loaded, placement, asking) or digest(loaded, placement)
     folder = loaded.root / RUNS / run_name(loaded, placement, asking, kinds, model)
-    if anew:
-        shutil.rmtree(folder, ignore_errors=True)
+    with alone(folder):
+        if anew:
+            shutil.rmtree(folder, ignore_errors=True)
+        return _tuned(loaded, placement, asking, told, kinds=kinds, model=model, folder=folder)
+
+
+def _tuned(
+    loaded: Loaded,
+    placement: Placement,
+    asking: Asking,
+    told: Told,
+    *,
+    kinds: Machines,
+    model: LiveVariant | str,
+    folder: Path,
+) -> Tuned:
+    assert loaded.environment is not None  # it was placed
     run = Run(folder=folder, stage=told.stage)
-    today = kinds.wanted[0]
     with trials_of(kinds, placement, asking, folder, model, told) as trials:
-        objective = run.objective(
-            trials,
-            today,
-            most_ms=asking.most_ms,
-            stated_ms=loaded.environment.alarms.p99_latency_ms,
-            percent=asking.percent,
-        )
-        search = Search(kinds.space, kinds.wanted, confirm=CONFIRM, file=folder / STUDY)
-        told.began(folder, kinds.space, len(search.trials()), objective)
         try:
+            objective = run.objective(
+                trials,
+                kinds.wanted[0],
+                most_ms=asking.most_ms,
+                stated_ms=loaded.environment.alarms.p99_latency_ms,
+                percent=asking.percent,
+            )
+            search = Search(kinds.space, kinds.wanted, confirm=CONFIRM, file=folder / STUDY)
+            told.began(folder, kinds.space, len(search.trials()), objective)
             found = _searched(search, run, trials, objective, asking, told)
         except NotServed as error:
             raise TuneError(f"today's settings do not start: {error}") from None
         if not found.trials:
-            raise TuneError(
-                f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
-                f"give --trials {2 * CONFIRM + 1} or more"
-            )
+            raise TuneError(_none(found.stopped, asking))
         if found.choice is None:
             raise TuneError(
                 f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
                 "give a higher --p99-ms, or a smaller body"
             )
         told.stage("the load curve of the choice")
-        curve = trials.full_curve(found.choice.point, objective, "choice")
+        try:
+            curve = trials.full_curve(found.choice.point, objective, "choice")
+        except NotServed as error:
+            raise TuneError(
+                f"the choice did not start again: {error}; the same command goes on"
+            ) from None
         price = trials.usd_per_hour(found.choice.point)
     tuned = answer(
         kinds,
@@ -85,6 +99,15 @@ def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, an
     if tuned is None:
         raise TuneError("the choice did not meet the objective again; run it on a quiet machine")
     return tuned
+
+
+def _none(stopped: str, asking: Asking) -> str:
+    if asking.trials <= 2 * CONFIRM:
+        return (
+            f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
+            f"give --trials {2 * CONFIRM + 1} or more"
+        )
+    return f"no trial was made beside the load curve of today's settings: {stopped}; give more"
 
 
 def _searched(

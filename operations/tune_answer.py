@@ -25,10 +25,8 @@ class Tuned:
     before: str
     after: str
     file: Path
-
-    @property
-    def diff(self) -> str:
-        return environment_edit.diff(self.file.name, self.before, self.after)
+    diff: str
+    """Of the file by its path from the project, as `patch` and `git apply` take it there."""
 
 
 def answer(
@@ -85,4 +83,5 @@ def answer(
         before=before,
         after=after,
         file=loaded.root / loaded.file,
+        diff=diff,
     )

@@ -28,8 +28,8 @@ class Asking:
     account: Account | None = None
     """Whose live endpoint is copied for each trial; None: the double on this machine."""
     trials: int = 40
-    minutes: float | None = 9.0
-    """Of everything, with the two load curves around the trials."""
+    minutes: float | None = None
+    """At most; None: any. Of everything, with the two load curves around the trials."""
     dollars: float = 0.0
     """Of temporary endpoints, earlier runs of the same question included."""
     usd_per_hour: float | None = None

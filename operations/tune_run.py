@@ -1,9 +1,11 @@
 """A run of `servable tune`: its folder, and what is decided once in it and kept."""
 
+import fcntl
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,26 @@ STUDY = "study.sqlite"
 _OBJECTIVE = "objective.json"
 _AROUND = "around.json"
 _FORM = TypeAdapter(Objective)
+
+
+class TuneError(Exception):
+    """Why nothing was found. `str()` is a whole sentence: what failed, what to do."""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two runs of one folder would each spend the whole budget. Raises TuneError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside it: --new deletes the folder. It ends with the process, however that ends.
+    lock = folder.with_name(f"{folder.name}.lock")
+    with lock.open("a") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TuneError(
+                f"another run of the same question is at work ({lock}); wait, or end it"
+            ) from None
+        yield
 
 
 @dataclass(frozen=True, kw_only=True)

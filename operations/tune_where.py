@@ -13,7 +13,7 @@ from operations.serve import prepared
 from operations.temporary_trials import TemporaryTrials
 from operations.trials import Trials
 from operations.tune_asking import Asking, Told
-from operations.tune_run import run_key
+from operations.tune_run import TuneError, run_key
 from tuning.container_space import current
 from tuning.machine_space import Machines
 from tuning.measurement import Asked
@@ -28,7 +28,7 @@ def trials_of(
     model: LiveVariant | str,
     told: Told,
 ) -> Trials:
-    """`model`: the live one, or the digest of the archive here."""
+    """`model`: the live one, or the digest of the archive here. Raises TuneError without a price."""
     loaded = kinds.kinds[kinds.today].loaded
     assert loaded.environment is not None  # it was placed
     if asking.account is None or isinstance(model, str):
@@ -43,7 +43,7 @@ def trials_of(
             machine=f"{platform.machine()}, {os.cpu_count() or 1} cores",
         )
         here = LocalTrials(kinds, asking.bodies, asked, folder, goal=asking.goal)
-        return here.priced(asking.usd_per_hour)
+        return _priced(here.priced(asking.usd_per_hour), asking)
     there = TemporaryTrials(
         kinds,
         asking.bodies,
@@ -55,7 +55,24 @@ def trials_of(
         goal=asking.goal,
         told=told.stage,
     )
-    return there.priced(asking.usd_per_hour)
+    return _priced(there.priced(asking.usd_per_hour), asking)
+
+
+def _priced(trials: Trials, asking: Asking) -> Trials:
+    """Before anything is spent: what has no price would be found out in the middle."""
+    if asking.account is None and asking.goal != "cost":
+        return trials
+    machines = trials.machines
+    unknown = [kind for kind in machines.kinds if trials.price_of(kind) is None]
+    if machines.today in unknown:
+        raise TuneError(
+            f"{machines.today}: no source states its price; give it with --usd-per-hour"
+        )
+    if unknown:
+        raise TuneError(
+            f"{', '.join(unknown)}: no source states the price; leave it out of --instance-types"
+        )
+    return trials
 
 
 def live_of(loaded: Loaded, placement: Placement, asking: Asking) -> LiveVariant | None:
@@ -86,8 +103,11 @@ def run_name(
     account = asking.account
     where = account and (account.number, account.client("sagemaker").meta.endpoint_url)
     tried = kinds.space
+    assert loaded.environment is not None  # it was placed
+    # The limit that is given, else the one that it is found from: neither stands for the other.
+    stated_ms = loaded.environment.alarms.p99_latency_ms if asking.most_ms is None else None
     key = run_key(
         [model, tried.keys, tried.names, current(placement), *sent]
-        + [asking.percent, asking.most_ms, asking.goal, asking.usd_per_hour, where]
+        + [asking.percent, asking.most_ms, stated_ms, asking.goal, asking.usd_per_hour, where]
     )
     return f"{loaded.name}-{placement.name}-{key}"

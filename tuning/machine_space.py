@@ -72,14 +72,15 @@ def machines(
     allowed = {one.rule for one in errors(check(loaded))}
     for kind in instance_types:
         if kind not in kinds:
-            kinds[kind] = _on(loaded, placement.name, kind, allowed)
+            kinds[kind] = _on(loaded, placement, kind, allowed)
     spaces = {kind: space(one.loaded, one.placement, only) for kind, one in kinds.items()}
     if not instance_types:
         return Machines(today=today, kinds=kinds, space=spaces[today])
     return Machines(today=today, kinds=kinds, space=_together(spaces, kinds))
 
 
-def _on(loaded: Loaded, name: str, kind: str, allowed: set[str]) -> Machine:
+def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> Machine:
+    name, today = placement.name, placement.instance
     other = _changed(loaded, name, instance_type=kind)
     assert other.environment is not None  # as the one it was made of
     wrong = [one for one in errors(check(other)) if one.rule not in allowed]
@@ -89,6 +90,11 @@ def _on(loaded: Loaded, name: str, kind: str, allowed: set[str]) -> Machine:
             "; ".join(str(one) for one in wrong) or "no instance type of SageMaker's that is known"
         )
         raise ValueError(f"{kind}: {why}")
+    if placed[0].instance.device != today.device:
+        raise ValueError(
+            f"{kind}: is of another kind ({placed[0].instance.device}) than {today.name} "
+            f"({today.device}), whose image is copied; deploy it on {kind} first, then tune that"
+        )
     return Machine(loaded=other, placement=placed[0])
 
 

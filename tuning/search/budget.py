@@ -55,4 +55,6 @@ class Budget:
             return None
         spent = sum(trial.seconds for trial in trials)
         left = (self.trials - len(trials)) * spent / len(trials)
-        return left if self.minutes is None else min(left, 60 * self.minutes - spent)
+        if self.minutes is not None:
+            left = min(left, 60 * self.minutes - spent)
+        return max(0.0, left)

@@ -104,7 +104,7 @@ class Search:
     def _proposed(self) -> str | None:
         """Why nothing is proposed; what is measured again at the end has ended it already."""
         if self._confirmed():
-            return "nothing more is expected: the choice was being confirmed"
+            return "the choice of an earlier run was being confirmed; --new searches again"
         return self._sampler.proposal(self._study).stopped
 
     def _confirmed(self) -> int:

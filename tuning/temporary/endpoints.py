@@ -12,14 +12,14 @@ import datetime
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tuning.temporary.ledger import Ledger
 from tuning.temporary.leftovers import sweep
-from tuning.temporary.live import TemporaryError, live_variant
+from tuning.temporary.live import LiveVariant, TemporaryError, live_variant
 from tuning.temporary.marks import new_name, tags
 from tuning.temporary.removal import remove_config, remove_endpoint, remove_model
 
@@ -47,16 +47,19 @@ class TemporaryEndpoints:
         usd_per_hour: Callable[[str], float | None],
         poll_seconds: float = _POLL_SECONDS,
         ledger: Ledger | None = None,
+        told: Callable[[str], None] = lambda line: None,
     ) -> None:
         """`client`: of boto3, for "sagemaker". `usd_per_hour` of an instance type; None: unknown.
 
-        `ledger`: what earlier runs spent of the same budget; left out, nothing.
+        `ledger`: what earlier runs spent of the same budget; left out, nothing. `told`: what takes
+        minutes.
         """
         self._client = client
         self._budget_usd = budget_usd
         self._usd_per_hour = usd_per_hour
         self._poll_seconds = poll_seconds
         self._ledger = ledger or Ledger()
+        self._told = told
         self.ended_by_budget = False
 
     @property
@@ -73,7 +76,7 @@ class TemporaryEndpoints:
     @contextmanager
     def like(
         self,
-        live: str,
+        live: str | LiveVariant,
         *,
         variant: str | None = None,
         instance_type: str | None = None,
@@ -81,15 +84,18 @@ class TemporaryEndpoints:
     ) -> Iterator[str]:
         """The name of an endpoint in service; deleted when the block ends, or the budget.
 
+        `live`: its name, or what it was when somebody looked: a deployment since then changes nothing.
         Left out: the first variant, its own instance type, its own variables.
         Raises TemporaryError, and BudgetSpent before anything is made.
         """
-        source = live_variant(self._client, live, variant)
+        source = live_variant(self._client, live, variant) if isinstance(live, str) else live
         model, config = dict(source.model), dict(source.config)
         if instance_type:
+            source.fits(instance_type)
             config["InstanceType"] = instance_type
         if variables is not None:
-            model["PrimaryContainer"] |= {"Environment": dict(variables)}
+            container = {**model["PrimaryContainer"], "Environment": dict(variables)}
+            model["PrimaryContainer"] = container
         price = self._price(config["InstanceType"])
         seconds = (self._budget_usd - self.spent_usd) / price * 3600
         if seconds < _LEAST_SECONDS:
@@ -157,10 +163,15 @@ class TemporaryEndpoints:
 
     def _remove(self, name: str) -> None:
         """What cannot be deleted costs on."""
+        # Where nobody listens any more it is deleted all the same.
+        with suppress(OSError):
+            self._told(f"deleting {name}: some minutes; interrupted it stays, and costs")
         remove_endpoint(self._client, name)
         self._ledger.end(name)
 
     def _end(self, name: str) -> None:
         """The budget is over: whoever measures it sees errors from now on."""
         self.ended_by_budget = True
-        remove_endpoint(self._client, name)
+        # Whoever leaves the block deletes it too, and says why not.
+        with suppress(BotoCoreError, ClientError, TimeoutError):
+            remove_endpoint(self._client, name)

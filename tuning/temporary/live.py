@@ -5,6 +5,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.catalog.instances import instances
+
 _MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
 _VARIANT_KEYS = (
     "VariantName",
@@ -36,6 +38,17 @@ class LiveVariant:
         """Where the model lies, in S3."""
         found = self.model["PrimaryContainer"].get("ModelDataUrl")
         return None if found is None else str(found)
+
+    def fits(self, instance_type: str) -> None:
+        """Its image and driver are kept: those for CPUs find no GPU. Raises TemporaryError."""
+        live, known = self.config["InstanceType"], instances()
+        if {live, instance_type} <= set(known):
+            has, wants = known[live].device, known[instance_type].device
+            if has != wants:
+                raise TemporaryError(
+                    f"{instance_type}: is {wants}, and the live variant's image, on {live}, is for "
+                    f"{has}; deploy it on {instance_type} first"
+                )
 
 
 def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVariant:

@@ -7,6 +7,7 @@ import datetime
 import os
 import platform
 import secrets
+import uuid
 from collections.abc import Mapping
 
 import psutil
@@ -27,7 +28,7 @@ def tags(until: datetime.datetime) -> dict[str, str]:
 
 def owner() -> str:
     """This process, of all that ever ran on this machine."""
-    return _owner(platform.node(), os.getpid(), psutil.Process().create_time())
+    return _owner(_machine(), os.getpid(), psutil.Process().create_time())
 
 
 def is_abandoned(name: str, found: Mapping[str, str], now: datetime.datetime) -> bool:
@@ -40,7 +41,7 @@ def is_abandoned(name: str, found: Mapping[str, str], now: datetime.datetime) ->
         machine, pid, _ = found[OWNER].rsplit("/", 2)
     except (KeyError, ValueError):
         return False  # not as we write them: not ours to delete
-    if machine != platform.node():
+    if machine != _machine():
         return False  # it may run there
     try:
         return _owner(machine, int(pid), psutil.Process(int(pid)).create_time()) != found[OWNER]
@@ -48,6 +49,11 @@ def is_abandoned(name: str, found: Mapping[str, str], now: datetime.datetime) ->
         return True
     except (psutil.Error, ValueError):
         return False
+
+
+def _machine() -> str:
+    """Containers may all be called localhost: with the address of its network card."""
+    return f"{platform.node()}-{uuid.getnode():012x}"
 
 
 def _owner(machine: str, pid: int, began: float) -> str:

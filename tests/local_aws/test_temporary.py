@@ -3,14 +3,17 @@
 import datetime
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from local.aws.embedded_aws import EmbeddedAws
 from operations import deployed_account as operations_account
@@ -21,7 +24,9 @@ from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
 from tuning.temporary import BudgetSpent, TemporaryEndpoints, TemporaryError
+from tuning.temporary.live import live_variant
 from tuning.temporary.marks import PREFIX, TAG, is_abandoned, tags
+from tuning.temporary.removal import remove_endpoint
 
 ENOUGH_USD = 10.0
 PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
@@ -143,6 +148,74 @@ def test_the_sweep_leaves_what_lacks_a_mark(name: str, tag: str) -> None:
     assert not is_abandoned(name, found, datetime.datetime.now(datetime.UTC))
 
 
+def test_the_sweep_leaves_another_machine_s_of_the_same_name() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    other = f"{platform.node()}-{uuid.getnode() ^ 1:012x}/{2**22 + 1}/1"
+    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": other}
+    assert not is_abandoned(f"{PREFIX}x", found, now)
+
+
+class Failing:
+    """A client whose first calls fail."""
+
+    def __init__(self, client: Any, failures: list[Exception]) -> None:
+        self._client, self._failures = client, failures
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**asked: str) -> Any:
+            if self._failures:
+                raise self._failures.pop(0)
+            return getattr(self._client, name)(**asked)
+
+        return call
+
+
+def failure(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}}, "DescribeEndpoint")
+
+
+def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any) -> None:
+    lost = EndpointConnectionError(endpoint_url="https://x")
+    with endpoints(client).like("ranker") as name:
+        remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
+        assert temporary_endpoints(client) == []
+
+
+def test_who_may_not_delete_is_told_at_once() -> None:
+    with pytest.raises(ClientError, match="AccessDenied"):
+        remove_endpoint(Failing(None, [failure("AccessDeniedException")]), "x")
+
+
+def test_a_type_of_another_device_makes_nothing(client: Any) -> None:
+    with pytest.raises(TemporaryError, match="is gpu"):
+        endpoints(client).like("ranker", instance_type="ml.g5.xlarge").__enter__()
+
+
+def test_what_is_copied_stays_as_it_was_looked_at(client: Any) -> None:
+    source = live_variant(client, "ranker")
+    with endpoints(client).like(source, variables={"SIZE": "other"}):
+        pass
+    assert source.variables["SIZE"] == "live"
+
+
+def test_that_it_is_deleted_is_told(client: Any) -> None:
+    heard: list[str] = []
+    one = TemporaryEndpoints(
+        client, budget_usd=1.0, usd_per_hour=PRICES.get, poll_seconds=0.02, told=heard.append
+    )
+    with one.like("ranker") as name:
+        pass
+    assert [line.split(":")[0] for line in heard] == [f"deleting {name}"]
+
+
+def test_an_error_in_the_budget_s_end_is_left_to_whoever_leaves(client: Any) -> None:
+    one = TemporaryEndpoints(
+        Failing(client, [failure("AccessDeniedException")]), budget_usd=1.0, usd_per_hour=PRICES.get
+    )
+    one._end("x")
+    assert one.ended_by_budget
+
+
 def test_the_sweep_leaves_another_machine_s_until_its_time_is_over() -> None:
     now = datetime.datetime.now(datetime.UTC)
     found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": "elsewhere/1/1"}
@@ -186,7 +259,7 @@ def test_the_live_endpoint_is_asked_signed_where_aws_answers(
 def test_servable_load_makes_one_loads_it_and_deletes_it(
     account: Account, client: Any, environment: Any, project: Path
 ) -> None:
-    environment(VALID, **{"eu-west-1": "us-east-1"})
+    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
     body = project / "a.json"
     body.write_text("{}")
     told = account.aws.environment(account=account.number)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from cli.tune import tune
@@ -26,9 +27,10 @@ from tests.conftest import RANKER, VALID
 from tests.local_aws.container_stand_in import Launcher
 from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
+from tuning.load_generator import LoadError
 from tuning.machine_space import Machines, machines
 from tuning.pace import Pace
-from tuning.temporary import BudgetSpent, NotInService
+from tuning.temporary import BudgetSpent, NotInService, TemporaryEndpoints
 from tuning.temporary.live import live_variant
 from tuning.temporary.marks import PREFIX
 
@@ -151,6 +153,34 @@ def test_settings_that_do_not_start_are_a_failed_trial(
     with trials() as one:
         found = one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        NotInService("x: is Deleting"),
+        LoadError("nobody answers"),
+        ClientError({"Error": {"Code": "ValidationException"}}, "DescribeEndpoint"),
+    ],
+    ids=lambda seen: type(seen).__name__,
+)
+def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
+    seen: Exception, trials: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(endpoints: TemporaryEndpoints, *_: object) -> None:
+        endpoints.ended_by_budget = True
+        raise seen
+
+    monkeypatch.setattr(TemporaryEndpoints, "_wait", ended)
+    with trials() as one, pytest.raises(BudgetSpent):
+        one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_type_of_another_device_is_refused(prod: Loaded) -> None:
+    assert prod.environment is not None
+    (placement,) = placements(prod, prod.environment)
+    with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
+        machines(prod, placement, instance_types=("ml.g5.xlarge",))
 
 
 COMMAND = [

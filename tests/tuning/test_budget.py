@@ -20,6 +20,10 @@ def test_dollars_for_what_comes_at_the_end_are_kept_back() -> None:
     assert Budget(usd=5.0).without(4, [trial(usd=0.5)]).usd == 3.0
 
 
+def test_no_time_below_nothing_is_left() -> None:
+    assert Budget(minutes=0.1).seconds_left([trial(30.0)]) == 0.0
+
+
 def test_what_a_trial_is_known_to_have_cost_counts() -> None:
     spent = [trial(usd=0.5)]
     ends = [Budget(usd=usd).ended(spent) for usd in (0.9, 1.1)]

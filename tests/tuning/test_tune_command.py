@@ -10,18 +10,24 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+import operations.tune
 import operations.tune_where
 import tuning.report.page
 from cli.tune import tune
+from operations.trials import NotServed
+from operations.tune_run import RUNS, TuneError, alone
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.tuning.formula_trials import HOLD, FormulaTrials
 from tuning.load_generator import LoadError
+from tuning.measurement import LoadCurve
 from tuning.report.content import RUN, Content
+from tuning.search.search import Found
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
 COMMENT = "# how much it is asked"
@@ -111,7 +117,7 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
     said = returned(*where)
-    assert (said.return_value, "cannot be copied" in said.stderr) == (1, True)
+    assert (said.return_value, "could not be asked" in said.stderr) == (1, True)
 
 
 def test_what_cannot_be_measured_ends_with_1_and_no_trace(
@@ -121,6 +127,66 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     said = returned()
     last = said.stderr.splitlines()[-1]
     assert (said.return_value, last) == (1, "servable tune: as the test wants")
+
+
+def not_served(*_: object) -> None:
+    raise NotServed("no ping")
+
+
+def test_without_a_limit_settings_that_do_not_start_are_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    said = ran("--setting", "inter_op_threads").stderr
+    assert "today's settings do not start: no ping" in said
+
+
+def test_a_choice_that_does_not_start_again_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def curve(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+        return not_served() if asked[-1] == "choice" else whole(trials, *asked)  # type: ignore[return-value]
+
+    whole = FormulaTrials.full_curve
+    monkeypatch.setattr(FormulaTrials, "full_curve", curve)
+    said = returned("--trials", "5", "--p99-ms", "78").stderr
+    assert "the choice did not start again: no ping; the same command goes on" in said
+
+
+def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
+    with (
+        alone(tmp_path / "run"),
+        pytest.raises(TuneError, match="at work"),
+        alone(tmp_path / "run"),
+    ):
+        pass
+
+
+def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    file = project / "environments" / "prod.toml"
+    before, known = file.read_text(), set((project / RUNS).iterdir())
+    for limit_ms in (701, 702):
+        file.write_text(f"{before}[alarms]\np99_latency_ms = {limit_ms}\n")
+        ran()
+    file.write_text(before)
+    assert len(set((project / RUNS).iterdir()) - known) == 2
+
+
+def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("operations.trials.price", lambda *_: None)
+    said = returned("--for", "cost").stderr
+    assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
+
+
+def test_dollars_that_leave_no_trial_are_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Found(trials=(), stopped="the dollars are spent", choice=None)
+    monkeypatch.setattr(operations.tune, "_searched", lambda *_: nothing)
+    assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
 
 
 def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +228,10 @@ def written(told: Result, project: Path) -> str:
 
 def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
     assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+
+
+def test_the_diff_has_the_file_s_path_from_the_project(shown: Shown) -> None:
+    assert "+++ environments/prod.toml" in shown.result.stdout
 
 
 def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:

@@ -82,7 +82,7 @@ OPTIONS = (
     ),
     # --- what becomes of it
     click.option(
-        "--new", "anew", is_flag=True, help="Begin anew; left out, an interrupted run goes on."
+        "--new", "anew", is_flag=True, help="Begin anew, the dollars too; left out, a run goes on."
     ),
     click.option("--write", is_flag=True, help="Apply the diff to the environment's file."),
     click.option(

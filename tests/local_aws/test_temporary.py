@@ -3,7 +3,6 @@
 import datetime
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -14,7 +13,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from click.testing import CliRunner
 
+from cli.load import load
 from local.aws.embedded_aws import EmbeddedAws
 from operations import deployed_account as operations_account
 from operations.load import deployed
@@ -25,7 +26,7 @@ from tests.local_aws.deployed_templates import serving
 from tests.local_aws.embedded_account import Account
 from tuning.temporary import BudgetSpent, TemporaryEndpoints, TemporaryError
 from tuning.temporary.live import live_variant
-from tuning.temporary.marks import PREFIX, TAG, is_abandoned, tags
+from tuning.temporary.marks import PREFIX, TAG, is_abandoned, owner, tags
 from tuning.temporary.removal import remove_endpoint
 
 ENOUGH_USD = 10.0
@@ -148,10 +149,14 @@ def test_the_sweep_leaves_what_lacks_a_mark(name: str, tag: str) -> None:
     assert not is_abandoned(name, found, datetime.datetime.now(datetime.UTC))
 
 
-def test_the_sweep_leaves_another_machine_s_of_the_same_name() -> None:
+def test_the_sweep_leaves_another_machine_s_of_the_same_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    other = f"{platform.node()}-{uuid.getnode() ^ 1:012x}/{2**22 + 1}/1"
-    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": other}
+    monkeypatch.setattr(uuid, "getnode", lambda: 1)
+    ended = f"{owner().rsplit('/', 2)[0]}/{os.getpid()}/0"
+    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": ended}
+    monkeypatch.setattr(uuid, "getnode", lambda: 2)
     assert not is_abandoned(f"{PREFIX}x", found, now)
 
 
@@ -254,6 +259,21 @@ def test_the_live_endpoint_is_asked_signed_where_aws_answers(
     reached = deployed(told.environment, [], name="prod", variant=None, account=where)
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted
+
+
+def test_servable_load_refuses_credentials_of_another_account(
+    account: Account, environment: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1"})
+    (project / "a.json").write_text("{}")
+    for name, text in account.aws.environment(account=account.number).items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr("cli.load.as_ctrl_c", lambda: None)
+    monkeypatch.chdir(project)
+    command = f"prod --target deployed --endpoint-url {account.aws.url} --body a.json"
+    said = CliRunner().invoke(load, command.split(), standalone_mode=False)
+    wanted = f"are of account {account.number}; the environment is 111111111111"
+    assert (said.return_value, wanted in said.stderr) == (1, True)
 
 
 def test_servable_load_makes_one_loads_it_and_deletes_it(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -129,7 +129,7 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     assert (said.return_value, last) == (1, "servable tune: as the test wants")
 
 
-def not_served(*_: object) -> None:
+def not_served(*_: object) -> NoReturn:
     raise NotServed("no ping")
 
 
@@ -145,7 +145,7 @@ def test_a_choice_that_does_not_start_again_is_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def curve(trials: FormulaTrials, *asked: Any) -> LoadCurve:
-        return not_served() if asked[-1] == "choice" else whole(trials, *asked)  # type: ignore[return-value]
+        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
 
     whole = FormulaTrials.full_curve
     monkeypatch.setattr(FormulaTrials, "full_curve", curve)

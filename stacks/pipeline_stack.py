@@ -4,6 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.constructs.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.constructs.pipeline_role import AUDIENCE, DEPLOYS, ISSUER, READS, PipelineRole
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
@@ -102,11 +103,21 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         )
     ]
     bucket = f"arn:{stack.partition}:s3:::cdk-hnb659fds-assets-{account}-{region}"
-    roles = [f"arn:{stack.partition}:iam::{account}:role/{stem}-*"]
+    role = f"arn:{stack.partition}:iam::{account}:role"
+    roles = [f"{role}/{stem}-*"]
+    # `servable doctor` asks whether it is there.
+    scaling = f"{role}/aws-service-role/{SERVICE}/{SERVICE_ROLE}"
     policies = [f"arn:{stack.partition}:iam::{account}:policy/{stem}-*"]
     queued = environment.asynchronous is not None
     # The capture's and the queue's, named by CloudFormation.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
+    # Archives that something else packed: `servable verify` reads them whole.
+    pinned = [
+        f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
+        for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
+    ]
+    # Who may not list is told of what is gone that it is forbidden.
+    pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
@@ -116,7 +127,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "cloudformation:DescribeStackEvents": stacks,
         "cloudformation:GetTemplate": stacks,
         "cloudformation:ListStackResources": stacks,
-        "iam:GetRole": roles,
+        "iam:GetRole": [*roles, scaling],
         "iam:GetRolePolicy": roles,
         "iam:GetPolicy": policies,
         "iam:ListEntitiesForPolicy": policies,
@@ -126,9 +137,10 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetEncryptionConfiguration": [samples],
         "s3:GetObject": [
             f"{bucket}/*",
+            *pinned,
             *([f"{samples}/answers/*", f"{samples}/failures/*"] if queued else []),
         ],
-        "s3:ListBucket": [bucket, samples],
+        "s3:ListBucket": [bucket, samples, *pinned_buckets],
         "s3:ListBucketVersions": [bucket],
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
         "sagemaker:DescribeEndpointConfig": [sagemaker[1]],

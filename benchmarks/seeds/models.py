@@ -18,6 +18,8 @@ WIDTHS = {"small": 512, "large": 6_950, "largest": 9_870}
 SEED = 20
 SECONDS = 6.0
 """Each, about."""
+SAID_CHARACTERS = 2_000
+"""Of a failure: its end."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ def made(folder: Path, names: Collection[str]) -> dict[str, Made]:
     """The smallest first."""
     chosen = [name for name in WIDTHS if name in names]
     command = [sys.executable, "-m", "benchmarks.seeds.models", str(folder), *chosen]
-    subprocess.run(command, check=True, capture_output=True)
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"no models: {ran.stderr[-SAID_CHARACTERS:]}")
     return {name: Made(folder / f"{name}.keras", folder / name) for name in chosen}
 
 

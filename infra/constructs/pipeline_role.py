@@ -67,7 +67,8 @@ class PipelineRole(Construct):
             "Resource",
             assumed_by=trusted,
             description=f"Taken on by {subject}",
-            max_session_duration=cdk.Duration.hours(1),
+            # A linear rollout and its bakes take more than one hour, and the job has two.
+            max_session_duration=cdk.Duration.hours(3),
         )
         stack = cdk.Stack.of(self)
         self._allow(

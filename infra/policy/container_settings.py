@@ -84,8 +84,8 @@ class ContainerSettings(_Settings):
     )
     gunicorn_threads: Positive | None = Field(
         default=None,
-        description="Threads in one worker. Inert without code, and inert with gevent. "
-        "The image's default is 1.",
+        description="Threads in one worker. Inert without code, and inert with gevent, which "
+        "multi-model mode does not use. The image's default is 1.",
     )
     gunicorn_worker_class: WorkerClass | None = Field(
         default=None,

@@ -93,6 +93,7 @@ RULES: tuple[Rule, ...] = (
     waiting.StartupIsGivenItsTime(),
     workers.WorkersNeedCode(),
     workers.ThreadsNeedGthread(),
+    workers.SomebodyAnswersWhileAModelLoads(),
     workers.WorkersEndBeforeSageMakerDoes(),
     threads.OpThreadsFitTheMachine(),
     threads.SettingsAreRead(),

@@ -65,6 +65,8 @@ variants.primary.container.gunicorn_threads = 4"""
         self, loaded: Loaded, environment: Environment, placement: Placement
     ) -> Iterator[Finding]:
         container = placement.variant.container
+        if placement.served.multi_model:
+            return  # there the image takes gthread, whatever was asked for
         kind = container.gunicorn_worker_class or "gevent"
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
@@ -75,6 +77,40 @@ variants.primary.container.gunicorn_threads = 4"""
                 allowed="1, or gunicorn_worker_class = gthread",
                 remedy="take it out, or change the class",
                 reads=(placement.key("container.gunicorn_worker_class"),),
+            )
+
+
+class SomebodyAnswersWhileAModelLoads(VariantRule):
+    """In multi-model mode a worker of one thread answers nobody while it loads a model.
+
+    Measured on the double, one worker: p99 665 ms against 16 (docs/performance.md, S3). A second
+    worker, and not only threads: the image's lock around a load holds between processes, and two
+    loads in threads of one worker may be given the same ports.
+    Source: serve.py, python_service.py and multi_model_utils.py of the image,
+    https://github.com/aws/deep-learning-containers/tree/master/tensorflow/inference
+    """
+
+    id = "multi-model-one-worker"
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = """\
+models.many.multi_model = ["ranker"]
+variants.primary.model = "many"
+variants.primary.container.gunicorn_workers = 1"""
+
+    def look(
+        self, loaded: Loaded, environment: Environment, placement: Placement
+    ) -> Iterator[Finding]:
+        threads = placement.settings.gunicorn_threads or 1
+        if placement.served.multi_model and placement.workers == threads == 1:
+            yield self.finding(
+                loaded,
+                placement.key("container.gunicorn_workers"),
+                placement.workers,
+                f"gunicorn_workers {placement.workers} of one thread: nobody is answered while a model loads",
+                allowed="2 or more",
+                remedy="write 2, or take a machine on which 2 fit",
+                reads=(placement.key("instance_type"),),
             )
 
 

@@ -24,6 +24,9 @@ def needed(environment: Environment) -> dict[str, int]:
 
 def quotas(environment: Environment, asked: Account) -> Iterator[Look]:
     """Of the account, shared with every other endpoint in it."""
+    if asked.embedded:
+        yield Look(name="quotas", state="open", said="the embedded AWS has none")
+        return
     there = {
         # What was never raised is not among the applied ones: then AWS's own default holds.
         **_values(asked, "list_aws_default_service_quotas"),

@@ -118,7 +118,7 @@ def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str
     """The text and what preflight finds in it, as in any other file. Drops what accepts nothing."""
     with tempfile.TemporaryDirectory(prefix="servable-restore-") as folder:
         file = Path(folder, f"{loaded.name}.toml")
-        for _ in range(2):
+        for _ in range(1 + len(settings.get("acknowledge", {}))):
             text = _text(settings, deployment)
             file.write_text(text, encoding="utf-8")
             (again,) = load(loaded.root, Path(folder))

@@ -24,7 +24,7 @@ class Part:
 
 PARTS = (
     Part("cli", "the servable command", 1),
-    Part("operations", "one file for each command", 1),
+    Part("operations", "what each command does", 1),
     Part(APP, "every environment is a stage", 0),
     Part("stacks", "what is deployed together", 0),
     Part("tuning", "load, search, recommendation", 1),

@@ -86,15 +86,20 @@ class Page:
         return found
 
     def said(self) -> list[tuple[int, str]]:
-        """(line, content) of all code inside sentences."""
+        """(line, content) of all code inside sentences, and inside comments of TOML."""
         return [
             (line, child.content) for line, child in self._inline() if child.type == "code_inline"
-        ]
+        ] + [one for token in self._tables() for one in _in_comments(token)]
 
     def tables(self) -> list[tuple[int, dict[str, Any]]]:
         """(line, content) of every block of TOML."""
         return [
-            ((token.map or [0])[0] + 1, tomllib.loads(token.content))
+            ((token.map or [0])[0] + 1, tomllib.loads(token.content)) for token in self._tables()
+        ]
+
+    def _tables(self) -> list[Token]:
+        return [
+            token
             for token in self._tokens
             if token.type in _BLOCKS and token.info in ("", "toml") and is_toml(token.content)
         ]
@@ -148,6 +153,14 @@ class Page:
 
 _SAID_INLINE = ("servable", "make", "cdk")
 _BLOCKS = ("fence", "code_block")
+_COMMENT = re.compile(r"""(?:[^#"']|"[^"]*"|'[^']*')*#(.*)""")  # no string over several lines
+
+
+def _in_comments(token: Token) -> Iterator[tuple[int, str]]:
+    first = (token.map or [0])[0] + 1 + (token.type == "fence")
+    for line, text in enumerate(token.content.splitlines(), start=first):
+        if found := _COMMENT.match(text):
+            yield from ((line, said) for said in re.findall("`([^`]+)`", found[1]))
 
 
 def pages(root: Path, programs: frozenset[str]) -> list[Page]:

@@ -42,6 +42,17 @@ def test_one_experiment_leaves_the_others_results(kept: Callable[[], dict[str, A
     assert kept() == {"first": 1, "second": 3}
 
 
+def test_models_that_cannot_be_made_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'No module named keras' >&2\nexit 1\n")
+    broken.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(RuntimeError, match="no models: No module named keras"):
+        models.made(tmp_path, ["small"])
+
+
 def test_each_result_says_its_own_run(
     kept: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ BROKEN = {
     "requirements": ("    pip install -r requirements-none.txt", "no requirements-none.txt"),
     "another program": ("```sh\nterraform apply\n```", "terraform is not known"),
     "a key": ('    variants.primary.max_instance = 2', "has the key variants.primary.max_instance"),
+    "in a comment of a table": ('```toml\nregion = "#"  # `servable chekc`\n```', "no command 'chekc'"),
     "a key of a table": ("```toml\n[alarms]\np99 = 100\n```", "has the key alarms.p99"),
     "a key in a sentence": ("see `models.NAME.godlen`", "has the key models.NAME.godlen"),
     "a block of Python": ("```python\nimport\n```", "is no python"),

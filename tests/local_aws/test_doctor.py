@@ -42,6 +42,11 @@ def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: Em
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
 
 
+def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: EmbeddedAws) -> None:
+    look = asked(embedded)["quotas"]
+    assert (look.state, look.said) == ("open", "the embedded AWS has none")
+
+
 def test_credentials_of_another_account_are_a_problem(embedded: EmbeddedAws) -> None:
     assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
@@ -50,7 +55,7 @@ class Silent(Account):
     """An account whose answer is an error."""
 
     def __init__(self, wrong: Exception) -> None:
-        self.wrong = wrong
+        self.wrong, self.endpoint_url = wrong, None
 
     def identity(self) -> dict[str, str]:
         raise self.wrong
@@ -76,7 +81,7 @@ class Told(Silent):
     """An account that answers what it was given: operation -> items, or answer."""
 
     def __init__(self, **answers: Any) -> None:
-        self.answers = answers
+        self.answers, self.endpoint_url = answers, None
 
     def pages(self, service: str, operation: str, key: str, **asked: Any) -> Iterator[Any]:
         yield from self.answers.get(operation, [])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 from infra import recording
 from infra.constructs.deployment_history import OUTPUT
 from infra.packing import packed_key
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import Refusal
 from operations import deployed_account as operations_account
-from operations.history import Deployment, deployments, restored, write
+from operations.history import Deployment, deployments, restored, restoring, write
 from tests.conftest import VALID
 from tests.local_aws.embedded_account import Account
 
@@ -202,6 +203,32 @@ def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindra
     told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
     found = restored(past.loaded(), deployment, past.asked)
     assert found.notes == ["cities: the sources here still pack to the same archive"]
+
+
+def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted = '[acknowledge]\na = "for a good reason"\nb = "for another reason"\n'
+    past.file.write_text(past.file.read_text() + accepted)
+    past.deploy(past.record())
+
+    def first_only(loaded: Loaded) -> list[Finding]:
+        assert loaded.environment is not None
+        return [
+            Finding(
+                rule="acknowledge-nothing",
+                severity=Severity.ERROR,
+                file=loaded.file,
+                key=f"acknowledge.{rule}",
+                problem="accepts a finding that is not there",
+                remedy="take it out",
+            )
+            for rule in list(loaded.environment.acknowledge)[:1]
+        ]
+
+    monkeypatch.setattr(restoring, "check", first_only)
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    assert (tomllib.loads(found.text)["acknowledge"], found.findings) == ({}, [])
 
 
 def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:

@@ -33,7 +33,13 @@ class Runner:
     def run(self, step: Step) -> str:
         """What it prints. Raises AssertionError, with its words, where it fails."""
         ran = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", step.script],
+            [
+                "bash",
+                "-e",
+                *(["-o", "pipefail"] if step.shell == "bash" else []),
+                "-c",
+                step.script,
+            ],
             cwd=self.project,
             env=self.environment,
             capture_output=True,

@@ -11,6 +11,7 @@ from aws_cdk.assertions import Template
 from infra.parameters.loading import load
 from stacks.pipeline_stack import add_pipelines
 from tests.conftest import VALID
+from tests.pipelines.workflows import FOLDER, read
 
 
 def made(folder: Path, text: str) -> list[dict[str, Any]]:
@@ -74,6 +75,50 @@ def test_what_is_on_every_resource_only_reads(template: dict[str, Any]) -> None:
         if statement["Resource"] == "*":
             verbs = {action.partition(":")[2] for action in statement["Action"]}
             assert all(verb.startswith(("Describe", "Get", "List")) for verb in verbs)
+
+
+def may(template: dict[str, Any], action: str) -> str:
+    """What the deploying role may do it to, as JSON."""
+    found = [one["Resource"] for one in statements(template, "Deploys") if one["Action"] == action]
+    return json.dumps(found)
+
+
+@pytest.fixture(scope="module")
+def pinned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of an environment that serves an archive in S3."""
+    artifact = f'{{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
+    text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
+    (found,) = made(tmp_path_factory.mktemp("pinned"), text)
+    return found
+
+
+def test_an_archive_that_something_else_packed_may_be_read(pinned: dict[str, Any]) -> None:
+    assert ":s3:::runs/17/model.tar.gz" in may(pinned, "s3:GetObject")
+
+
+def test_an_archive_that_is_gone_is_not_told_apart_by_a_denial(pinned: dict[str, Any]) -> None:
+    assert ':s3:::runs"' in may(pinned, "s3:ListBucket")
+
+
+def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> None:
+    role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"
+    assert path in may(template, "iam:GetRole")
+
+
+def test_credentials_last_as_long_as_the_job_that_deploys(template: dict[str, Any]) -> None:
+    job = read(FOLDER / "deploy-environment.yml")["jobs"]["deploy"]
+    (asked,) = (
+        step["with"]["role-duration-seconds"]
+        for step in job["steps"]
+        if "role-to-assume" in step.get("with", {})
+    )
+    allowed = {
+        one["Properties"]["MaxSessionDuration"]
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::IAM::Role"
+    }
+    assert job["timeout-minutes"] * 60 <= asked <= min(allowed)
 
 
 def test_two_environments_of_one_account_share_the_provider(tmp_path: Path) -> None:

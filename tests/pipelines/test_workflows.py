@@ -39,6 +39,11 @@ def test_a_step_calls_what_there_is(step: Step) -> None:
         assert set(re.findall(r"--[a-z-]+", rest)) <= known
 
 
+@pytest.mark.parametrize("step", STEPS, ids=named)
+def test_what_fails_before_a_pipe_fails_the_step(step: Step) -> None:
+    assert step.shell == "bash" or not re.search(r"[^|]\|[^|]", step.script)
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_workflow_may_read_the_sources_and_no_more_unless_a_job_says_so(file: Path) -> None:
     allowed = read(file)["permissions"]

@@ -21,6 +21,8 @@ class Step:
     job: str
     name: str
     script: str
+    shell: str | None = None
+    """None: the runner's own, `bash -e`; "bash" also ends at what fails before a pipe."""
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def steps(file: Path) -> Iterator[Step]:
     for job, told in read(file)["jobs"].items():
         for step in told.get("steps", []):
             if "run" in step:
-                yield Step(file, job, step["name"], step["run"])
+                yield Step(file, job, step["name"], step["run"], step.get("shell"))
 
 
 STEPS = [step for file in FILES for step in steps(file)]

@@ -1,7 +1,6 @@
 """`servable serve ENV`: the endpoint on this machine, until Ctrl-C."""
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from cli.environment import one_environment, refused
+from cli.signals import as_ctrl_c
 from local.endpoint.launch import EndpointProcess, LaunchError
 from model_packaging.refusal import Refusal
 from operations.serve import Served, prepared
@@ -41,9 +41,7 @@ def serve(environment: str, folder: str, **options: Any) -> int:
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
-    # As Ctrl-C: whoever started us in the background ends us so.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    as_ctrl_c()
     try:
         served = prepared(loaded, variant=options["variant"], archive=options["archive"])
         if options["docker"]:

@@ -88,7 +88,8 @@ def digest(loaded: Loaded, placement: Placement) -> str:
     """Of the archive that this machine serves. Raises Refusal."""
     archive = prepared(loaded, variant=placement.name).archive
     assert archive is not None  # one model, as the caller has seen
-    return hashlib.sha256(archive.read_bytes()).hexdigest()
+    with archive.open("rb") as file:  # of gigabytes: not into memory
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def run_name(

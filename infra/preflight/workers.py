@@ -83,7 +83,7 @@ variants.primary.container.gunicorn_threads = 4"""
 class SomebodyAnswersWhileAModelLoads(VariantRule):
     """In multi-model mode a worker of one thread answers nobody while it loads a model.
 
-    Measured on the double, one worker: p99 665 ms against 16 (docs/performance.md, S3). A second
+    Measured on the double, one worker: p99 tens of times what it was (docs/performance.md, S3). A second
     worker, and not only threads: the image's lock around a load holds between processes, and two
     loads in threads of one worker may be given the same ports.
     Source: serve.py, python_service.py and multi_model_utils.py of the image,

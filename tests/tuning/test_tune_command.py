@@ -165,6 +165,7 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
 def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "objective", not_served)
     file = project / "environments" / "prod.toml"
+    (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())
     for limit_ms in (701, 702):
         file.write_text(f"{before}[alarms]\np99_latency_ms = {limit_ms}\n")

@@ -71,7 +71,7 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
             click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
     else:
         rival = advice.choice.rival
-        shown = f"the best of the others {gained(rival)}" if rival else interval
+        shown = f"the best of the others {gained(rival.gain)}" if rival else interval
         click.echo(f"nothing better than today's settings was shown: {shown}; they stay")
     rps = advice.rps
     click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")
@@ -92,7 +92,8 @@ def gained(gain: Interval) -> str:
 def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
-    gain, rival = advice.choice.gain, advice.choice.rival
+    gain = advice.choice.gain
+    rival = advice.choice.rival and advice.choice.rival.gain
     return {
         "settings": advice.choice.point,
         "today": advice.choice.start,

@@ -99,6 +99,24 @@ def test_the_choice_and_todays_settings_are_confirmed_in_turn() -> None:
     assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
 
 
+def test_where_todays_settings_win_they_and_the_best_of_the_others_are_confirmed_in_turn() -> None:
+    space = Space(GRID)
+    best = max((space.point(number) for number in range(len(space))), key=value)
+    found = Search(space, [best], confirm=2).run(
+        lambda point: Measured(value=value(point)), Budget(trials=18)
+    )
+    assert [trial.point == best for trial in found.trials[-4:]] == [False, True, False, True]
+
+
+def test_on_a_flat_surface_nothing_is_confirmed() -> None:
+    noise = np.random.default_rng(5)
+    start = {name: values[0] for name, values in GRID.items()}
+    found = Search(Space(GRID), [start], confirm=2).run(
+        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
+    )
+    assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
+
+
 def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Found) -> None:
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)

@@ -37,6 +37,7 @@ class Proposal:
 
     number: int | None
     stopped: str | None = None
+    flat: bool = False
     expected_gain: float | None = None
     """Relative, of the best."""
 
@@ -49,7 +50,7 @@ def propose(
         return Proposal(number=starts[len(tried)])
     logs, ran = logarithms(values), np.array(values) > 0
     if FLAT_FROM <= len(tried) <= FLAT_UNTIL and flat(logs, noise) and ran.all():
-        return Proposal(number=None, stopped=_flat_sentence(logs))
+        return Proposal(number=None, stopped=_flat_sentence(logs), flat=True)
     at = space.coordinates
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran if ran.any() else ~ran

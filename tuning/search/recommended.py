@@ -14,6 +14,15 @@ WITHIN_95 = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rival:
+    """The best of the others, where nothing is better than the start."""
+
+    point: Point
+    gain: Interval
+    """Over the start, relative."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """The point that is expected to be the best of those measured."""
 
@@ -25,12 +34,19 @@ class Choice:
     """Over the start, relative: 0.2 is 20 % more. Holds 0 where nothing better was shown."""
     noise: float
     """Relative standard deviation of one measurement, as found."""
-    rival: Interval | None = None
-    """Where the start is the choice: how much the best of the others is over it."""
+    rival: Rival | None = None
+    """None where the start is not the choice, or nothing else ran."""
 
     @property
     def better(self) -> bool:
         return self.gain.low > 0
+
+    @property
+    def compared(self) -> Point | None:
+        """What the start is to be compared with; None where there is nothing else."""
+        if self.rival is not None:
+            return self.rival.point
+        return None if self.point == self.start else self.point
 
 
 def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
@@ -58,11 +74,14 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         low, high = gain - WITHIN_95 * deviation, gain + WITHIN_95 * deviation
         return Interval(value=math.expm1(gain), low=math.expm1(low), high=math.expm1(high))
 
+    def rival(point: int) -> Rival:
+        return Rival(point=space.point(point), gain=over_start(point))
+
     return Choice(
         point=space.point(best),
         value=math.exp(float(expected.max())),
         start=space.point(start),
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
-        rival=over_start(max(others)[1]) if best == start and others else None,
+        rival=rival(max(others)[1]) if best == start and others else None,
     )

@@ -37,7 +37,8 @@ class Search:
     """One search; with a `file` it goes on where it was interrupted.
 
     `wanted`: tried first, the first of them is what the others are compared with.
-    `confirm`: so often the choice and the first one are measured again, in turn, at the end.
+    `confirm`: so often the choice and the first one are measured again, in turn, at the end; where
+    the first one is the choice, it and the best of the others.
     """
 
     def __init__(
@@ -92,11 +93,13 @@ class Search:
             stopped = kept.ended(self.trials()) or self._proposed() or ""
             if not stopped:
                 self._measure(measure, told)
-        for number in range(self._confirmed(), 2 * self._confirm):
+        # On a flat surface there is nothing to confirm: its points were as many measurements of one.
+        flat = self._sampler.proposal(self._study).flat
+        for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
             choice = self.choice()
-            if choice is None or choice.point == choice.start or budget.ended(self.trials()):
+            if choice is None or choice.compared is None or budget.ended(self.trials()):
                 break
-            self._sampler.forced = choice.start if number % 2 else choice.point
+            self._sampler.forced = choice.start if number % 2 else choice.compared
             self._measure(measure, told, confirms=True)
         self._sampler.forced = None
         return Found(trials=self.trials(), stopped=stopped, choice=self.choice())

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from tuning.search import gain
 from tuning.search.kernel import SIZES, Array, Levels, covariance
 from tuning.search.model import Expected, Model
+from tuning.search.next_point import AGAIN_EVERY, AGAIN_FROM, propose
 from tuning.search.space import Space
+from tuning.search.start import rules_of_thumb
+from tuning.search.trial import bent
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
@@ -101,3 +104,60 @@ def test_a_rule_without_batching_finds_a_point_without_it() -> None:
         space.nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
     )
     assert found["batching.max_batch_size"] is None
+
+
+COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
+
+
+def test_twice_as_many_are_one_step() -> None:
+    column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
+    assert column == pytest.approx([0, 0.25, 0.5, 1])
+
+
+def test_a_hundredth_of_the_best_counts_as_more_than_a_tenth() -> None:
+    best, poor = bent(np.log([100.0, 1.0]))
+    assert np.exp(poor - best) > 0.1
+
+
+def test_what_is_no_count_stands_by_its_rank() -> None:
+    column = Space({"batching.timeout_micros": (0, 1000, 5000)}).features[:, 0]
+    assert column == pytest.approx([0, 0.5, 1])
+
+
+@pytest.mark.parametrize("four", ["tfs_processes", "inter_op_threads", "intra_op_threads"])
+def test_four_threads_crowd_the_cores_alike_whichever_setting_they_come_from(four: str) -> None:
+    space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
+    at = space.number({**one, four: 4})
+    assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_bent_values_keep_their_order(logs: Array) -> None:
+    order = np.argsort(logs, kind="stable")
+    assert np.diff(bent(logs)[order]).min() >= 0
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_the_best_value_is_not_bent(logs: Array) -> None:
+    assert bent(logs).max() == logs.max()
+
+
+def test_half_of_the_best_is_still_a_third_below_it_when_bent() -> None:
+    best, half = bent(np.log([100.0, 50.0]))
+    assert np.exp(half - best) < 2 / 3
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 4, 8, 36])
+def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
+    lone = [
+        rule for rule in rules_of_thumb(Space(COUNTS), vcpus=vcpus) if rule["tfs_processes"] == 1
+    ]
+    assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
+
+
+def test_late_every_second_measurement_repeats_one() -> None:
+    space, noise = Space(COUNTS), np.random.default_rng(2)
+    tried = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)] * 2
+    values = [100 * float(np.exp(space.features[one, 0] + noise.normal(0, 0.05))) for one in tried]
+    assert len(tried) % AGAIN_EVERY == 0
+    assert propose(space, tried[:10], tried, values, 0.05).number in tried

@@ -11,7 +11,7 @@ from tuning.search import gain
 from tuning.search.kernel import Array
 from tuning.search.model import Expected, Model
 from tuning.search.space import Space
-from tuning.search.trial import logarithms
+from tuning.search.trial import bent, logarithms
 
 # Measured first, before a model is asked.
 STARTS = 10
@@ -19,6 +19,9 @@ STARTS = 10
 LOCAL_EVERY, AROUND = 2, 3
 # From here on the question is which of them is the best, and no longer where others may be.
 ANSWER_FROM = 25
+# From here on every second one repeats a point: each is known by one noisy measurement and by what
+# is beside it, and it is one of them that is recommended.
+AGAIN_FROM, AGAIN_EVERY = 30, 2
 # Of the points that could be better, how many are compared for that.
 COMPARED = 60
 # Far less than a load test is worth, on the average; but it is the average of many small losses
@@ -51,11 +54,11 @@ def propose(
     logs, ran = logarithms(values), np.array(values) > 0
     if FLAT_FROM <= len(tried) <= FLAT_UNTIL and flat(logs, noise) and ran.all():
         return Proposal(number=None, stopped=_flat_sentence(logs), flat=True)
-    at = space.coordinates
+    at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran if ran.any() else ~ran
     known = np.array(tried)[learnt]
-    model = Model(at[known], logs[learnt], noise=noise)
+    model = Model(at[known], bent(logs[learnt]), noise=noise)
     runs = gain.chance_to_run(at, at[list(tried)], ran)
     expected = model.expected(at)
     gains = runs * np.mean(
@@ -67,10 +70,12 @@ def propose(
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
         return Proposal(number=None, stopped=sentence, expected_gain=most)
     if len(tried) >= ANSWER_FROM:
-        best = _answering(at, model, expected, known, gains, runs)
+        again = len(known) >= AGAIN_FROM and len(known) % AGAIN_EVERY == 0
+        others = known if again else np.argsort(-gains, kind="stable")[:COMPARED]
+        best = _answering(at, model, expected, known, np.union1d(others, known), runs)
     elif len(tried) % LOCAL_EVERY == 0:
         mean = np.mean([one.mean for one in expected], axis=0)
-        near = gains * _beside(at, known, mean)
+        near = gains * _beside(space.coordinates, known, mean)
         best = int(near.argmax()) if near.max() > 0 else best
     return Proposal(number=best, expected_gain=most)
 
@@ -89,11 +94,10 @@ def _answering(
     model: Model,
     expected: Sequence[Expected],
     known: NDArray[np.intp],
-    gains: Array,
+    compared: NDArray[np.intp],
     runs: Array,
 ) -> int:
-    """The point that changes the answer most, of the most promising and those measured."""
-    compared = np.union1d(np.argsort(-gains, kind="stable")[:COMPARED], known)
+    """The point that changes the answer most, of those `compared`, each once."""
     measured = np.isin(compared, known)
     told = np.mean(
         [

@@ -61,7 +61,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     ran = sorted({at for at, value in known if value > 0})
     if not ran:
         return None
-    at = space.coordinates
+    at = space.features
     model = Model(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )

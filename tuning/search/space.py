@@ -1,7 +1,8 @@
 """What may be tried: a grid of settings, as points and as numbers."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,11 +11,15 @@ from numpy.typing import NDArray
 Value = int | float | str | bool | None
 Point = Mapping[str, Value]
 Key = tuple[Value, ...]
+Scale = Callable[[tuple[Value, ...]], Sequence[float]]
 
 BATCH_SIZE = "batching.max_batch_size"
 INSTANCE_TYPE = "instance_type"
 # Settings of batching: without it they change nothing.
 OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads")
+
+# Their product is how many threads may compute at once: what crowds the same cores.
+OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 
 
 class Space:
@@ -52,15 +57,34 @@ class Space:
     @cached_property
     def coordinates(self) -> NDArray[np.float64]:
         """[points, settings], each 0 to 1: the rank of the value, however far apart they are."""
-        ranks = [
-            {_typed((value,)): rank / max(1, len(values) - 1) for rank, value in enumerate(values)}
+        return self._columns(lambda values: range(len(values)))
+
+    @cached_property
+    def features(self) -> NDArray[np.float64]:
+        """[points, settings and one more], each 0 to 1: what a model learns from.
+
+        Twice as many are one step, of workers, processes and threads alike. The last column is how
+        many threads may compute at once, whichever setting they come from.
+        """
+        threads = _to_one([math.log(self._threads(key)) for key in self.keys])
+        return np.column_stack([self._columns(_steps), threads])
+
+    def _columns(self, scale: Scale) -> NDArray[np.float64]:
+        at = [
+            {
+                _typed((value,)): one
+                for value, one in zip(values, _to_one(scale(values)), strict=True)
+            }
             for values in self.grid.values()
         ]
         rows = [
-            [rank[_typed((value,))] for rank, value in zip(ranks, key, strict=True)]
-            for key in self.keys
+            [one[_typed((value,))] for one, value in zip(at, key, strict=True)] for key in self.keys
         ]
         return np.array(rows, float).reshape(len(self.keys), len(self.names))
+
+    def _threads(self, key: Key) -> int:
+        found = dict(zip(self.names, key, strict=True))
+        return math.prod(int(found.get(name) or 1) for name in OF_THREADS)
 
     def nearest(self, wanted: Point) -> int:
         """The point that differs least: in the fewest settings, and there by the fewest steps."""
@@ -84,6 +108,20 @@ class Space:
         else:
             at = 0
         return at / max(1, len(values) - 1)
+
+
+def _steps(values: tuple[Value, ...]) -> Sequence[float]:
+    """Counts by their logarithm, anything else by its rank."""
+    counts = [one for one in values if type(one) is int and one > 0]
+    if len(counts) < len(values):
+        return range(len(values))
+    return [math.log(count) for count in counts]
+
+
+def _to_one(values: Sequence[float]) -> list[float]:
+    """From 0 to 1; all 0 where all are the same."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return [(one - low) / ((high - low) or 1.0) for one in values]
 
 
 def _typed(key: Key) -> tuple[tuple[str, Value], ...]:

@@ -15,6 +15,7 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
 
     Sources: the retrieval model of S2 (many workers, a server for each four vCPUs, one thread
     each), https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/;
+    where there is but one server it takes a call for each vCPU at once, or the others stand still;
     one server with all threads, as TensorFlow does on its own; more servers than that article
     took; batching in one server with all threads and half the workers, as AWS China's article
     on the container did for a ranking model.
@@ -27,8 +28,9 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
         BATCH_SIZE: smallest,
         "batching.timeout_micros": 1000,
     }
+    fourth = max(1, vcpus // 4)
     every = (
-        (max(1, vcpus // 4), vcpus, 1, 1),
+        (fourth, vcpus, 1 if fourth > 1 else vcpus, 1),
         (1, vcpus, vcpus, vcpus),
         (max(1, vcpus // 2), 2 * vcpus, 2, 1),
         (1, max(1, vcpus // 2), vcpus, 1),

@@ -11,6 +11,8 @@ from tuning.search.space import Point
 
 # So much below the best, as a logarithm, is poor; how poor says nothing of where the best is.
 POOR = 2.0
+# Far less than this below the best a difference counts whole, far more of it only its logarithm.
+BENT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,4 +45,11 @@ def logarithms(values: Sequence[float]) -> NDArray[np.float64]:
     logs = np.log(np.where(ran, found, 1.0))
     top, poorest = logs[ran].max(), logs[ran].min()
     learnt: NDArray[np.float64] = np.maximum(np.where(ran, logs, poorest), top - POOR)
+    return learnt
+
+
+def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same order, the poor ones closer together: where the best is, they say little of it."""
+    top = logs.max()
+    learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt

@@ -113,10 +113,11 @@ def test_wire_imports_neither_grpc_nor_gevent_nor_numpy() -> None:
     assert run(code) == "[]"
 
 
-def test_wire_is_imported_in_30_ms_of_processor_time() -> None:
+def test_wire_imports_protobuf_and_nothing_else_that_is_installed() -> None:
+    # It starts in 25 ms of processor time, 19 of them protobuf's; whatever else came along adds up.
     code = (
-        "import time\nstart = time.process_time()\nimport serving.wire\n"
-        "print((time.process_time() - start) * 1000)"
+        "import sys\nbefore = set(sys.modules)\nimport serving.wire\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - sys.stdlib_module_names))"
     )
-    # The fastest of several: a busy machine slows any one of them.
-    assert min(float(run(code)) for _ in range(7)) <= 30
+    assert run(code) == "['google', 'serving']"

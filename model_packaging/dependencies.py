@@ -14,10 +14,11 @@ from pathlib import Path
 from packaging.utils import parse_wheel_filename
 
 from model_packaging import requirements_file
+from model_packaging.digest import sha256_of
 from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
 from model_packaging.refusal import Refusal
 from model_packaging.requirements_file import WANTED
-from model_packaging.wheels import sha256, unpack
+from model_packaging.wheels import unpack
 
 _TAGS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
 _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
@@ -110,7 +111,7 @@ def _download(
             + [*abis, *tags, *_source(find_links), "--dest", folder, "--requirement", str(pins)],
         )
         found = sorted(Path(folder).glob("*.whl"))
-        chosen = [Wheel(file.name, sha256(file)) for file in found]
+        chosen = [Wheel(file.name, sha256_of(file)) for file in found]
         for file in found:
             file.replace(wheels / file.name)
     return chosen
@@ -140,6 +141,6 @@ def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
 
 def _is_there(wheels: Path, wheel: Wheel) -> bool:
     try:
-        return sha256(wheels / wheel.name) == wheel.sha256
+        return sha256_of(wheels / wheel.name) == wheel.sha256
     except OSError:
         return False

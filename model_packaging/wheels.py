@@ -1,6 +1,5 @@
 """Unpacks wheels into the folder that the container puts on its import path."""
 
-import hashlib
 import shutil
 import tempfile
 import zipfile
@@ -12,11 +11,6 @@ from model_packaging.refusal import Refusal
 # Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
 # in the container's code/lib. https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 IMPORTED = ("purelib", "platlib")
-
-
-def sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def unpack(wheels: Sequence[Path], target: Path) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import hashlib
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
+from model_packaging.digest import sha256_of
 from model_packaging.refusal import Refusal
 from operations.deployed_account import Account
 from operations.serve import prepared
@@ -59,7 +59,7 @@ def local(
                 bodies,
                 environment=loaded.name,
                 variant=served.variant,
-                model_sha256=_sha256(archive) if archive else None,
+                model_sha256=sha256_of(archive) if archive else None,
             ),
             pid=process.pid,
         )
@@ -161,8 +161,3 @@ def _asked(target: str, address: str, bodies: Sequence[str], **more: str | None)
         machine=f"{platform.node()}, {cores} cores, {platform.machine()}",
         **more,
     )
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

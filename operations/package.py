@@ -1,7 +1,6 @@
 """Packs what an environment serves, ahead of publishing, and says what went in."""
 
 import functools
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from infra.policy.image import newest_version
 from infra.policy.machine import machine
 from model_packaging import dependencies, lock_file
 from model_packaging.archive import Packed, pack_tree
+from model_packaging.digest import sha256_of
 from model_packaging.image_modules import ImageModules, image_modules
 from model_packaging.manifest import key_and_tree
 from model_packaging.places import ARCHIVES, MADE, WHEELS
@@ -44,8 +44,7 @@ class Package:
         """Of the archive."""
         if self.packed is not None or self.path is None:
             return self.packed.sha256 if self.packed else None
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(self.path)
 
 
 def package(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
+from model_packaging.digest import sha256_of
 from operations.local_trials import LocalTrials
 from operations.serve import prepared
 from operations.temporary_trials import TemporaryTrials
@@ -88,8 +89,7 @@ def digest(loaded: Loaded, placement: Placement) -> str:
     """Of the archive that this machine serves. Raises Refusal."""
     archive = prepared(loaded, variant=placement.name).archive
     assert archive is not None  # one model, as the caller has seen
-    with archive.open("rb") as file:  # of gigabytes: not into memory
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(archive)
 
 
 def run_name(

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from infra.parameters.loading import Loaded
+from model_packaging.digest import sha256_of
 from model_packaging.refusal import Refusal
 from operations.deployed_account import absent
 from operations.package import Package, package
@@ -61,13 +61,8 @@ def _wanted(key: str, packed: list[Package]) -> dict[str, str | None]:
         if one.path is not None:
             found[f"{key}{one.model}.tar.gz"] = one.sha256
         else:
-            found |= {f"{key}{file.name}": _sha256(file.path) for file in one.tree.files}
+            found |= {f"{key}{file.name}": sha256_of(file.path) for file in one.tree.files}
     return found
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _objects(

@@ -74,14 +74,15 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         low, high = gain - WITHIN_95 * deviation, gain + WITHIN_95 * deviation
         return Interval(value=math.expm1(gain), low=math.expm1(low), high=math.expm1(high))
 
-    def rival(point: int) -> Rival:
-        return Rival(point=space.point(point), gain=over_start(point))
-
+    rival = None
+    if best == start and others:
+        second = max(others)[1]
+        rival = Rival(point=space.point(second), gain=over_start(second))
     return Choice(
         point=space.point(best),
         value=math.exp(float(expected.max())),
         start=space.point(start),
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
-        rival=rival(max(others)[1]) if best == start and others else None,
+        rival=rival,
     )

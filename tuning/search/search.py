@@ -94,7 +94,7 @@ class Search:
             if not stopped:
                 self._measure(measure, told)
         # On a flat surface there is nothing to confirm: its points were as many measurements of one.
-        flat = not self._confirmed() and self._sampler.proposal(self._study).flat
+        flat = self._confirm and not self._confirmed() and self._sampler.proposal(self._study).flat
         for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
             choice = self.choice()
             if choice is None or choice.compared is None or budget.ended(self.trials()):

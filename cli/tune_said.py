@@ -63,15 +63,14 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
     click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
-    interval = gained(advice.choice.gain)
+    interval = gained(advice.choice.compared_gain)
     unit = "predictions per dollar" if tuned.content.goal == "cost" else "requests/s"
     if advice.choice.better:
         click.echo(f"better than today's settings by {interval} in {unit}:")
         for change in advice.changes:
             click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
     else:
-        rival = advice.choice.rival
-        shown = f"the best of the others {gained(rival.gain)}" if rival else interval
+        shown = f"the best of the others {interval}" if advice.choice.rival else interval
         click.echo(f"nothing better than today's settings was shown: {shown}; they stay")
     rps = advice.rps
     click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")

@@ -24,14 +24,17 @@ def ours(surface: Known, seed: int, budget: int) -> tuple[int, int]:
     return number or 0, len(found.trials)
 
 
-def search_of(surface: Known, seed: int, budget: int) -> Found:
-    """As `servable tune` does it; Optuna keeps the trials in memory."""
-    space, drawn = surface.space, noise(seed)
+def search_of(surface: Known, seed: int, budget: int, *, draw: int = 0) -> Found:
+    """As `servable tune` does it; Optuna keeps the trials in memory.
+
+    Another `draw` is other noise and other points to begin with.
+    """
+    space, drawn = surface.space, noise(seed, draw)
 
     def measure(point: Point) -> Measured:
         return Measured(value=surface.measured(space.number(point) or 0, drawn))
 
-    search = Search(space, rules_of_thumb(space, vcpus=surface.vcpus), seed=seed)
+    search = Search(space, rules_of_thumb(space, vcpus=surface.vcpus), seed=seed + 1000 * draw)
     return search.run(measure, Budget(trials=budget))
 
 

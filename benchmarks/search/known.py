@@ -31,9 +31,9 @@ class Known:
         return float(self.rps[number]) * next(noise)
 
 
-def noise(seed: int) -> Iterator[float]:
+def noise(seed: int, draw: int = 0) -> Iterator[float]:
     """Of one measurement after the other: the same for every search."""
-    chance = np.random.default_rng([7, seed])
+    chance = np.random.default_rng([7, seed, draw] if draw else [7, seed])
     while True:
         yield float(np.exp(chance.normal(0.0, NOISE)))
 

@@ -15,7 +15,7 @@ from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
 from tests.tuning.searching import GRID, search, value
 from tuning.search.budget import Budget
 from tuning.search.search import Found, Search
-from tuning.search.space import Space
+from tuning.search.space import Point, Space
 from tuning.search.start import rules_of_thumb
 from tuning.search.trial import Measured, Trial, logarithms
 
@@ -115,6 +115,27 @@ def test_on_a_flat_surface_nothing_is_confirmed() -> None:
         lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
     )
     assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
+
+
+def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
+    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+    measured = 0
+
+    def measure(point: Point) -> Measured:
+        nonlocal measured
+        measured += 1
+        if measured == 16:  # the second of four that confirm
+            raise KeyboardInterrupt
+        return Measured(value=value(point))
+
+    def run() -> Found:
+        search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
+        return search.run(measure, Budget(trials=18))
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    found = run()
+    assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
 
 
 def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Found) -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuning.search import gain
+from tuning.search import gain, next_point
+from tuning.search.budget import TRIALS
 from tuning.search.kernel import SIZES, Array, Levels, covariance
 from tuning.search.model import Expected, Model
 from tuning.search.next_point import AGAIN_EVERY, AGAIN_FROM, propose
@@ -155,9 +156,32 @@ def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
     assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
 
-def test_late_every_second_measurement_repeats_one() -> None:
+def proposed(*, trials: int) -> tuple[int | None, list[int]]:
+    """After AGAIN_FROM measurements of at most `trials`; and what was measured."""
     space, noise = Space(COUNTS), np.random.default_rng(2)
     tried = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)] * 2
     values = [100 * float(np.exp(space.features[one, 0] + noise.normal(0, 0.05))) for one in tried]
     assert len(tried) % AGAIN_EVERY == 0
-    assert propose(space, tried[:10], tried, values, 0.05).number in tried
+    return propose(space, tried[:10], tried, values, 0.05, trials).number, tried
+
+
+def test_late_every_second_measurement_repeats_one() -> None:
+    number, tried = proposed(trials=TRIALS)
+    assert number in tried
+
+
+@pytest.mark.parametrize(
+    ("trials", "late"), [(AGAIN_FROM + 1, True), (TRIALS, True), (2 * TRIALS, False)]
+)
+def test_of_more_trials_more_are_for_finding(
+    monkeypatch: pytest.MonkeyPatch, trials: int, late: bool
+) -> None:
+    asked = []
+
+    def answering(*_: object) -> int:
+        asked.append("which is the best")
+        return 0
+
+    monkeypatch.setattr(next_point, "_answering", answering)
+    proposed(trials=trials)
+    assert bool(asked) == late

@@ -101,7 +101,7 @@ def advice(content: Content) -> list[str]:
     found = content.recommendation
     if found is None:
         return []
-    gain = found.choice.rival.gain if found.choice.rival else found.choice.gain
+    gain = found.choice.compared_gain
     shown = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if found.choice.rival:
         shown = f"the best of the others {shown}"

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from tuning.search.trial import Trial
 
 SECONDS_PER_HOUR = 3600
+# What the stages of the search were developed for.
+TRIALS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """Whichever ends first. A trial that would probably not end within it is not begun."""
 
-    trials: int = 40
+    trials: int = TRIALS
     minutes: float | None = None
     usd: float | None = None
     usd_per_hour: float = 0.0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuning.search import gain
+from tuning.search.budget import TRIALS
 from tuning.search.kernel import Array
 from tuning.search.model import Expected, Model
 from tuning.search.space import Space
@@ -17,7 +18,8 @@ from tuning.search.trial import bent, logarithms
 STARTS = 10
 # Every second one differs in one setting from one of the best: the others look everywhere.
 LOCAL_EVERY, AROUND = 2, 3
-# From here on the question is which of them is the best, and no longer where others may be.
+# From here on the question is which of them is the best, and no longer where others may be. This
+# and the next are of TRIALS: where there are more, as much later; where fewer, not sooner.
 ANSWER_FROM = 25
 # From here on every second one repeats a point: each is known by one noisy measurement and by what
 # is beside it, and it is one of them that is recommended.
@@ -46,9 +48,17 @@ class Proposal:
 
 
 def propose(
-    space: Space, starts: Sequence[int], tried: Sequence[int], values: Sequence[float], noise: float
+    space: Space,
+    starts: Sequence[int],
+    tried: Sequence[int],
+    values: Sequence[float],
+    noise: float,
+    trials: int = TRIALS,
 ) -> Proposal:
-    """`tried`: numbers of points, with repeats; `values`: theirs. `noise`: of one, relative."""
+    """`tried`: numbers of points, with repeats; `values`: theirs. `noise`: of one, relative.
+
+    `trials`: how many there may be, at most.
+    """
     if len(tried) < len(starts):
         return Proposal(number=starts[len(tried)])
     logs, ran = logarithms(values), np.array(values) > 0
@@ -69,8 +79,9 @@ def propose(
     if most < WORTH and len(tried) >= FLAT_FROM:
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
         return Proposal(number=None, stopped=sentence, expected_gain=most)
-    if len(tried) >= ANSWER_FROM:
-        again = len(known) >= AGAIN_FROM and len(known) % AGAIN_EVERY == 0
+    later = max(1.0, trials / TRIALS)
+    if len(tried) >= ANSWER_FROM * later:
+        again = len(known) >= AGAIN_FROM * later and len(known) % AGAIN_EVERY == 0
         others = known if again else np.argsort(-gains, kind="stable")[:COMPARED]
         best = _answering(at, model, expected, known, np.union1d(others, known), runs)
     elif len(tried) % LOCAL_EVERY == 0:

@@ -48,6 +48,11 @@ class Choice:
             return self.rival.point
         return None if self.point == self.start else self.point
 
+    @property
+    def compared_gain(self) -> Interval:
+        """Of what the start is compared with, over the start, relative."""
+        return self.gain if self.rival is None else self.rival.gain
+
 
 def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
     """From all measurements together: a single lucky one does not win. None where nothing ran."""

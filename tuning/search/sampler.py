@@ -7,25 +7,28 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from tuning.search.budget import TRIALS
 from tuning.search.next_point import Proposal, propose
 from tuning.search.space import Point, Space
 
 
 class ModelSampler(optuna.samplers.BaseSampler):
-    """The next point follows from the trials that are complete, and from nothing else.
+    """The next point follows from the trials that are complete and how many there may be.
 
     So a search that was killed and resumed asks for what it would have asked for.
     """
 
     def __init__(self, space: Space, starts: Sequence[int], *, noise: float) -> None:
         self._space, self._starts, self._noise = space, list(starts), noise
-        self._known: tuple[int, Proposal] | None = None
+        self._known: tuple[tuple[int, int], Proposal] | None = None
+        self.trials = TRIALS
+        """How many there may be, at most."""
         self.forced: Point | None = None
         """Asked for next, whatever is expected of it."""
 
     def proposal(self, study: optuna.Study) -> Proposal:
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        if self._known is not None and self._known[0] == len(done):
+        if self._known is not None and self._known[0] == (len(done), self.trials):
             return self._known[1]
         tried, values = [], []
         for trial in done:
@@ -33,8 +36,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
             if number is not None and trial.value is not None:
                 tried.append(number)
                 values.append(trial.value)
-        found = propose(self._space, self._starts, tried, values, self._noise)
-        self._known = (len(done), found)
+        found = propose(self._space, self._starts, tried, values, self._noise, self.trials)
+        self._known = (len(done), self.trials), found
         return found
 
     def infer_relative_search_space(

@@ -87,7 +87,7 @@ class Search:
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
     ) -> Found:
         """Until it ends. `told` hears of each trial once it is kept."""
-        stopped = ""
+        stopped, self._sampler.trials = "", budget.trials
         while not stopped:
             kept = budget.without(2 * self._confirm, self.trials())
             stopped = kept.ended(self.trials()) or self._proposed() or ""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.search.run import flat, run
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
 from tests.tuning.searching import GRID, search, value
 from tuning.search.budget import Budget
+from tuning.search.next_point import Proposal, propose
 from tuning.search.search import Found, Search
 from tuning.search.space import Point, Space
 from tuning.search.start import rules_of_thumb
@@ -136,6 +138,18 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
         run()
     found = run()
     assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
+
+
+def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+
+    def asking(*told: Any) -> Proposal:
+        asked.add(told[-1])
+        return propose(*told)
+
+    monkeypatch.setattr("tuning.search.sampler.propose", asking)
+    search(None, None, 0.0, 11)
+    assert asked == {11}
 
 
 def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Found) -> None:

@@ -18,8 +18,8 @@ from tuning.search.trial import Measured
 Contender = Callable[[Known, int, int], tuple[int, int]]
 
 
-def ours(surface: Known, seed: int, budget: int) -> tuple[int, int]:
-    found = search_of(surface, seed, budget)
+def ours(surface: Known, seed: int, budget: int, *, draw: int = 0) -> tuple[int, int]:
+    found = search_of(surface, seed, budget, draw=draw)
     number = surface.space.number(found.choice.point) if found.choice else None
     return number or 0, len(found.trials)
 

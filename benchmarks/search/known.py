@@ -26,6 +26,10 @@ class Known:
     def best_rps(self) -> float:
         return float(self.rps.max())
 
+    def share_of_best(self, number: int) -> float:
+        """Of the grid's best, without noise."""
+        return float(self.rps[number]) / self.best_rps
+
     def measured(self, number: int, noise: Iterator[float]) -> float:
         """With noise that multiplies."""
         return float(self.rps[number]) * next(noise)

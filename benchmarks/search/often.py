@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from benchmarks.search.contenders import search_of
+from benchmarks.search.contenders import ours
 from benchmarks.search.crew import Crew
 from benchmarks.search.known import known
 from benchmarks.search.run import BUDGET_TRIALS
@@ -27,9 +27,8 @@ def share(job: Job) -> float:
     """Of the grid's best, of what was recommended."""
     family, seed, draw, trials = job
     surface = known(family, seed)
-    found = search_of(surface, seed, trials, draw=draw)
-    number = surface.space.number(found.choice.point) if found.choice else None
-    return float(surface.rps[number or 0]) / surface.best_rps
+    number, _ = ours(surface, seed, trials, draw=draw)
+    return surface.share_of_best(number)
 
 
 def chance(shares: list[float]) -> float:

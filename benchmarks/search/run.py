@@ -29,7 +29,7 @@ def run(family: str, contender: str, seed: int) -> Run:
         family=family,
         contender=contender,
         seed=seed,
-        share_of_best=float(surface.rps[number]) / surface.best_rps,
+        share_of_best=surface.share_of_best(number),
         measurements=measurements,
         seconds=time.monotonic() - began,
     )

@@ -16,9 +16,11 @@ from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
 from tests.tuning.searching import GRID, search, value
 from tuning.search.budget import Budget
 from tuning.search.next_point import Proposal, propose
+from tuning.search.recommended import choose
 from tuning.search.search import Found, Search
 from tuning.search.space import Point, Space
 from tuning.search.start import rules_of_thumb
+from tuning.search.sudden import LEARN_FROM, Sudden
 from tuning.search.trial import Measured, Trial, logarithms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +95,19 @@ def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
     assert not found.choice.better
 
 
+def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
+    space = Space({"tfs_processes": (1, 2, 4, 8), "onednn": (False, True)})
+    good, lucky = space.point(0), space.point(len(space) - 1)
+    values = [(good, 100.0)] * 4 + [(space.point(3), 60.0), (space.point(4), 70.0), (lucky, 103.0)]
+    trials = [
+        Trial(number=at, point=point, measured=Measured(value=value), seconds=1.0)
+        for at, (point, value) in enumerate(values)
+    ]
+    found = choose(space, 3, trials, 0.05)
+    assert found is not None
+    assert found.point == good
+
+
 def test_the_choice_and_todays_settings_are_confirmed_in_turn() -> None:
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     found = Search(Space(GRID), [start], confirm=2).run(
@@ -143,9 +158,9 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
 
-    def asking(*told: Any) -> Proposal:
+    def asking(*told: Any, sudden: Sudden) -> Proposal:
         asked.add(told[-1])
-        return propose(*told)
+        return propose(*told, sudden=sudden)
 
     monkeypatch.setattr("tuning.search.sampler.propose", asking)
     search(None, None, 0.0, 11)
@@ -156,6 +171,14 @@ def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Fou
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
+
+
+def test_resumed_where_sudden_effects_are_learnt_it_ends_with_the_same_trials(
+    tmp_path: Path,
+) -> None:
+    for trials in (LEARN_FROM + 1, LEARN_FROM + 3):
+        found = search(tmp_path / "study", None, 0.0, trials)
+    assert _points(found) == _points(search(None, None, 0.0, LEARN_FROM + 3))
 
 
 def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from tuning.interval import Interval
 from tuning.report.content import Effect
-from tuning.search.model import Model
-from tuning.search.recommended import WITHIN_95, Choice
+from tuning.search.model import WITHIN_95, Model
+from tuning.search.recommended import Choice
 from tuning.search.space import Space
 from tuning.search.trial import Trial, logarithms
 

@@ -8,8 +8,10 @@ averaging as in Snoek et al., Practical Bayesian Optimization of Machine Learnin
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuning.search.kernel import SIZES, Array, Levels, Ranks, covariance
 
@@ -20,6 +22,8 @@ TOGETHER = (np.log(0.15), 1.0)
 # The middle is what the caller expects.
 NOISE_WIDTH = 0.3
 STEPS = (0.8, 0.4, 0.2)
+# Of a normal distribution: 95 of 100 lie within so many standard deviations.
+WITHIN_95 = 1.96
 # Answers drawn beside the likeliest, and moves of every parameter until then.
 DRAWN, MOVES = 4, 3
 
@@ -51,6 +55,11 @@ class Model:
         self._inverses = [np.linalg.inv(self._covariance(one)) for one in self._likely]
 
     @property
+    def answers(self) -> int:
+        """How many likely ones there are."""
+        return len(self._likely)
+
+    @property
     def noise(self) -> float:
         """Relative standard deviation of one measurement."""
         return float(np.exp(np.mean([one[-1] for one in self._likely])))
@@ -75,6 +84,14 @@ class Model:
         found: Array = np.mean([one.mean for one in self.expected(at)], axis=0)
         return found
 
+    def low(self, at: Array) -> Array:
+        """What each point surely is: the low end of its 95 % interval, by all likely answers."""
+        every = self.expected(at)
+        means = np.array([one.mean for one in every])
+        variance = np.mean([one.deviation**2 for one in every], axis=0) + means.var(axis=0)
+        found: Array = means.mean(axis=0) - WITHIN_95 * np.sqrt(variance)
+        return found
+
     def together(self, at: Array) -> list[Array]:
         """[n, n]: how what is not known of one goes with that of another, by each likely answer."""
         own, known = Levels.of(at, at), Levels.of(at, self._x)
@@ -95,6 +112,10 @@ class Model:
             means.append(float((to[0] - to[1]) @ inverse @ self._y))
             variances.append(max(float(left[0, 0] + left[1, 1] - 2 * left[0, 1]), 0.0))
         return float(np.mean(means)), float(np.sqrt(np.mean(variances) + np.var(means)))
+
+    def left_out(self) -> Array:
+        """[answers, n]: log density of each measurement, expected from all the others."""
+        return np.array([left_out(inverse, self._y) for inverse in self._inverses])
 
     def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
@@ -139,3 +160,13 @@ class Model:
         found = covariance(self._levels, parameters)
         found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9
         return found
+
+
+def left_out(inverse: NDArray[np.floating[Any]], y: Array) -> Array:
+    """Log density of each measurement, expected from all the others.
+
+    `inverse`: of their covariance, noise included. Source: Rasmussen and Williams, 5.4.2.
+    """
+    pull, variance = inverse @ y, 1 / np.diag(inverse)
+    found: Array = -(np.log(2 * np.pi * variance) + variance * pull**2) / 2
+    return found

@@ -11,7 +11,9 @@ from tuning.search import gain
 from tuning.search.budget import TRIALS
 from tuning.search.kernel import Array
 from tuning.search.model import Expected, Model
+from tuning.search.opinions import Opinions
 from tuning.search.space import Space
+from tuning.search.sudden import Sudden
 from tuning.search.trial import bent, logarithms
 
 # Measured first, before a model is asked.
@@ -54,10 +56,12 @@ def propose(
     values: Sequence[float],
     noise: float,
     trials: int = TRIALS,
+    *,
+    sudden: Sudden | None = None,
 ) -> Proposal:
     """`tried`: numbers of points, with repeats; `values`: theirs. `noise`: of one, relative.
 
-    `trials`: how many there may be, at most.
+    `trials`: how many there may be, at most. `sudden`: spares what it learnt of the first of them.
     """
     if len(tried) < len(starts):
         return Proposal(number=starts[len(tried)])
@@ -68,11 +72,14 @@ def propose(
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran if ran.any() else ~ran
     known = np.array(tried)[learnt]
+    sudden = sudden or Sudden(space, noise=noise)
+    told = sudden.learn(known.tolist(), np.array(values)[learnt].tolist())
     model = Model(at[known], bent(logs[learnt]), noise=noise)
+    opinions = Opinions(model, at, sudden if told else None)
     runs = gain.chance_to_run(at, at[list(tried)], ran)
-    expected = model.expected(at)
-    gains = runs * np.mean(
-        [gain.of_finding(one, float(one.mean[known].max())) for one in expected], axis=0
+    expected = opinions.expected(np.arange(len(space)))
+    gains = runs * opinions.average(
+        [gain.of_finding(one, float(one.mean[known].max())) for one in expected]
     )
     best = int(gains.argmax())
     most = float(gains[best])
@@ -83,9 +90,9 @@ def propose(
     if len(tried) >= ANSWER_FROM * later:
         again = len(known) >= AGAIN_FROM * later and len(known) % AGAIN_EVERY == 0
         others = known if again else np.argsort(-gains, kind="stable")[:COMPARED]
-        best = _answering(at, model, expected, known, np.union1d(others, known), runs)
+        best = _answering(opinions, expected, known, np.union1d(others, known), runs)
     elif len(tried) % LOCAL_EVERY == 0:
-        mean = np.mean([one.mean for one in expected], axis=0)
+        mean = opinions.average([one.mean for one in expected])
         near = gains * _beside(space.coordinates, known, mean)
         best = int(near.argmax()) if near.max() > 0 else best
     return Proposal(number=best, expected_gain=most)
@@ -101,8 +108,7 @@ def _beside(at: Array, known: NDArray[np.intp], mean: Array) -> NDArray[np.bool_
 
 
 def _answering(
-    at: Array,
-    model: Model,
+    opinions: Opinions,
     expected: Sequence[Expected],
     known: NDArray[np.intp],
     compared: NDArray[np.intp],
@@ -110,12 +116,11 @@ def _answering(
 ) -> int:
     """The point that changes the answer most, of those `compared`, each once."""
     measured = np.isin(compared, known)
-    told = np.mean(
+    told = opinions.average(
         [
             gain.of_answering(one.of(compared), together, measured)
-            for one, together in zip(expected, model.together(at[compared]), strict=True)
-        ],
-        axis=0,
+            for one, together in zip(expected, opinions.together(compared), strict=True)
+        ]
     )
     return int(compared[(told * runs[compared]).argmax()])
 

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuning.interval import Interval
-from tuning.search.model import Model
+from tuning.search.model import WITHIN_95, Model
 from tuning.search.space import Point, Space
 from tuning.search.trial import Trial, logarithms
-
-# Of a normal distribution: 95 of 100 lie within so many standard deviations.
-WITHIN_95 = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +21,7 @@ class Rival:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The point that is expected to be the best of those measured."""
+    """The best of those measured: the one whose value is surely the highest."""
 
     point: Point
     value: float
@@ -55,7 +52,11 @@ class Choice:
 
 
 def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
-    """From all measurements together: a single lucky one does not win. None where nothing ran."""
+    """From all measurements together. None where nothing ran.
+
+    The highest low end wins: of forty points the one expected most of is often one that was
+    measured once, and luckily.
+    """
     numbers = [space.number(trial.point) for trial in trials]
     known = [
         (at, trial.measured.value)
@@ -70,9 +71,9 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     model = Model(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
-    expected = model.mean(at[ran])
-    best = ran[int(expected.argmax())]
-    others = [(mean, one) for mean, one in zip(expected, ran, strict=True) if one != start]
+    low = model.low(at[ran])
+    best = ran[int(low.argmax())]
+    others = [(sure, one) for sure, one in zip(low, ran, strict=True) if one != start]
 
     def over_start(point: int) -> Interval:
         gain, deviation = model.difference(at[point], at[start])
@@ -85,7 +86,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         rival = Rival(point=space.point(second), gain=over_start(second))
     return Choice(
         point=space.point(best),
-        value=math.exp(float(expected.max())),
+        value=math.exp(float(model.mean(at[[best]])[0])),
         start=space.point(start),
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,

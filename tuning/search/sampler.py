@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuning.search.budget import TRIALS
 from tuning.search.next_point import Proposal, propose
 from tuning.search.space import Point, Space
+from tuning.search.sudden import Sudden
 
 
 class ModelSampler(optuna.samplers.BaseSampler):
@@ -20,6 +21,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
 
     def __init__(self, space: Space, starts: Sequence[int], *, noise: float) -> None:
         self._space, self._starts, self._noise = space, list(starts), noise
+        self._sudden = Sudden(space, noise=noise)
         self._known: tuple[tuple[int, int], Proposal] | None = None
         self.trials = TRIALS
         """How many there may be, at most."""
@@ -36,7 +38,15 @@ class ModelSampler(optuna.samplers.BaseSampler):
             if number is not None and trial.value is not None:
                 tried.append(number)
                 values.append(trial.value)
-        found = propose(self._space, self._starts, tried, values, self._noise, self.trials)
+        found = propose(
+            self._space,
+            self._starts,
+            tried,
+            values,
+            self._noise,
+            self.trials,
+            sudden=self._sudden,
+        )
         self._known = (len(done), self.trials), found
         return found
 

@@ -2,7 +2,7 @@
 
 Ours alone, on the seeds it is developed on; each draw has other noise and other points to begin
 with. One draw of ten seeds cannot tell two searches apart, and hardly one in a hundred ends below
-nine tenths: six draws, about five minutes, see it.
+nine tenths: six draws, about ten minutes, see it.
 """
 
 import argparse

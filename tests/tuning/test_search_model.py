@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tuning.search import gain, next_point
 from tuning.search.budget import TRIALS
-from tuning.search.kernel import SIZES, Array, Levels, covariance
+from tuning.search.kernel import SIZES, Array, Levels, Ranks, covariance
 from tuning.search.model import Expected, Model
-from tuning.search.next_point import AGAIN_EVERY, AGAIN_FROM, propose
+from tuning.search.next_point import AGAIN_EVERY, AGAIN_FROM, LAST, propose
 from tuning.search.space import Space
 from tuning.search.start import rules_of_thumb
 from tuning.search.trial import bent
@@ -156,18 +156,34 @@ def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
     assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
 
-def proposed(*, trials: int) -> tuple[int | None, list[int]]:
-    """After AGAIN_FROM measurements of at most `trials`; and what was measured."""
+def proposed(*, trials: int, more: int = 0) -> tuple[int | None, list[int]]:
+    """After AGAIN_FROM measurements, and `more`, of at most `trials`; and what was measured."""
     space, noise = Space(COUNTS), np.random.default_rng(2)
-    tried = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)] * 2
+    some = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)]
+    assert AGAIN_FROM % AGAIN_EVERY == 0
+    tried = some * 2 + some[:more]
     values = [100 * float(np.exp(space.features[one, 0] + noise.normal(0, 0.05))) for one in tried]
-    assert len(tried) % AGAIN_EVERY == 0
     return propose(space, tried[:10], tried, values, 0.05, trials).number, tried
 
 
 def test_late_every_second_measurement_repeats_one() -> None:
     number, tried = proposed(trials=TRIALS)
     assert number in tried
+
+
+@pytest.mark.parametrize(("left", "repeats"), [*((left, True) for left in (1, LAST)), (9, False)])
+def test_the_last_ones_repeat_too(
+    monkeypatch: pytest.MonkeyPatch, left: int, repeats: bool
+) -> None:
+    compared: list[int] = []
+
+    def answering(_: object, __: object, ___: object, those: Ranks, ____: object) -> int:
+        compared.extend(those.tolist())
+        return 0
+
+    monkeypatch.setattr(next_point, "_answering", answering)
+    _, tried = proposed(trials=AGAIN_FROM + 1 + left, more=1)
+    assert (set(compared) == set(tried)) == repeats
 
 
 @pytest.mark.parametrize(

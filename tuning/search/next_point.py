@@ -26,6 +26,8 @@ ANSWER_FROM = 25
 # From here on every second one repeats a point: each is known by one noisy measurement and by what
 # is beside it, and it is one of them that is recommended.
 AGAIN_FROM, AGAIN_EVERY = 30, 2
+# The last ones repeat too: what is first seen then is known too little to be recommended.
+LAST = 3
 # Of the points that could be better, how many are compared for that.
 COMPARED = 60
 # Far less than a load test is worth, on the average; but it is the average of many small losses
@@ -88,7 +90,9 @@ def propose(
         return Proposal(number=None, stopped=sentence, expected_gain=most)
     later = max(1.0, trials / TRIALS)
     if len(tried) >= ANSWER_FROM * later:
-        again = len(known) >= AGAIN_FROM * later and len(known) % AGAIN_EVERY == 0
+        again = len(known) >= AGAIN_FROM * later and (
+            len(known) % AGAIN_EVERY == 0 or len(tried) >= trials - LAST
+        )
         others = known if again else np.argsort(-gains, kind="stable")[:COMPARED]
         best = _answering(opinions, expected, known, np.union1d(others, known), runs)
     elif len(tried) % LOCAL_EVERY == 0:

@@ -52,20 +52,28 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--draws", type=int, default=6, metavar="N")
     parser.add_argument("--trials", type=int, default=BUDGET_TRIALS, metavar="N")
     told = parser.parse_args(arguments)
+    try:
+        _tell(told.draws, told.trials)
+    except KeyboardInterrupt:
+        print("interrupted; the families above are whole", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _tell(draws: int, trials: int) -> None:
     every: list[float] = []
     all_met = 1.0
     with Crew() as crew:
         for family in FAMILIES:
             jobs = [
-                (family, seed, draw, told.trials)
-                for draw in range(1, told.draws + 1)
+                (family, seed, draw, trials)
+                for draw in range(1, draws + 1)
                 for seed in SEEDS_TO_DEVELOP
             ]
             shares = sorted(found for _, found in crew.each(share, jobs))
             print(line(family, shares, met := chance(shares)), flush=True)
             every, all_met = every + shares, all_met * met
     print(line("all of them", every, all_met))
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import pytest
 
 from benchmarks.search.contenders import search_of
+from benchmarks.search.crew import Crew
 from benchmarks.search.known import known
-from benchmarks.search.often import chance, line, share
+from benchmarks.search.often import chance, line, main, share
 
 
 def test_searches_that_all_find_the_best_meet_their_targets() -> None:
@@ -34,3 +35,13 @@ def test_another_draw_has_other_noise_and_other_starts() -> None:
 
 def test_the_same_draw_is_the_same_search() -> None:
     assert len({share(("detector on one GPU", 3, 1, 12)) for _ in range(2)}) == 1
+
+
+def test_ctrl_c_ends_it_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Crew, "each", pressed)
+    assert (main([]), "interrupted" in capsys.readouterr().err) == (130, True)

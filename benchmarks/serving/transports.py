@@ -24,6 +24,8 @@ WAYS = {
     "ours, JSON": ("ours.py", workload.JSON),
     "ours, npy": ("ours.py", workload.NPY),
     "ours, protobuf": ("ours.py", workload.PROTOBUF),
+    "ours through grpcio, npy": ("ours_grpcio.py", workload.NPY),
+    "ours through grpcio, protobuf": ("ours_grpcio.py", workload.PROTOBUF),
 }
 
 
@@ -34,7 +36,7 @@ def archives(folder: Path, model: Path) -> dict[str, Path]:
             folder / f"{name}.tar.gz",
             model,
             {"inference.py": (CONTENDERS / name).read_bytes()},
-            ours=name in ("ours.py", "grpc_from_json.py"),
+            ours=name in ("ours.py", "ours_grpcio.py", "grpc_from_json.py"),
         )
         for name in sorted({name for name, _ in WAYS.values()})
     }

@@ -4,10 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Our Node and CDK CLI before any other on the machine.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Only files whose SHA-256 stands in the lock, and only wheels: building from sources would fetch what no lock holds.
+INSTALL := $(BIN)/python -m pip install --quiet --require-hashes --only-binary :all:
 # pip and npm say nothing unless they fail; then the log is shown.
 QUIETLY = sh scripts/quietly.sh
 
-.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock clean
+.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -59,8 +61,11 @@ check: .venv/.everything  # types, style, import contract, generated docs, templ
 format: .venv/.everything  # rewrite the sources in one style
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
 
-lock: .venv/.everything  # compile requirements*.txt from requirements*.in
-	@sh scripts/lock.sh
+lock: .venv/.everything  # compile requirements*.txt from requirements*.in, with hashes; UPGRADE=--upgrade for newer releases
+	@sh scripts/lock.sh $(UPGRADE)
+
+audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it could not ask
+	@$(BIN)/python -m scripts.audit
 
 clean:  # everything these targets made, packed archives included
 	@test ! -x $(BIN)/servable || $(BIN)/servable local down
@@ -74,24 +79,24 @@ clean:  # everything these targets made, packed archives included
 	@touch $@
 
 .venv/.synth: requirements.txt package.json package-lock.json pyproject.toml | .venv/.python
-	@$(QUIETLY) "install requirements.txt (CDK, boto3, Node)" $(BIN)/python -m pip install --quiet -r requirements.txt
-	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(QUIETLY) "install requirements.txt (CDK, boto3, Node)" $(INSTALL) -r requirements.txt
+	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --silent
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
 	@touch $@
 
 .venv/.local: requirements-local.txt .venv/.synth
-	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-local.txt
+	@$(QUIETLY) "install requirements-local.txt (TensorFlow, moto; 2 GB)" $(INSTALL) -r requirements-local.txt
 	@touch $@
 
-.venv/.load: requirements-tuning.txt requirements-local.txt .venv/.synth
-	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt -c requirements-local.txt httptools
+.venv/.load: requirements-tuning.txt .venv/.synth
+	@$(QUIETLY) "install what servable load needs, without TensorFlow" $(INSTALL) -r requirements-tuning.txt
 	@touch $@
 
 .venv/.tuning: requirements-tuning.txt .venv/.local
-	@$(QUIETLY) "install requirements-tuning.txt (Locust, Optuna, pictures)" $(BIN)/python -m pip install --quiet -r requirements-tuning.txt
+	@$(QUIETLY) "install requirements-tuning.txt (Locust, Optuna, pictures)" $(INSTALL) -r requirements-tuning.txt
 	@touch $@
 
 .venv/.everything: requirements-dev.txt .venv/.tuning
-	@$(QUIETLY) "install requirements-dev.txt (tests, linters, sagemaker; 2 GB)" $(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@$(QUIETLY) "install requirements-dev.txt (tests, linters, sagemaker; 2 GB)" $(INSTALL) -r requirements-dev.txt
 	@touch $@

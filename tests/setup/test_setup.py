@@ -55,10 +55,3 @@ def test_every_given_package_is_pinned(package: str) -> None:
 @pytest.mark.parametrize("package", GIVEN)
 def test_the_readme_says_what_every_given_package_does(package: str) -> None:
     assert f"| {package} |" in (ROOT / "README.md").read_text()
-
-
-@pytest.mark.parametrize("file", sorted(path.name for path in ROOT.glob("requirements*.txt")))
-def test_every_requirement_is_pinned(file: str) -> None:
-    lines = (ROOT / file).read_text().splitlines()
-    wanted = [line for line in lines if line and not line.lstrip().startswith("#")]
-    assert [line for line in wanted if "==" not in line] == []

@@ -1,0 +1,67 @@
+"""Whose code the workflows run is fixed by commit; the audit's answer is never silently green."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.workflows import FILES, STEPS
+
+USES = [
+    (file.name, line.strip().removeprefix("- "))
+    for file in FILES
+    for line in file.read_text(encoding="utf-8").splitlines()
+    if re.match(r"\s*(- )?uses:", line)
+]
+(AUDIT,) = (step for step in STEPS if "scripts.audit" in step.script)
+
+
+def test_the_workflows_use_actions() -> None:
+    assert len(USES) >= 8
+
+
+@pytest.mark.parametrize(("file", "line"), USES)
+def test_an_action_is_pinned_by_commit_with_its_version_beside_it(file: str, line: str) -> None:
+    own = r"uses: \./\.github/workflows/[a-z-]+\.yml"
+    pinned = r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+"
+    assert re.fullmatch(f"{own}|{pinned}", line)
+
+
+def test_an_action_has_one_commit_everywhere() -> None:
+    pins = {line for _, line in USES if "@" in line}
+    names = [line.partition("@")[0] for line in pins]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("answer", "ends"), [(0, 0), (1, 1), (3, 0), (2, 2)])
+def test_the_audit_step_fails_where_a_vulnerability_is_known(
+    tmp_path: Path, answer: int, ends: int
+) -> None:
+    assert audit_step(tmp_path, answer).returncode == ends
+
+
+@pytest.mark.parametrize(("answer", "warned"), [(0, False), (1, False), (3, True)])
+def test_the_audit_step_warns_where_it_could_not_ask(
+    tmp_path: Path, answer: int, warned: bool
+) -> None:
+    lines = audit_step(tmp_path, answer).stdout.splitlines()
+    assert any(line.startswith("::warning ") for line in lines) is warned
+
+
+def audit_step(project: Path, answer: int) -> subprocess.CompletedProcess[str]:
+    """The step's own shell, with an audit that ends with `answer`."""
+    python = project / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntest "$*" = "-m scripts.audit" || exit 99\nexit {answer}\n')
+    python.chmod(0o755)
+    return subprocess.run(
+        ["bash", "-e", "-c", AUDIT.script],
+        cwd=project,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )

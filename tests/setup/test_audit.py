@@ -1,0 +1,214 @@
+"""The audit's three outcomes, by the real uv and npm, against a database of advisories on this machine."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts import audit
+from tests.checkouts import ROOT
+
+NOBODY = "http://127.0.0.1:1"  # a port that nothing listens on
+ADVISORY = {
+    "id": "PYSEC-2025-1",
+    "aliases": ["CVE-2025-1"],
+    "modified": "2025-01-01T00:00:00Z",
+    "summary": "a template leaves its sandbox",
+    "affected": [
+        {
+            "package": {"ecosystem": "PyPI", "name": "jinja2"},
+            "ranges": [
+                {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.1"}]}
+            ],
+        }
+    ],
+}  # fmt: skip
+NPM_ADVISORY = {
+    "id": 1,
+    "url": "https://github.com/advisories/GHSA-aaaa-bbbb-cccc",
+    "title": "an asset is written outside its folder",
+    "severity": "high",
+    "vulnerable_versions": "<99.0.0",
+    "cwe": [],
+    "cvss": {"score": 0, "vectorString": None},
+}
+
+
+@dataclass
+class Database:
+    """OSV's and npm's questions answered: what is vulnerable, and who was asked about."""
+
+    address: str = ""
+    vulnerable: set[str] = field(default_factory=set)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def answer(self, path: str, body: bytes) -> Any:
+        if path == "/v1/querybatch":
+            queries = json.loads(body)["queries"]
+            names = [one["package"]["name"] for one in queries]
+            self.asked += [(name, one["version"]) for name, one in zip(names, queries, strict=True)]
+            known = [{"id": ADVISORY["id"], "modified": ADVISORY["modified"]}]
+            return {
+                "results": [{"vulns": known} if one in self.vulnerable else {} for one in names]
+            }
+        if path == f"/v1/vulns/{ADVISORY['id']}":
+            return ADVISORY
+        if path == "/-/npm/v1/security/advisories/bulk":
+            asked = json.loads(body)
+            return {name: [NPM_ADVISORY] for name in asked if name in self.vulnerable}
+        if path == "/aws-cdk":
+            return {"name": "aws-cdk", "versions": {"2.1148.1": {"version": "2.1148.1"}}}
+        return None
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    state = Database()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            zipped = self.headers.get("content-encoding") == "gzip"
+            self._answer(gzip.decompress(body) if zipped else body)
+
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+        def _answer(self, body: bytes) -> None:
+            found = state.answer(self.path, body)
+            said = json.dumps(found).encode()
+            self.send_response(404 if found is None else 200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        state.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield state
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Path:
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(ROOT / file, tmp_path)
+    (tmp_path / "requirements.txt").write_text(
+        "jinja2==3.1.6 \\\n    --hash=sha256:00\n    # via a\n"
+    )
+    return tmp_path
+
+
+def run(locks: Path, osv: str, npm: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    return audit.main(["--root", str(locks), "--osv-url", osv, "--npm-registry", npm])
+
+
+def test_with_nothing_known_the_audit_ends_with_0(
+    database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(locks, database.address, database.address, monkeypatch) == 0
+
+
+def test_every_locked_release_is_asked_about(
+    database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in ROOT.glob("requirements*.txt"):
+        shutil.copy(file, locks)
+    run(locks, database.address, database.address, monkeypatch)
+    lines = [line for file in locks.glob("*.txt") for line in file.read_text().splitlines()]
+    pins = {line.split()[0] for line in lines if line[:1].isalnum()}
+    assert {f"{name}=={version}" for name, version in database.asked} == pins
+
+
+def test_a_vulnerable_python_package_ends_with_1_and_names_the_fix(
+    database: Database,
+    locks: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.vulnerable = {"jinja2"}
+    code = run(locks, database.address, database.address, monkeypatch)
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "vulnerable:" in one]
+    assert (code, line.split(" ", 3)[3]) == (
+        1,
+        "CVE-2025-1, PYSEC-2025-1: a template leaves its sandbox; fixed in 99.1",
+    )
+
+
+def test_a_vulnerable_cdk_cli_ends_with_1_and_names_the_advisory(
+    database: Database,
+    locks: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.vulnerable = {"aws-cdk"}
+    code = run(locks, database.address, database.address, monkeypatch)
+    assert (code, "GHSA-aaaa-bbbb-cccc" in capsys.readouterr().out) == (1, True)
+
+
+def test_an_accepted_advisory_is_shown_with_its_reason_and_ends_with_0(
+    database: Database,
+    locks: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.vulnerable = {"jinja2"}
+    monkeypatch.setitem(audit.ACCEPTED, "CVE-2025-1", "no template of a stranger is rendered")
+    code = run(locks, database.address, database.address, monkeypatch)
+    assert (code, "no template of a stranger" in capsys.readouterr().out) == (0, True)
+
+
+@pytest.mark.parametrize("silent", ["osv", "npm", "both"])
+def test_a_database_that_cannot_be_asked_ends_with_3_and_is_named(
+    database: Database,
+    locks: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    silent: str,
+) -> None:
+    osv = database.address if silent == "npm" else NOBODY
+    npm = database.address if silent == "osv" else NOBODY
+    code = run(locks, osv, npm, monkeypatch)
+    words = capsys.readouterr().err
+    named = ("could not ask OSV" in words, "could not ask the npm registry" in words)
+    assert (code, named) == (3, (silent != "npm", silent != "osv"))
+
+
+def test_what_is_vulnerable_counts_more_than_what_could_not_be_asked(
+    database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.vulnerable = {"jinja2"}
+    assert run(locks, database.address, NOBODY, monkeypatch) == 1
+
+
+def test_an_answer_that_is_no_report_is_not_taken_for_a_clean_one(
+    database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy's page of greeting, as an intercepting network sends it."""
+    monkeypatch.setattr(database, "answer", lambda path, body: {"hello": "please log in"})
+    assert run(locks, database.address, NOBODY, monkeypatch) == 3
+
+
+def test_the_audit_is_a_command_of_its_own(locks: Path) -> None:
+    command = [sys.executable, "-m", "scripts.audit", "--root", str(locks)]
+    command += ["--osv-url", "not an address", "--npm-registry", NOBODY]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == audit.NOT_ASKED

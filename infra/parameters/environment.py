@@ -72,7 +72,8 @@ class Environment(Table):
     )
     acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(
         default={},
-        description="Findings accepted on purpose: rule = reason, in at least ten characters.",
+        description="Findings accepted on purpose: rule = reason, in at least ten characters; "
+        '"rule:file" = reason where the finding says so.',
     )
     tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(
         default={}, description="AWS tags on everything that takes them."

@@ -21,6 +21,9 @@ class Finding:
 
     rule: str
     """Stable id; what an [acknowledge] entry names."""
+    subject: str = ""
+    """Where one key has several findings of a rule: what this one is about. [acknowledge] then
+    names it too, as RULE:SUBJECT, so that it accepts no other."""
     severity: Severity
     file: str
     """Relative to the project; or the command-line option the value came from."""
@@ -39,9 +42,14 @@ class Finding:
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
         return f"{where}{self.problem}{allowed}; {self.remedy}"
 
+    @property
+    def acknowledgement(self) -> str:
+        """The key under [acknowledge] that accepts it."""
+        return f"{self.rule}:{self.subject}" if self.subject else self.rule
+
     def as_json(self) -> dict[str, Any]:
         said = asdict(self) | {"severity": self.severity.value, "given": _plain(self.given)}
-        del said["reads"]
+        del said["reads"], said["subject"]
         return said
 
 

@@ -68,14 +68,15 @@ ROWS = MADE + [
     for row in rows
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
-# Their rows need files and not lines: test_artefact.py, test_code.py, test_models_together.py and
-# tests/cli/test_check_against.py, tests/cli/test_init_preview.py.
+# Their rows need files and not lines: test_artefact.py, test_code.py, test_code_secrets.py,
+# test_models_together.py and tests/cli/test_check_against.py, tests/cli/test_init_preview.py.
 WITH_FILES = {
     "saved-model",
     "warm-up",
     "code",
     "code-not-vendored",
     "code-installed-at-start",
+    "code-holds-secrets",
     "change-type-while-scaled",
     "change-variant-removed-while-scaled",
     "endpoint-name-shared",

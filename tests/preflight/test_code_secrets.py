@@ -1,0 +1,360 @@
+"""Credentials in a code folder are refused before they are packed, unless that file is accepted."""
+
+import base64
+import random
+import subprocess
+import sys
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import botocore
+import certifi
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import check
+from model_packaging.secret_files import secret_files
+from model_packaging.tree import tree
+from tests.conftest import VALID, Environment
+from tests.packaging.wheelhouse import wheel
+
+WITH_CODE = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+KEY = ec.generate_private_key(ec.SECP256R1())
+PRIVATE = KEY.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+).decode()
+OPENSSH = KEY.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.OpenSSH,
+    serialization.NoEncryption(),
+).decode()
+PUBLIC = (
+    KEY.public_key()
+    .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    .decode()
+)
+# Random characters of the right shape, joined here so that no scanner takes this file for a leak.
+SECRET = "kZ3v9QmT7pLx" + "2RnW8sYb5JcD4hFgA6uE" + "1oKiVtXq"
+KEY_ID = "AKIA" + "Q3XKM7WZPLD5TRNB"
+SUSPICIOUS = [
+    ".env",
+    ".ENV",
+    ".env.local",
+    ".env.production",
+    "prod.env",
+    ".envrc",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
+    "id_ecdsa_sk",
+    "putty.ppk",
+    "server.key",
+    "Server.KEY",
+    "tls.pem",
+    "key.p8",
+    "store.p12",
+    "store.pfx",
+    "store.jks",
+    "app.keystore",
+    "vault.kdbx",
+    "credentials",
+    "credentials.json",
+    "credentials.csv",
+    "my-user_accessKeys.csv",
+    "service-account.json",
+    "service-account-prod.json",
+    "service_account.json",
+    "client_secret_12.json",
+    "application_default_credentials.json",
+    ".aws/credentials",
+    ".aws/config",
+    ".docker/config.json",
+    ".netrc",
+    "_netrc",
+    ".pypirc",
+    ".npmrc",
+    ".git-credentials",
+    ".pgpass",
+    ".my.cnf",
+    ".htpasswd",
+    "kubeconfig",
+    ".kube/config",
+    "prod.kubeconfig",
+    "prod.tfvars",
+    "prod.auto.tfvars.json",
+    "terraform.tfstate",
+    "terraform.tfstate.backup",
+    "secrets.yaml",
+    "secrets.yml",
+    "secrets.toml",
+    "secrets.json",
+    "deep/er/.env",
+    "lib/.env",
+    ".vault-token",
+]
+HARMLESS = [
+    "inference.py",
+    "credentials.py",
+    "secrets.py",
+    "keys.txt",
+    "env.py",
+    "environment.yml",
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    "id_rsa.pub",
+    "tls.key.pub",
+    "vocabulary.json",
+    "config.json",
+    "monkey",
+    "donkey.txt",
+    "keyboard",
+    "environment",
+    "Dockerfile",
+    "requirements.txt",
+    "tfvars.py",
+    "aws.py",
+    "kube.md",
+    ".gitignore",
+    ".dockerignore",
+    "service.json",
+]
+
+
+def says(environment: Environment, text: str = WITH_CODE) -> list[str]:
+    found = check(environment(text))
+    return [str(one) for one in found if one.rule == "code-holds-secrets"]
+
+
+def put(project: Path, name: str, content: str | bytes) -> Path:
+    file = project / "code" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+def names(project: Path) -> list[str]:
+    code = project / "code"
+    return [one.path.relative_to(code).as_posix() for one in secret_files(tree(code, name="code"))]
+
+
+def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_way_out(
+    environment: Environment, project: Path
+) -> None:
+    put(project, ".env", "PASSWORD=x\n")
+    assert says(environment) == [
+        "environments/prod.toml: models.ranker.code: code/.env: looks like a file of environment "
+        "variables, and would be packed: everybody who may read the archive, and the code in the "
+        "container, could read it; move it out of the folder, and read the secret at run time from AWS "
+        "Secrets Manager; or accept this file in [acknowledge]: "
+        '"code-holds-secrets:code/.env" = "the reason"'
+    ]
+
+
+@pytest.mark.parametrize("name", SUSPICIOUS)
+def test_a_name_that_credentials_have_is_found(project: Path, name: str) -> None:
+    put(project, name, "//registry/:_authToken=abc\n")
+    assert names(project) == [name]
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_name_that_only_resembles_one_is_not(project: Path, name: str) -> None:
+    put(project, name, "nothing of interest\n")
+    assert names(project) == []
+
+
+@given(
+    name=st.sampled_from([one for one in SUSPICIOUS if "/" not in one]),
+    folders=st.lists(st.sampled_from(["a", "B", ".hidden", "lib", "x y", "ü"]), max_size=3),
+    upper=st.booleans(),
+)
+def test_such_a_name_is_found_in_any_folder_and_in_any_case(
+    tmp_path_factory: pytest.TempPathFactory, name: str, folders: list[str], upper: bool
+) -> None:
+    project = tmp_path_factory.mktemp("project")
+    given = "/".join([*folders, name.upper() if upper else name])
+    put(project, given, "_password=abc\n")
+    assert names(project) == [given]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("settings.py", f'KEY = """{PRIVATE}"""\n'),
+        ("settings.py", f"KEY = {PRIVATE!r}\n"),
+        ("notes.txt", OPENSSH),
+        ("bundle.crt", PUBLIC + PRIVATE),
+        ("google.json", '{"private_key": "' + PRIVATE.replace("\n", "\\n") + '"}'),
+        ("settings.ini", f"aws_secret_access_key = {SECRET}\n"),
+        ("settings.py", f'boto3.client("s3", aws_secret_access_key="{SECRET}")\n'),
+        ("run.sh", f"export AWS_SECRET_ACCESS_KEY={SECRET}\n"),
+        ("config.json", f'{{"awsSecretAccessKey": "{SECRET}"}}'),
+        ("settings.py", f'ID = "{KEY_ID}"\n'),
+        ("ca.pem", PUBLIC + PRIVATE),
+    ],
+)
+def test_a_text_that_holds_a_key_is_found_under_any_name(
+    project: Path, name: str, content: str
+) -> None:
+    put(project, name, content)
+    assert names(project) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("checks.py", 'HEADER = b"-----BEGIN PRIVATE KEY-----"\nif HEADER in text: ...\n'),
+        ("settings.py", 'aws_secret_access_key = os.environ["AWS_SECRET_ACCESS_KEY"]\n'),
+        (
+            "settings.py",
+            "aws_secret_access_key = secrets_manager.get_secret_value_of_this_model()\n",
+        ),
+        ("example.ini", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"),
+        ("example.ini", "aws_secret_access_key = " + "x" * 40 + "\n"),
+        ("example.py", 'ID = "AKIAIOSFODNN7EXAMPLE"\n'),
+        ("words.txt", "AKIA\nAKIAmsoverylongwordinlower\n"),
+        ("public.pem", PUBLIC),
+        ("public.key", PUBLIC),
+        (".npmrc", "fund=false\n//registry/:_authToken=${NPM_TOKEN}\n"),
+        (".env", ""),
+        ("blob.bin", b"\0\1" + KEY_ID.encode()),
+        ("table.csv", b"1,2,3\n" * 50_000 + SECRET.encode()),
+    ],
+)
+def test_a_text_that_only_speaks_of_keys_is_not(
+    project: Path, name: str, content: str | bytes
+) -> None:
+    put(project, name, content)
+    assert names(project) == []
+
+
+def test_a_bundle_of_certificates_is_no_secret(project: Path) -> None:
+    """certifi's own, 140 certificates with comments between them."""
+    put(project, "cacert.pem", Path(certifi.where()).read_bytes())
+    assert names(project) == []
+
+
+def test_a_certificate_is_no_secret_and_with_its_key_it_is_one(project: Path) -> None:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, KEY.public_key(), 1, now, now + timedelta(1))
+        .sign(KEY, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+        .decode()
+    )
+    put(project, "alone.pem", certificate)
+    put(project, "both.pem", certificate + PRIVATE)
+    assert names(project) == ["both.pem"]
+
+
+def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_is(
+    project: Path,
+) -> None:
+    file = wheel(
+        project, "tested", files={"tested/test.key": PRIVATE, "tested/keys.py": f"A = {PRIVATE!r}"}
+    )
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    lib = project / "code" / "lib"
+    subprocess.run([*command, "--target", str(lib), str(file)], check=True, timeout=60)
+    put(project, "lib/tested/mine.key", PRIVATE)
+    assert names(project) == ["lib/tested/mine.key"]
+
+
+def test_a_library_that_speaks_of_keys_raises_no_alarm() -> None:
+    """botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data."""
+    library = Path(botocore.__file__).parent
+    assert [one.path.name for one in secret_files(tree(library, name="code/lib/botocore"))] == []
+
+
+def test_what_is_not_packed_is_no_finding(project: Path) -> None:
+    put(project, ".git/credentials", "x")
+    put(project, "__pycache__/.env", "x")
+    assert names(project) == []
+
+
+def test_the_file_that_is_named_is_accepted(environment: Environment, project: Path) -> None:
+    put(project, ".env", "A=1\n")
+    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+
+
+def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: Path) -> None:
+    put(project, "ein schlüssel.key", "A=1\n")
+    (finding,) = check(environment(WITH_CODE))
+    line = finding.remedy.partition("[acknowledge]: ")[2]
+    text = f"{WITH_CODE}[acknowledge]\n{line}\n"
+    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+
+
+def test_an_acceptance_of_one_file_covers_no_second(
+    environment: Environment, project: Path
+) -> None:
+    put(project, ".env", "A=1\n")
+    put(project, "server.key", PRIVATE)
+    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    assert [one.subject for one in refused] == ["code/server.key"]
+
+
+def test_an_acceptance_without_a_file_accepts_nothing(
+    environment: Environment, project: Path
+) -> None:
+    put(project, ".env", "A=1\n")
+    text = WITH_CODE + '[acknowledge]\ncode-holds-secrets = "all of them are fine"\n'
+    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    assert [(one.rule, "code-holds-secrets:FILE" in one.remedy) for one in refused] == [
+        ("code-holds-secrets", False),
+        ("acknowledge-nothing", True),
+    ]
+
+
+def test_an_acceptance_of_a_file_that_is_gone_is_a_finding(environment: Environment) -> None:
+    text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    assert [one.rule for one in check(environment(text))] == ["acknowledge-nothing"]
+
+
+def package(project: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("servable")), "package", "prod"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def test_packing_by_itself_refuses_too(environment: Environment, project: Path) -> None:
+    put(project, ".env", "A=1\n")
+    environment(WITH_CODE)
+    ran = package(project)
+    archives = list(project.rglob("*.tar.gz"))
+    assert (ran.returncode, "code/.env" in ran.stderr, archives) == (1, True, [])
+
+
+def test_an_accepted_file_is_packed(environment: Environment, project: Path) -> None:
+    put(project, ".env", "A=1\n")
+    environment(
+        WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
+    )
+    ran = package(project)
+    assert ran.returncode == 0, ran.stderr
+    (archive,) = project.rglob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        assert "code/.env" in opened.getnames()
+
+
+def test_a_blob_of_random_base64_is_no_key(project: Path) -> None:
+    blob = base64.encodebytes(random.Random(7).randbytes(150_000))
+    put(project, "weights.txt", blob)
+    assert names(project) == []

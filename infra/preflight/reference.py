@@ -22,6 +22,10 @@ acceptance of something that is not there is a finding itself (`acknowledge-noth
 
     [acknowledge]
     instance-retired = "moves to ml.g4dn.xlarge with the next model"
+
+Where the finding says so, the acceptance names the file too, and accepts no other:
+
+    "code-holds-secrets:code/.env" = "holds log levels only"
 """
 
 

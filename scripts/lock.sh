@@ -1,7 +1,7 @@
 # Compiles requirements*.txt from requirements*.in: one solution for all four, with the SHA-256 of every file of
 # each release, so that a lock holds on any platform and behind any mirror; no registry's address in it.
 # What is locked stays as it is: `sh scripts/lock.sh --upgrade` looks for newer releases,
-# `sh scripts/lock.sh --upgrade-package NAME` for one.
+# `sh scripts/lock.sh --upgrade-package=NAME` for one.
 set -eu
 solution=$(mktemp -d)
 trap 'rm -rf "$solution"' EXIT

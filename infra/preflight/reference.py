@@ -25,6 +25,7 @@ acceptance of something that is not there is a finding itself (`acknowledge-noth
 
 Where the finding says so, the acceptance names the file too, and accepts no other:
 
+    [acknowledge]
     "code-holds-secrets:code/.env" = "holds log levels only"
 """
 

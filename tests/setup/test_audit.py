@@ -203,8 +203,13 @@ def test_an_answer_that_is_no_report_is_not_taken_for_a_clean_one(
     database: Database, locks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy's page of greeting, as an intercepting network sends it."""
-    monkeypatch.setattr(database, "answer", lambda path, body: {"hello": "please log in"})
-    assert run(locks, database.address, NOBODY, monkeypatch) == 3
+    known = database.answer
+
+    def greeting(path: str, body: bytes) -> object:
+        return {"hello": "please log in"} if path.startswith("/v1/") else known(path, body)
+
+    monkeypatch.setattr(database, "answer", greeting)
+    assert run(locks, database.address, database.address, monkeypatch) == 3
 
 
 def test_the_audit_is_a_command_of_its_own(locks: Path) -> None:

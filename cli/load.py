@@ -18,6 +18,7 @@ from cli.load_table import table
 from cli.signals import as_ctrl_c
 from infra.parameters.loading import Loaded
 from local.endpoint.launch import LaunchError
+from model_packaging.private_folder import private_folder
 from model_packaging.refusal import Refusal
 from operations.load import run_folder
 from operations.load_bodies import bodies_of
@@ -62,7 +63,7 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     root = loaded.root if loaded else Path.cwd()
     output = told["output"] or run_folder(root, what)
-    output.mkdir(parents=True, exist_ok=True)
+    private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, told))
     schedule = _schedule(loaded, told)
     pace = Pace(

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from model_packaging.private_folder import is_private, private_folder
+
 # Ours alone, so that a leftover can be told from what is somebody's.
 PARTS = ".servable-*.part"
 
@@ -20,7 +22,7 @@ def beside(target: Path) -> Iterator[BinaryIO]:
     What a killed writer left in the folder is removed by the next one; a lock, which dies
     with its process, tells it from the file of a writer still at work.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     _sweep(target.parent)
     part, file = _claimed(target.parent)
     with file:
@@ -38,8 +40,9 @@ def beside(target: Path) -> Iterator[BinaryIO]:
 def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = folder / PARTS.replace("*", secrets.token_hex(8))
-        # Mode 0666, less the umask: what is made is as readable as what anyone makes here.
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        # Outside of .servable 0666, less the umask: as readable as what anyone makes there.
+        mode = 0o600 if is_private(folder) else 0o666
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         file = os.fdopen(descriptor, "wb")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:

@@ -16,6 +16,7 @@ from packaging.utils import parse_wheel_filename
 from model_packaging import requirements_file
 from model_packaging.digest import sha256_of
 from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
+from model_packaging.private_folder import private_folder
 from model_packaging.refusal import Refusal
 from model_packaging.requirements_file import WANTED
 from model_packaging.wheels import unpack
@@ -99,7 +100,7 @@ def _download(
     digits = python.replace(".", "")
     abis = [part for abi in (f"cp{digits}", "abi3", "none") for part in ("--abi", abi)]
     tags = [part for tag in _TAGS for part in ("--platform", tag)]
-    wheels.mkdir(parents=True, exist_ok=True)
+    private_folder(wheels)
     with tempfile.TemporaryDirectory(dir=wheels) as folder:
         pins = Path(folder) / "pins.txt"
         said = [] if find_links else requirements_file.sources(code)

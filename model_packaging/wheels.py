@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from model_packaging.private_folder import private_folder
 from model_packaging.refusal import Refusal
 
 # Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
@@ -18,7 +19,7 @@ def unpack(wheels: Sequence[Path], target: Path) -> None:
 
     No installer's traces: the same wheels give the same files, on any machine.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
     try:
         for wheel in wheels:

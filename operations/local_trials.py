@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from local.endpoint.launch import LaunchError
+from model_packaging.private_folder import private_folder
 from operations.load import Reached
 from operations.serve import prepared
 from operations.serving import serve_double
@@ -41,7 +42,7 @@ class LocalTrials(Trials):
     def reached(self, point: Point) -> Iterator[Reached]:
         one = self.machines.of(point)
         served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         try:
             with serve_double(served, port=0, log=self._folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)

@@ -148,6 +148,5 @@ class Trials(ABC):
         if curve.ended == "interrupted":
             raise KeyboardInterrupt
         if kept is not None:
-            kept.mkdir(parents=True, exist_ok=True)
             curve.write(kept / CURVE)
         return curve

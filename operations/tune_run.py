@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from model_packaging.beside import beside
+from model_packaging.private_folder import private_folder, touch_private
 from operations.trials import Trials
 from tuning.knee import knee
 from tuning.objective import Objective
@@ -32,9 +33,10 @@ class TuneError(Exception):
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Two runs of one folder would each spend the whole budget. Raises TuneError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.parent)
     # Beside it: --new deletes the folder. It ends with the process, however that ends.
     lock = folder.with_name(f"{folder.name}.lock")
+    touch_private(lock)
     with lock.open("a") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -68,6 +68,8 @@ def main() -> None:
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--memory-limit-mib", type=int)
     given = arguments.parse_args()
+    # What the container writes, and its code, is for the owner alone; its processes inherit this.
+    os.umask(0o077)
     events = Events()
     lifeline.adopt_orphans()
     end = Ending(given.folder)

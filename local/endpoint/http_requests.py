@@ -6,7 +6,8 @@ from typing import Any
 
 import httptools
 
-from local.endpoint.answer import Answer, Request
+from local.cross_origin import own_hosts, refusal
+from local.endpoint.answer import Answer, Request, error
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
@@ -30,12 +31,18 @@ class HeaderFields:
 
 
 class RequestReader:
-    """`feed` it what comes in; `requests` fills with (request, keep alive)."""
+    """`feed` it what comes in; `requests` fills with (request, keep alive).
 
-    def __init__(self) -> None:
-        self.requests: deque[tuple[Request, bool]] = deque()
+    In the place of a request that a web page may have sent (see local/cross_origin.py) stands
+    the answer that refuses it, with keep alive False.
+    """
+
+    def __init__(self, port: int) -> None:
+        """`port`: the server's, which a Host header has to name."""
+        self.requests: deque[tuple[Request | Answer, bool]] = deque()
         self.wants_continue = False
         """The caller waits for a "100 Continue" before it sends the body."""
+        self._own_hosts = own_hosts(port)
         self._parser = httptools.HttpRequestParser(self)
         self._begin()
 
@@ -52,6 +59,8 @@ class RequestReader:
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
+        self._hosts: list[bytes] = []
+        self._origin: bytes | None = None
 
     # --- called by the parser
 
@@ -63,13 +72,26 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._pairs.append((name, value))
-        if name.lower() == b"expect" and value.lower() == b"100-continue":
+        name = name.lower()
+        if name == b"host":
+            self._hosts.append(value)
+        elif name == b"origin":
+            self._origin = value
+        elif name == b"expect" and value.lower() == b"100-continue":
             self.wants_continue = True
 
     def on_body(self, part: bytes) -> None:
-        self._body.append(part)
+        if self._origin is None:  # else it will be refused, and is not kept until then
+            self._body.append(part)
 
     def on_message_complete(self) -> None:
+        self.wants_continue = False
+        refused = refusal(
+            self._own_hosts, hosts=self._hosts, origin=self._origin, target=self._target
+        )
+        if refused is not None:
+            self.requests.append((error(*refused), False))
+            return
         parser: Any = self._parser
         path = self._target.split(b"?", 1)[0].decode("latin-1")
         request = Request(
@@ -78,7 +100,6 @@ class RequestReader:
             HeaderFields(self._pairs),
             self._body[0] if len(self._body) == 1 else b"".join(self._body),
         )
-        self.wants_continue = False
         self.requests.append((request, parser.should_keep_alive()))
 
 

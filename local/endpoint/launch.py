@@ -19,6 +19,7 @@ from local.endpoint.environment import process_environment
 from local.endpoint.port_settings import PORT, SettingsError
 from local.endpoint.settings import read_settings
 from local.endpoint.unpack_folder import UnpackFolder, sweep
+from model_packaging.private_folder import private_opener
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
 
@@ -88,7 +89,7 @@ def _start(
     # -P: the working folder is not searched for modules, whatever it holds.
     command = [sys.executable, "-P", "-m", "local.endpoint", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
-    with words.open("ab") as stderr:
+    with open(words, "ab", opener=private_opener) as stderr:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -12,6 +12,7 @@ from local.endpoint import ports
 from local.endpoint.blueprint import Blueprint
 from local.endpoint.failure import StartError
 from local.endpoint.loaded_models import LoadedModel, LoadedModels
+from local.endpoint.model_folder import foreign
 from local.endpoint.model_servers import ModelServers
 
 # The numbers of model servers in multi-model mode; the others are numbered from 0.
@@ -42,7 +43,13 @@ class MultiModel:
     async def _load(self, name: str, folder: Path) -> tuple[int, str, str]:
         if name in self._loaded:
             return 409, "error", f"Model {name} is already loaded."
-        versions = _versions(folder)
+        try:
+            folder = folder.resolve(strict=True)
+            why_foreign, versions = foreign(folder), _versions(folder)
+        except OSError:
+            why_foreign, versions = None, {}
+        if why_foreign is not None:
+            return 403, "error", why_foreign
         if not versions:
             sentence = f"Could not find valid base path {folder} for servable {name}"
             return 404, "error", sentence

@@ -14,6 +14,7 @@ from local.endpoint.archive import ArchiveError, unpack
 from local.endpoint.launch import LaunchError
 from local.endpoint.ports import HOST, PortError, reserved
 
+_MODEL = "model"  # in the container's folder, with the rights that its users need
 _INSIDE = 8080  # the image's default
 # SageMaker names a range; a container of its own can have any. 2 ports for each model server.
 _PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
@@ -27,12 +28,13 @@ class ImageContainer:
         self.url = url
         self.name = name
         """Docker's, as in `docker exec NAME …`."""
-        self._folder = folder
+        self.folder = folder
+        """Holds what is mounted into it."""
 
     def close(self) -> None:
         """Ends the container and removes its unpacked files. Again is nothing."""
         subprocess.run(["docker", "rm", "--force", self.name], capture_output=True, check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def running(self) -> bool:
@@ -64,8 +66,11 @@ def launch_image(
     folder = Path(tempfile.mkdtemp(prefix="servable-image-"))
     container = ImageContainer(folder.name, f"http://{HOST}:{port}", folder)
     try:
-        unpack(archive, folder)
-        folder.chmod(0o755)
+        # Users of the container read it; those of this computer do not get into the folder around.
+        model = folder / _MODEL
+        model.mkdir()
+        unpack(archive, model)
+        model.chmod(0o755)
         _run(container, folder, image, dict([_PORT_RANGE]) | dict(variables), port)
         _wait(container, ready_timeout_seconds)
     except ArchiveError as error:
@@ -100,7 +105,7 @@ def _run(
     container: ImageContainer, folder: Path, image: str, variables: Mapping[str, str], port: int
 ) -> None:
     words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:{_INSIDE}"]
-    words += ["--volume", f"{folder}:/opt/ml/model:ro"]
+    words += ["--volume", f"{folder / _MODEL}:/opt/ml/model:ro"]
     for name, text in sorted(variables.items()):
         words += ["--env", f"{name}={text}"]
     started = _ask(*words, image, "serve")

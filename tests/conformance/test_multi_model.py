@@ -1,5 +1,9 @@
 """Multi-model mode: models come and go while the container runs."""
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 import requests
 
@@ -86,3 +90,55 @@ def test_a_model_can_come_back(several: Double) -> None:
         answer = several.post({"instances": ["a"]}, path="/models/again/invoke")
         assert answer.json()["predictions"][0]["upper"] == "A"
         assert _unload(several, "again").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Host": "evil.example"},
+        {"Host": "gunicorn_upstream"},
+    ],
+)
+def test_a_web_page_loads_no_model(headers: dict[str, str], several: Double) -> None:
+    body = {"model_name": "page", "url": str(MODELS / "numbers")}
+    answer = several.post(body, "text/plain", path="/models", **headers)
+    assert (answer.status_code, "page" in several.get("/models").json()) == (403, False)
+
+
+def test_a_web_page_unloads_no_model(loaded: Double) -> None:
+    url = f"{loaded.url}/models/numbers"
+    answer = requests.delete(url, headers={"Origin": "https://evil.example"}, timeout=30)
+    assert (answer.status_code, "numbers" in loaded.get("/models").json()) == (403, True)
+
+
+def _copied(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MODELS / "numbers", tmp_path / "theirs"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_folder_of_another_user_is_not_loaded(several: Double, tmp_path: Path) -> None:
+    folder = _copied(tmp_path)
+    os.chown(folder, 12345, 12345)
+    answer = several.post({"model_name": "theirs", "url": str(folder)}, path="/models")
+    assert (answer.status_code, "belongs to another user" in answer.text) == (403, True)
+
+
+def test_a_folder_that_every_user_can_write_to_is_not_loaded(
+    several: Double, tmp_path: Path
+) -> None:
+    folder = _copied(tmp_path)
+    folder.chmod(0o777)
+    answer = several.post({"model_name": "theirs", "url": str(folder)}, path="/models")
+    assert (answer.status_code, "every user can write" in answer.text) == (403, True)
+
+
+def test_a_link_to_a_folder_that_every_user_can_write_to_is_not_loaded(
+    several: Double, tmp_path: Path
+) -> None:
+    folder = _copied(tmp_path)
+    folder.chmod(0o777)
+    (tmp_path / "link").symlink_to(folder)
+    answer = several.post({"model_name": "x", "url": str(tmp_path / "link")}, path="/models")
+    assert answer.status_code == 403

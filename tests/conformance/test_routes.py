@@ -19,8 +19,9 @@ def _connection(endpoint: Endpoint) -> socket.socket:
     return socket.create_connection((url.hostname, url.port or 80), timeout=30)
 
 
-def _request(*headers: str) -> bytes:
-    lines = ["POST /invocations HTTP/1.1", "Host: x", "Content-Type: application/json", *headers]
+def _request(endpoint: Endpoint, *headers: str) -> bytes:
+    lines = ["POST /invocations HTTP/1.1", f"Host: {urlparse(endpoint.url).netloc}"]
+    lines += ["Content-Type: application/json", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -86,7 +87,7 @@ def test_a_body_in_chunks_has_a_length_for_the_code(coded: Endpoint) -> None:
 
 def test_who_expects_a_continue_gets_one(plain: Endpoint) -> None:
     with _connection(plain) as connection:
-        connection.sendall(_request(f"Content-Length: {len(ROW)}", "Expect: 100-continue"))
+        connection.sendall(_request(plain, f"Content-Length: {len(ROW)}", "Expect: 100-continue"))
         assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
 
 
@@ -94,14 +95,16 @@ def test_a_connection_is_kept_for_the_next_request(plain: Endpoint) -> None:
     with _connection(plain) as connection:
         answers = []
         for _ in range(2):
-            connection.sendall(_request(f"Content-Length: {len(ROW)}") + ROW)
+            connection.sendall(_request(plain, f"Content-Length: {len(ROW)}") + ROW)
             answers.append(connection.recv(10_000)[:12])
     assert answers == [b"HTTP/1.1 200"] * 2
 
 
 def test_who_asks_to_close_is_closed(plain: Endpoint) -> None:
     with _connection(plain) as connection:
-        connection.sendall(_request(f"Content-Length: {len(ROW)}", "Connection: close") + ROW)
+        connection.sendall(
+            _request(plain, f"Content-Length: {len(ROW)}", "Connection: close") + ROW
+        )
         answer = b""
         while part := connection.recv(10_000):
             answer += part
@@ -110,7 +113,7 @@ def test_who_asks_to_close_is_closed(plain: Endpoint) -> None:
 
 def test_an_idle_connection_is_closed_after_three_seconds(plain: Endpoint) -> None:
     with _connection(plain) as connection:
-        connection.sendall(_request(f"Content-Length: {len(ROW)}") + ROW)
+        connection.sendall(_request(plain, f"Content-Length: {len(ROW)}") + ROW)
         connection.recv(10_000)
         began = time.monotonic()
         assert connection.recv(10_000) == b""

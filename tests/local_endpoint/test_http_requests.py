@@ -8,17 +8,17 @@ from local.endpoint.answer import Answer, Request
 from local.endpoint.http_requests import BadRequest, RequestReader, encoded
 
 TWO = (
-    b"POST /invocations?a=1 HTTP/1.1\r\nHost: x\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
-    b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    b"POST /invocations?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
+    b"GET /ping HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close\r\n\r\n"
 )
 
 
 def _read(data: bytes, cuts: list[int]) -> list[tuple[Request, bool]]:
-    reader = RequestReader()
+    reader = RequestReader(8080)
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
     for start, end in pairwise(places):
         reader.feed(data[start:end])
-    return list(reader.requests)
+    return [(one, keep) for one, keep in reader.requests if isinstance(one, Request)]
 
 
 @given(st.lists(st.integers(0, 200), max_size=8))
@@ -36,7 +36,7 @@ def test_requests_are_the_same_however_their_bytes_are_cut(cuts: list[int]) -> N
 
 def test_what_is_no_request_is_said() -> None:
     with pytest.raises(BadRequest):
-        RequestReader().feed(b"hello\r\n\r\n")
+        RequestReader(8080).feed(b"hello\r\n\r\n")
 
 
 def test_a_header_that_is_not_there_is_none() -> None:

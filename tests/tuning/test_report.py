@@ -1,9 +1,7 @@
 """The report: one file, readable, and every tab of it opens."""
 
 import dataclasses
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,25 +12,12 @@ from selenium.webdriver.common.by import By
 
 from cli.report import report
 from operations.report import told_apart, write_load_report
+from tests.chromium import chromium
 from tests.tuning.example_content import OBJECTIVE, content
 from tuning.report import page
 from tuning.report.content import RUN, Content
 
-CHROMIUM = Path("/usr/bin/chromium")
-DRIVER = Path("/usr/bin/chromedriver")
 PICTURES = ["cost", "effects", "latency", "machine", "throughput", "trials"]
-OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1200,1400",
-    "--force-device-scale-factor=1",
-)
 
 
 @pytest.fixture(scope="module")
@@ -107,24 +92,8 @@ def test_a_folder_without_a_run_is_named(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
-    """Chromium with a folder of its own, and no network that it could reach a name on."""
-    if not (CHROMIUM.exists() and DRIVER.exists()):
-        if os.environ.get("REQUIRE_CHROMIUM") == "1":
-            pytest.fail(f"{CHROMIUM} and {DRIVER} are required here, and are not there")
-        pytest.skip("Chromium and its driver are not installed: apt-get install chromium-driver")
-    with tempfile.TemporaryDirectory(prefix="servable-chromium-") as folder:
-        options = webdriver.ChromeOptions()
-        options.binary_location = str(CHROMIUM)
-        for option in (*OPTIONS, f"--user-data-dir={folder}"):
-            options.add_argument(option)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = webdriver.Chrome(
-            options=options, service=webdriver.ChromeService(executable_path=str(DRIVER))
-        )
-        try:
-            yield driver
-        finally:
-            driver.quit()
+    with chromium(logs="browser") as driver:
+        yield driver
 
 
 @pytest.mark.long

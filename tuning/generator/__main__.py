@@ -26,6 +26,7 @@ from pydantic import TypeAdapter
 
 from tuning.generator.conductor import Conductor, GeneratorError
 from tuning.generator.desk import HERE, Caller, Desk
+from tuning.generator.join_port import refuse_http
 from tuning.generator.signature import NoCredentials
 from tuning.measurement import Step
 
@@ -51,6 +52,7 @@ def main(role: str, *where: str) -> None:
         worker.greenlet.join()
         return
     if role == "master":
+        refuse_http()
         master = environment.create_master_runner(where[0], int(where[1]))
         _say(port=master.server.port)
         conductor = Conductor(master, int(where[2]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import jinja2
 
 from model_packaging.beside import beside
+from model_packaging.private_folder import private_folder
 from tuning.report import curve_pictures, tables, trial_pictures
 from tuning.report.content import Content
 from tuning.report.tables import Table
@@ -43,7 +44,7 @@ def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
     if len(contents) not in (1, 2):
         raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
     shown = tabs(contents, diff)
-    (folder / PICTURES).mkdir(parents=True, exist_ok=True)
+    private_folder(folder / PICTURES)
     for tab in shown:
         for picture in tab.pictures:
             with beside(folder / PICTURES / f"{picture.name}.png") as file:

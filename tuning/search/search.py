@@ -9,6 +9,7 @@ import optuna
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import TrialState
 
+from model_packaging.private_folder import private_folder, touch_private
 from tuning.search.budget import Budget
 from tuning.search.next_point import STARTS
 from tuning.search.recommended import Choice, choose
@@ -140,5 +141,6 @@ def _storage(file: Path | None) -> BaseStorage:
     """A database in a file: what was told survives a kill, half of it never does."""
     if file is None:
         return InMemoryStorage()
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
+    touch_private(file)
     return RDBStorage(f"sqlite:///{file}")

@@ -59,6 +59,5 @@ class Ledger:
     def _write(self) -> None:
         if self._file is None:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         with beside(self._file) as file:
             file.write(_FORM.dump_json(self._entries, indent=1))

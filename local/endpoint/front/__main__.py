@@ -42,7 +42,10 @@ def main() -> None:
 
 async def _serve(routes: Routes, listener: socket.socket, events: Events) -> None:
     loop: Any = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Caller(routes.answer), sock=listener, backlog=512)
+    port = listener.getsockname()[1]
+    server = await loop.create_server(
+        lambda: Caller(routes.answer, port), sock=listener, backlog=512
+    )
     events.tell(ready=True)
     await server.serve_forever()
 

@@ -15,9 +15,10 @@ IDLE_SECONDS = 3.0
 class Caller(asyncio.Protocol):
     """One connection of a caller."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Answer]]) -> None:
+    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], port: int) -> None:
+        """`port`: on which the front listens."""
         self._answer = answer
-        self._reader = RequestReader()
+        self._reader = RequestReader(port)
         self._transport: Any = None
         self._working: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -49,6 +50,10 @@ class Caller(asyncio.Protocol):
         requests = self._reader.requests
         while requests:
             request, keep_alive = requests.popleft()
+            if isinstance(request, Answer):
+                self._transport.write(encoded(request, keep_alive=False))
+                self._transport.close()
+                return
             try:
                 answer = await self._answer(request)
             except Exception as failure:  # ours, and no reason to leave the caller waiting

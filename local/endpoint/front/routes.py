@@ -67,7 +67,7 @@ class Routes:
     async def _ping(self, request: Request) -> Answer:
         """Whether any version of the default model is there, as the model server says it."""
         path = custom_attributes.model_path(self._attributes(request), self._default_model)
-        answer = await self._model_servers.ask(_inner("GET", path.rpartition(":")[0], b""))
+        answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return Answer(200)
         return _page(502, "Bad Gateway")
@@ -78,13 +78,13 @@ class Routes:
         if body is None:
             return error(415, f"Unsupported Media Type: {content_type or 'Unknown'}")
         path = custom_attributes.model_path(self._attributes(request), self._default_model)
-        answer = await self._model_servers.ask(_inner("POST", path, body))
+        answer = await self._model_servers.ask("POST", path, body)
         return conversion.accepted(request.headers.get("Accept"), answer)
 
     async def _relay(self, request: Request) -> Answer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
         path = request.path.removeprefix("/tfs")
-        return await self._model_servers.ask(_inner(request.method, path, request.body))
+        return await self._model_servers.ask(request.method, path, request.body)
 
     def _attributes(self, request: Request) -> dict[str, str]:
         return custom_attributes.parse_leniently(request.headers)
@@ -104,14 +104,6 @@ def passed_on(request: Request) -> bytes:
         if name.lower() not in _OWN and b"_" not in name:
             lines.append(name + b": " + value)
     return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
-
-
-def _inner(method: str, path: str, body: bytes) -> bytes:
-    start = (
-        f"{method} {path} HTTP/1.1\r\nHost: tfs_upstream\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return start.encode("latin-1", "replace") + body
 
 
 def _page(status: int, phrase: str) -> Answer:

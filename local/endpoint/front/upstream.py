@@ -34,7 +34,7 @@ class ModelServers:
         self._ports = deque(ports)
         self._idle: dict[int, list[Answering]] = {port: [] for port in ports}
 
-    async def ask(self, request: bytes) -> Answer:
+    async def ask(self, method: str, path: str, body: bytes) -> Answer:
         """Raises `NoAnswer` when no server takes it, or when the one that took it died."""
         for _ in range(len(self._ports)):
             self._ports.rotate(-1)
@@ -43,7 +43,7 @@ class ModelServers:
             if connection is None:
                 continue  # as NGINX: the next one, since nothing was sent yet
             try:
-                answer = await connection.ask(request)
+                answer = await connection.ask(_request(port, method, path, body))
             except BaseException:
                 connection.close()
                 raise
@@ -63,3 +63,12 @@ class ModelServers:
             return made
         except OSError:
             return None
+
+
+def _request(port: int, method: str, path: str, body: bytes) -> bytes:
+    # NGINX sends the name of its group of servers as Host; the REST port here takes its own only.
+    start = (
+        f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return start.encode("latin-1", "replace") + body

@@ -22,6 +22,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]
         own = {
             # A name and no path: a path of more than 107 letters is no address.
             "bind": f"unix:{SOCKET}",
+            "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
             "when_ready": lambda server: self._events.tell(ready=True),
             "post_fork": lambda server, worker: lifeline.die_with(os.getppid()),

@@ -24,22 +24,22 @@ def serve(answer: Callable[[Request], Answer], port: int) -> None:
     def accept() -> None:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=_attend, args=(connection, answer), daemon=True).start()
+            threading.Thread(target=_attend, args=(connection, answer, port), daemon=True).start()
 
     threading.Thread(target=accept, name=f"REST on {HOST}:{port}", daemon=True).start()
 
 
-def _attend(connection: socket.socket, answer: Callable[[Request], Answer]) -> None:
+def _attend(connection: socket.socket, answer: Callable[[Request], Answer], port: int) -> None:
     try:
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _converse(connection, answer)
+            _converse(connection, answer, port)
     except OSError:
         pass  # the caller hung up
 
 
-def _converse(connection: socket.socket, answer: Callable[[Request], Answer]) -> None:
-    reader = RequestReader()
+def _converse(connection: socket.socket, answer: Callable[[Request], Answer], port: int) -> None:
+    reader = RequestReader(port)
     while data := connection.recv(_READ_BYTES):
         try:
             reader.feed(data)
@@ -51,6 +51,9 @@ def _converse(connection: socket.socket, answer: Callable[[Request], Answer]) ->
             reader.wants_continue = False
         while reader.requests:
             request, keep_alive = reader.requests.popleft()
+            if isinstance(request, Answer):
+                connection.sendall(encoded(request, keep_alive=False))
+                return
             try:
                 found = answer(request)
             except Exception as failure:

@@ -1,0 +1,97 @@
+"""What is written below .servable is for its owner alone, whatever the umask is."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.package import package
+from model_packaging.beside import beside
+from model_packaging.private_folder import private_folder, touch_private
+from tests.conftest import VALID
+from tests.packaging.wheelhouse import wheel
+
+
+@pytest.fixture
+def umask_0() -> Iterator[None]:
+    """Files get all rights that their maker does not withhold."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def open_to_others(folder: Path) -> list[str]:
+    """What below `folder`, itself included, another user has a right to."""
+    return [str(one) for one in (folder, *folder.rglob("*")) if mode(one) & 0o077]
+
+
+@pytest.mark.usefixtures("umask_0")
+def test_every_folder_from_dot_servable_down_is_0700(tmp_path: Path) -> None:
+    private_folder(tmp_path / ".servable" / "load" / "run")
+    assert {mode(one) for one in (tmp_path / ".servable").glob("**/")} == {0o700}
+
+
+def test_a_folder_that_had_wider_rights_loses_them(tmp_path: Path) -> None:
+    (tmp_path / ".servable" / "load").mkdir(parents=True)
+    (tmp_path / ".servable" / "load").chmod(0o755)
+    (tmp_path / ".servable").chmod(0o777)
+    private_folder(tmp_path / ".servable" / "load")
+    assert open_to_others(tmp_path / ".servable") == []
+
+
+def test_a_folder_that_the_user_named_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results").chmod(0o755)
+    private_folder(tmp_path / "results")
+    assert mode(tmp_path / "results") == 0o755
+
+
+@pytest.mark.usefixtures("umask_0")
+def test_a_file_below_dot_servable_is_0600(tmp_path: Path) -> None:
+    target = tmp_path / ".servable" / "archives" / "key.tar.gz"
+    with beside(target) as file:
+        assert open_to_others(tmp_path / ".servable") == []  # while it is written, too
+        file.write(b"content")
+    touch_private(target.with_name("lock"))
+    assert (mode(target), open_to_others(tmp_path / ".servable")) == (0o600, [])
+
+
+@pytest.mark.usefixtures("umask_0")
+def test_a_file_elsewhere_has_the_rights_that_the_umask_gives(tmp_path: Path) -> None:
+    with beside(tmp_path / "prod.toml") as file:
+        file.write(b"content")
+    assert mode(tmp_path / "prod.toml") == 0o666
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / ".servable"
+    folder.mkdir()
+    folder.chmod(0o777)
+    os.chown(folder, 12345, 12345)
+    private_folder(folder)
+    assert mode(folder) == 0o777
+
+
+@pytest.mark.usefixtures("umask_0")
+def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+    (project / "environments" / "prod.toml").write_text(text)
+    (project / "code" / "requirements.txt").write_text("plain\n")
+    wheel(project, "plain")
+    (project / ".servable").mkdir()
+    monkeypatch.chdir(project)
+    package.main(["prod", "--find-links", "."], standalone_mode=False)
+    made = {one.name for one in (project / ".servable").iterdir()}
+    assert {"archives", "wheels", "lib"} <= made
+    folders = [one for one in (project / ".servable").iterdir() if one.is_dir()]
+    assert {mode(one) for one in (project / ".servable", *folders)} == {0o700}
+    assert {mode(one) for one in (project / ".servable" / "archives").iterdir()} == {0o600}

@@ -58,10 +58,9 @@ def _is_ours(host: str, port: int) -> bool:
     name, _, number = host.rpartition(":")
     if number != str(port):
         return False
-    if name.lower() == "localhost":
+    if name.lower() in ("localhost", "[::1]"):
         return True
     try:
-        address = ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        return ipaddress.IPv4Address(name).is_loopback
     except ValueError:
         return False
-    return address.is_loopback and (address.version == 6) == name.startswith("[")

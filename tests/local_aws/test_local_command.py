@@ -34,6 +34,16 @@ def test_up_prints_the_line_that_points_clients_to_it(folder: Path) -> None:
     assert f"export AWS_ENDPOINT_URL={state.url}" in _run(folder, "up").stdout
 
 
+@pytest.mark.parametrize(
+    "name", ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_SECURITY_TOKEN"]
+)
+def test_up_unsets_what_would_lead_clients_elsewhere(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "of another cloud")
+    assert f"unset {name}" in _run(folder, "up").stdout.splitlines()
+
+
 def test_up_in_json_is_an_environment(folder: Path) -> None:
     assert "AWS_ENDPOINT_URL" in json.loads(_run(folder, "up", "--json").stdout)["environment"]
 

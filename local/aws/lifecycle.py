@@ -41,10 +41,16 @@ def up(
     this process and its shell; `down` ends it. Raises `StartError`.
     """
     state_file = StateFile(folder or project_folder())
-    if found := _found(state_file):
-        return replace(found, already_up=True)
-    _require_moto()
-    make_private(state_file.folder)
+    try:
+        if found := _found(state_file):
+            return replace(found, already_up=True)
+        _require_moto()
+        make_private(state_file.folder)
+    except PermissionError:
+        raise StartError(
+            f"{state_file.folder} is not yours to make readable by you only; "
+            "remove it, or work in a copy of the project of your own"
+        ) from None
     process = spawn(
         state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
     )

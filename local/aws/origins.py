@@ -32,7 +32,7 @@ _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
 def check_origin(request: Request, port: int) -> None:
     """Raises AccessError."""
     if (origin := request.header("origin")) is not None:
-        raise _refused(f"it comes from a page (Origin: {origin[:80]}); pages are not answered")
+        raise _refused(f"it comes from a page (Origin: {origin[:80]!r}); pages are not answered")
     for name in _ONCE:
         if len(request.all(name)) > 1:
             raise _refused(f"it has the header {name} twice")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.auth import SIGV4_TIMESTAMP, UNSIGNED_PAYLOAD, S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -30,15 +30,11 @@ LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 # be right. No service but S3 takes more; S3's clients send the header.
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
 HOW = '`eval "$(servable local up)"` sets the keys of this run'
+# Called once, with the most bytes that the body may have: all of it, or AccessError.
+ReadBody = Callable[[int | None], bytes]
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 # Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
 _NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
-
-
-class Body(Protocol):
-    """Read once: all of it, or AccessError where it is longer than `at_most` bytes."""
-
-    def __call__(self, at_most: int | None) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Verifier:
         self._keys = keys
         self._now = now
 
-    def verify(self, request: Request, read: Body) -> Verified:
+    def verify(self, request: Request, read: ReadBody) -> Verified:
         """Raises AccessError. Nothing of the body is read before the head is known to be right,
         where the head states the body's hash."""
         try:

@@ -98,8 +98,8 @@ def _boto3(folder: Path) -> None:
     s3.copy_object(Bucket="recorded", Key="copy", CopySource={"Bucket": "recorded", "Key": "file"})
     s3.head_object(Bucket="recorded", Key="file")
     s3.delete_objects(Bucket="recorded", Delete={"Objects": [{"Key": "copy"}]})
+    at = {"Bucket": "recorded", "Key": "file"}
     for method, data in (("get_object", None), ("put_object", b"put")):
-        at = {"Bucket": "recorded", "Key": "file"}
         url = s3.generate_presigned_url(method, Params=at)
         asked = urllib.request.Request(url, data, method="PUT" if data else "GET")
         urllib.request.urlopen(asked).close()
@@ -129,8 +129,8 @@ def _boto3(folder: Path) -> None:
     boto3.client("logs").describe_log_groups()
     cloudwatch = boto3.client("cloudwatch")
     cloudwatch.list_metrics()
-    data = [{"MetricName": "m", "Value": float(number)} for number in range(300)]
-    cloudwatch.put_metric_data(Namespace="recorded", MetricData=data)
+    metrics = [{"MetricName": "m", "Value": float(number)} for number in range(300)]
+    cloudwatch.put_metric_data(Namespace="recorded", MetricData=metrics)
     boto3.client("lambda").list_functions()
     boto3.client("sqs").list_queues()
     boto3.client("sns").list_topics()
@@ -195,8 +195,12 @@ def _cdk(folder: Path, environment: dict[str, str]) -> None:
 
 def main() -> None:
     numbers = itertools.count(1)
-    session_keys.new_secret = lambda: f"recorded-secret-{next(numbers)}"
-    moto.sts.models.random_session_token = lambda: f"recorded-token-{next(numbers)}"
+
+    def made(kind: str) -> Callable[[], str]:
+        return lambda: f"recorded-{kind}-{next(numbers)}"
+
+    setattr(session_keys, "new_secret", made("secret"))  # noqa: B010
+    setattr(moto.sts.models, "random_session_token", made("token"))  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "endpoints").mkdir()

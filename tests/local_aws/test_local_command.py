@@ -67,6 +67,14 @@ def test_up_at_a_port_that_is_taken_exits_1(tmp_path: Path) -> None:
         assert _run(tmp_path, "up", "--port", str(taken.getsockname()[1])).exit_code == 1
 
 
+def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    assert "is not yours to make readable by you only" in _run(tmp_path, "up").stderr
+
+
 def test_a_port_that_is_none_exits_2(tmp_path: Path) -> None:
     assert _run(tmp_path, "up", "--port", "70000").exit_code == 2
 

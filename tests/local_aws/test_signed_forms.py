@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 from botocore.auth import HmacV1Auth, HmacV1QueryAuth, SigV3Auth
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local.aws.access_keys import AccessKeys
-from local.aws.refusals import AccessError
+from local.aws.refusals import AccessError, refusal
 from local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, SKEW_SECONDS, Verifier
-from tests.local_aws.signing import ACCOUNT, SECRET, Sent, Unsigned, verified
+from local.aws.signed_request import Request
+from tests.local_aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified
 
 ASKED = Unsigned()
 SIGNED = ASKED.in_header()
@@ -141,3 +144,25 @@ def test_a_body_whose_hash_is_stated_nowhere_is_read_up_to_a_limit() -> None:
 
     Verifier(AccessKeys(SECRET)).verify(sent.request, read)
     assert limits == [LARGEST_UNSTATED_BODY_BYTES]
+
+
+_SAID = st.one_of(
+    st.text(st.characters(max_codepoint=255), max_size=30),
+    st.sampled_from([value for _, value in SIGNED.request.headers]),
+    st.from_regex(
+        r"AWS4-HMAC-SHA256 Credential=[^ ,]*, SignedHeaders=[^ ,]*, Signature=[0-9a-f]{64}"
+    ),
+)
+_HEADERS = st.sampled_from(
+    ["Authorization", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Security-Token", "Content-Type"]
+)
+
+
+@given(st.lists(st.tuples(_HEADERS, _SAID), max_size=6), _SAID)
+def test_whatever_is_said_is_refused_in_words_that_a_client_can_read(
+    headers: list[tuple[str, str]], query: str
+) -> None:
+    request = Request("GET", "/?X-Amz-Signature=" + query, [("Host", HOST), *headers])
+    with pytest.raises(AccessError) as caught:
+        Verifier(AccessKeys(SECRET)).verify(request, lambda limit: b"")
+    assert refusal(request, caught.value).body

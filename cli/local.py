@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -99,10 +100,17 @@ def _described(aws: EmbeddedAws) -> dict[str, Any]:
 def _for_the_shell(aws: EmbeddedAws) -> str:
     """Lines to paste, or to `eval`: every other line printed with them is a comment."""
     lines = ['# paste these, or eval "$(servable local up)": cdk, boto3 and aws speak to it']
-    if "AWS_PROFILE" in os.environ:
-        lines.append("unset AWS_PROFILE")
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in aws.environment().items()]
+    given = aws.environment()
+    lines += [f"unset {name}" for name in sorted(os.environ) if _stands_in_the_way(name, given)]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
     return "\n".join(lines)
+
+
+def _stands_in_the_way(name: str, given: Mapping[str, str]) -> bool:
+    """A variable that clients would read before ours, or send with our key."""
+    whole = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+    others = ("AWS_ENDPOINT_URL_", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+    return name not in given and (name in whole or name.startswith(others))
 
 
 def _echo_json(value: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 # Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
+from local.aws.client_settings import write_client_settings
 from local.aws.clock import Clock, ManualClock, ScaledClock
 from local.aws.server import Server
 from local.aws.state_file import State, StateFile
@@ -33,6 +34,8 @@ def main() -> int:
         help="end when standard input closes or the parent dies, and remove the folder",
     )
     given = parser.parse_args()
+    # All that this process and its containers write: models, their logs, the secret of the run.
+    os.umask(0o077)
     done = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: done.set())
@@ -53,9 +56,7 @@ def main() -> int:
 def _serve(
     folder: Path, port: int, clock: Clock, state_file: StateFile, done: threading.Event
 ) -> int:
-    (folder / "client" / "cdk").mkdir(parents=True, exist_ok=True)
-    for name in ("config", "credentials"):
-        (folder / "client" / name).touch()
+    write_client_settings(folder / "client")
     endpoints = folder / "endpoints"
     # What a kill -9 left behind: archives of endpoints that are gone.
     shutil.rmtree(endpoints, ignore_errors=True)
@@ -66,7 +67,16 @@ def _serve(
         return EXIT_PORT_TAKEN
     server.start()
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    state_file.write(State(os.getpid(), server.port, server.url, started, clock.seconds_per_minute))
+    state_file.write(
+        State(
+            pid=os.getpid(),
+            port=server.port,
+            url=server.url,
+            started=started,
+            secret_access_key=server.access.secret_access_key,
+            seconds_per_minute=clock.seconds_per_minute,
+        )
+    )
     done.wait()
     state_file.remove()
     server.close()

@@ -8,7 +8,11 @@ looked up once.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+# Else an extension lets every page read every answer.
+setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 - mypy forbids the plain form
 
 
 class Dispatcher(DomainDispatcherApplication):

@@ -3,16 +3,15 @@
 import json
 import os
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from local.aws import loopback
 from local.aws.clock import SECONDS_PER_MINUTE
 from local.aws.control_paths import CLOCK_PATH, TROUBLE_PATH
+from local.aws.loopback import Access
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -26,6 +25,8 @@ class EmbeddedAws:
     pid: int
     started: str
     folder: Path
+    # What its callers sign with: of this run, and in no log.
+    secret_access_key: str = field(repr=False)
     already_up: bool = False
     # How long a minute of its alarms and deployments lasts; None: moved by `advance`.
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
@@ -37,7 +38,8 @@ class EmbeddedAws:
     def environment(self, *, account: str = ACCOUNT, region: str = REGION) -> dict[str, str]:
         """The variables with which the CDK CLI, boto3 and the AWS CLI speak to it.
 
-        `account` is who they are: here an access key is an account number.
+        `account` is who they are: here an access key is an account number, and all of them have
+        the secret of this run.
         """
         own = self.folder / "client"
         no_proxy = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
@@ -45,7 +47,7 @@ class EmbeddedAws:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": account,
-            "AWS_SECRET_ACCESS_KEY": "embedded",
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
             "AWS_REGION": region,
             "AWS_DEFAULT_REGION": region,
             # Nothing of the user's own configuration, and nothing of ours in it.
@@ -69,7 +71,11 @@ class EmbeddedAws:
 
     def client(self, service: str, *, account: str = ACCOUNT, region: str = REGION) -> Any:
         """A boto3 client. It reads nothing of the environment or of ~/.aws."""
-        return loopback.client(self.url, service, account=account, region=region)
+        return self._access.client(service, account=account, region=region)
+
+    @property
+    def _access(self) -> Access:
+        return Access(self.url, self.secret_access_key)
 
     def now(self) -> datetime:
         """The time on its clock, UTC without saying so."""
@@ -91,11 +97,8 @@ class EmbeddedAws:
         self._control(TROUBLE_PATH, whose | kinds)
 
     def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
-        body = None if asked is None else json.dumps(asked).encode()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(urllib.request.Request(self.url + path, body)) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+            return self._access.ask(path, asked)
         except urllib.error.HTTPError as refused:
-            raise ValueError(json.loads(refused.read()).get("error", str(refused))) from None
+            said = json.loads(refused.read())
+            raise ValueError(said.get("error") or said.get("message") or str(refused)) from None

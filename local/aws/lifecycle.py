@@ -7,7 +7,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,9 @@ from pathlib import Path
 from local.aws.clock import SECONDS_PER_MINUTE
 from local.aws.control_paths import HEALTH_PATH
 from local.aws.embedded_aws import EmbeddedAws
+from local.aws.loopback import Access
 from local.aws.process import STOP_SECONDS, end, remove, spawn
-from local.aws.state_file import State, StateFile, project_folder
+from local.aws.state_file import State, StateFile, make_private, project_folder
 
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
@@ -41,10 +41,16 @@ def up(
     this process and its shell; `down` ends it. Raises `StartError`.
     """
     state_file = StateFile(folder or project_folder())
-    if found := _found(state_file):
-        return replace(found, already_up=True)
-    _require_moto()
-    state_file.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if found := _found(state_file):
+            return replace(found, already_up=True)
+        _require_moto()
+        make_private(state_file.folder)
+    except PermissionError:
+        raise StartError(
+            f"{state_file.folder} is not yours to make readable by you only; "
+            "remove it, or work in a copy of the project of your own"
+        ) from None
     process = spawn(
         state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
     )
@@ -146,14 +152,14 @@ def _found(state_file: StateFile) -> EmbeddedAws | None:
         state.pid,
         state.started,
         state_file.folder,
+        state.secret_access_key,
         seconds_per_minute=state.seconds_per_minute,
     )
 
 
 def _healthy(state: State) -> bool:
     try:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(state.url + HEALTH_PATH, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
+        found = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
+    except (OSError, ValueError):
         return False
+    return found.get("pid") == state.pid

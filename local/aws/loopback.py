@@ -1,16 +1,28 @@
-"""Clients for the services of this very process, as CloudFormation has them for AWS's."""
+"""Clients for an embedded AWS, which sign with the secret of its run."""
 
 import functools
+import json
 import os
 import threading
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
 import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
+
+from local.aws.control_paths import SERVICE
 
 _lock = threading.Lock()
-_clients: dict[tuple[str, str, str, str], Any] = {}
+_clients: dict[tuple[str, str, str, str, str], Any] = {}
+_JSON = {"Content-Type": "application/json"}
+# The controls belong to no account; an access key is an account number.
+_NO_ACCOUNT, _NO_REGION = "000000000000", "local"
 # One attempt: an error here is an answer, and a retry only delays it.
 _CONFIG = Config(
     retries={"total_max_attempts": 1},
@@ -20,6 +32,8 @@ _CONFIG = Config(
     proxies={},
     s3={"addressing_style": "path"},
 )
+# Left out, boto3 presigns with Signature Version 2.
+_S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
 
 
 @functools.cache
@@ -36,29 +50,51 @@ def _session() -> boto3.session.Session:
     return boto3.session.Session(botocore_session=core, region_name="us-east-1")
 
 
-def client(url: str, service: str, *, account: str, region: str) -> Any:
-    """A boto3 client that speaks for `account`, which the server reads from the access key."""
-    key = (url, service, account, region)
-    with _lock:  # creating boto3 clients is not thread-safe, using them is
-        if key not in _clients:
-            _clients[key] = _session().client(
-                service,
-                endpoint_url=url,
-                region_name=region,
-                aws_access_key_id=account,
-                aws_secret_access_key="embedded",
-                config=_CONFIG,
-            )
-        return _clients[key]
+@dataclass(frozen=True)
+class Access:
+    """Where an embedded AWS is, and the secret that it answers to."""
+
+    url: str
+    secret_access_key: str = field(repr=False)
+
+    def client(self, service: str, *, account: str, region: str) -> Any:
+        """A boto3 client that speaks for `account`, which the server reads from the access key."""
+        key = (self.url, self.secret_access_key, service, account, region)
+        with _lock:  # creating boto3 clients is not thread-safe, using them is
+            if key not in _clients:
+                _clients[key] = _session().client(
+                    service,
+                    endpoint_url=self.url,
+                    region_name=region,
+                    aws_access_key_id=account,
+                    aws_secret_access_key=self.secret_access_key,
+                    config=_S3_CONFIG if service == "s3" else _CONFIG,
+                )
+            return _clients[key]
+
+    def ask(
+        self, path: str, said: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
+    ) -> dict[str, Any]:
+        """One of its controls (local/aws/controls.py). Raises OSError, HTTPError where refused."""
+        body = None if said is None else json.dumps(said).encode()
+        method, headers = ("GET", {}) if body is None else ("POST", _JSON)
+        request = AWSRequest(method, self.url + path, headers, body)
+        credentials = Credentials(_NO_ACCOUNT, self.secret_access_key)
+        SigV4Auth(credentials, SERVICE, _NO_REGION).add_auth(request)
+        plain = urllib.request.Request(self.url + path, body, dict(request.headers.items()))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(plain, timeout=timeout_seconds) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
 
 
 class Loopback:
-    """One account and region of the server at `url`."""
+    """One account and region of it."""
 
-    def __init__(self, url: str, *, account: str, region: str) -> None:
-        self.url = url
+    def __init__(self, access: Access, *, account: str, region: str) -> None:
+        self._access = access
         self.account = account
         self.region = region
 
     def client(self, service: str) -> Any:
-        return client(self.url, service, account=self.account, region=self.region)
+        return self._access.client(service, account=self.account, region=self.region)

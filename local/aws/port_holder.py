@@ -1,6 +1,6 @@
 """Who listens on a port of this machine, so that "it is taken" can say by whom."""
 
-import json
+import urllib.error
 import urllib.request
 
 import psutil
@@ -8,6 +8,7 @@ import psutil
 from local.aws.control_paths import HEALTH_PATH
 
 _LONGEST_COMMAND = 100
+_LONGEST_REFUSAL_BYTES = 10_000
 
 
 def port_holder(port: int) -> str:
@@ -17,8 +18,8 @@ def port_holder(port: int) -> str:
         listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
         if listens and connection.pid is not None:
             return _named(connection.pid)
-    if (pid := _embedded_aws(port)) is not None:  # of another user, whose processes are not shown
-        return f"another embedded AWS, process {pid}"
+    if _is_embedded_aws(port):  # of another user, whose processes are not shown
+        return "an embedded AWS of another user"
     return "a process that is not ours to see"
 
 
@@ -33,10 +34,13 @@ def _named(pid: int) -> str:
     return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
 
 
-def _embedded_aws(port: int) -> int | None:
+def _is_embedded_aws(port: int) -> bool:
+    """It says so, to who has no key of it too."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2) as answer:
-            return int(json.loads(answer.read())["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
+    except urllib.error.HTTPError as refused:
+        return b"embedded AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
+    except OSError:
+        pass
+    return False

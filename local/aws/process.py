@@ -16,7 +16,7 @@ def spawn(
     command = [sys.executable, "-m", "local.aws", "--folder", str(folder), "--port", str(port)]
     command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    with (folder / "aws.log").open("ab") as log:
+    with open(folder / "aws.log", "ab", opener=_owners_only) as log:
         return subprocess.Popen(
             [*command, "--with-parent"] if with_parent else command,
             stdin=subprocess.PIPE if with_parent else subprocess.DEVNULL,
@@ -33,6 +33,12 @@ def spawn(
                 "AWS_EC2_METADATA_DISABLED": "true",
             },
         )
+
+
+def _owners_only(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # one of an earlier release could be read by everybody
+    return descriptor
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
+from local.aws.access_keys import AccessKeys
 from local.aws.clock import Clock, ScaledClock
 from local.aws.cloudformation.backend import Backend
 from local.aws.cloudformation.change_set_api import CloudFormationApi
@@ -21,17 +21,20 @@ from local.aws.corrections import (
     bucket_policies,
     event_topics,
     own_cloudformation,
+    session_keys,
     web_subscriptions,
 )
 from local.aws.corrections.logs_api import LogsApi
 from local.aws.dispatcher import Dispatcher
-from local.aws.gateway import Gateway
+from local.aws.gateway import Gateway, RequestHandler
+from local.aws.loopback import Access
 from local.aws.sagemaker.hostings import Hostings
 from local.aws.sagemaker.launching import Launch, launch_double
 from local.aws.sagemaker.runtime_api import RuntimeApi
 from local.aws.sagemaker.tag_api import SageMakerApi
+from local.aws.signatures import Verifier
 
-_HOST = "127.0.0.1"  # never another: nothing here checks a signature
+_HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
 _PATHS = {
@@ -42,6 +45,7 @@ _PATHS = {
     },
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
+    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
 }
 
 
@@ -49,7 +53,8 @@ class Server:
     """One per process, and a second is refused: moto's services keep their state in the process.
 
     `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
-    deployments run on `clock`.
+    deployments run on `clock`. `secret_access_key` is what its callers sign with; left out, one
+    of its own. It is in `access`.
     """
 
     _running: ClassVar[str | None] = None
@@ -61,6 +66,7 @@ class Server:
         port: int = 0,
         launch: Launch = launch_double,
         clock: Clock | None = None,
+        secret_access_key: str | None = None,
     ) -> None:
         """Raises OSError where the port is taken, RuntimeError where there is one already."""
         if Server._running is not None:
@@ -74,26 +80,28 @@ class Server:
         bucket_policies.install()
         event_topics.install()
         own_cloudformation.install()
+        session_keys.install()
         web_subscriptions.install()
         controls = Controls(
             self._clock,
             lambda account, region, name: self.hostings.of(account, region).endpoint(name),
         )
+        dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
+        secret = secret_access_key or session_keys.new_secret()
+        # The gateway needs the port, which is free to choose until something listens there.
         self._server = make_server(
-            _HOST,
-            port,
-            Gateway(Dispatcher({"applicationautoscaling": self._prepare_scaling}), controls),
-            threaded=True,
-            request_handler=MotoRequestHandler,
+            _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
         )
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
-        self._cloudwatches = CloudWatches(self.url, self._clock)
+        self._server.app = Gateway(dispatcher, controls, Verifier(AccessKeys(secret)), self.port)
+        self.access = Access(self.url, secret)
+        self._cloudwatches = CloudWatches(self.access, self._clock)
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
-        self.hostings = Hostings(self.url, launch, folder, self._cloudwatches)
+        self.hostings = Hostings(self.access, launch, folder, self._cloudwatches)
         for api in (SageMakerApi, RuntimeApi):
             api.hostings = self.hostings
-        CloudFormationApi.backend = Backend(self.url)
+        CloudFormationApi.backend = Backend(self.access)
         Server._running = self.url
         self._thread = threading.Thread(
             target=self._server.serve_forever,

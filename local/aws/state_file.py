@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from local.aws.clock import SECONDS_PER_MINUTE
@@ -24,6 +24,7 @@ class State:
     port: int
     url: str
     started: str
+    secret_access_key: str = field(repr=False)
     # None: its clock is moved by hand.
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
 
@@ -31,6 +32,12 @@ class State:
 def project_folder() -> Path:
     """`.servable` at the root of the project, which git ignores."""
     return Path(__file__).resolve().parents[2] / ".servable"
+
+
+def make_private(folder: Path) -> None:
+    """There, and open to its owner only, also where an earlier release made it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
 
 
 class StateFile:
@@ -42,8 +49,12 @@ class StateFile:
         self._lock_path = folder / "aws.lock"
 
     def write(self, state: State) -> None:
+        """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
         beside = self.path.with_suffix(".part")
-        beside.write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
+        beside.unlink(missing_ok=True)  # its mode could be another's
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(state), indent=2) + "\n")
         beside.replace(self.path)
 
     def read(self) -> State | None:
@@ -80,7 +91,7 @@ class StateFile:
     @contextlib.contextmanager
     def hold(self) -> Iterator[bool]:
         """False where another process holds it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
         with self._lock_path.open("ab") as file:
             locked = _locked(file.fileno())
             if locked:

@@ -57,7 +57,8 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedAws:
-    return EmbeddedAws(server.url, os.getpid(), "now", tmp_path_factory.mktemp("client"))
+    folder = tmp_path_factory.mktemp("client")
+    return EmbeddedAws(server.url, os.getpid(), "now", folder, server.access.secret_access_key)
 
 
 @pytest.fixture(scope="session")

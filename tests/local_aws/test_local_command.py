@@ -34,6 +34,16 @@ def test_up_prints_the_line_that_points_clients_to_it(folder: Path) -> None:
     assert f"export AWS_ENDPOINT_URL={state.url}" in _run(folder, "up").stdout
 
 
+@pytest.mark.parametrize(
+    "name", ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_SECURITY_TOKEN"]
+)
+def test_up_unsets_what_would_lead_clients_elsewhere(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "of another cloud")
+    assert f"unset {name}" in _run(folder, "up").stdout.splitlines()
+
+
 def test_up_in_json_is_an_environment(folder: Path) -> None:
     assert "AWS_ENDPOINT_URL" in json.loads(_run(folder, "up", "--json").stdout)["environment"]
 
@@ -55,6 +65,14 @@ def test_up_at_a_port_that_is_taken_exits_1(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert _run(tmp_path, "up", "--port", str(taken.getsockname()[1])).exit_code == 1
+
+
+def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    assert "is not yours to make readable by you only" in _run(tmp_path, "up").stderr
 
 
 def test_a_port_that_is_none_exits_2(tmp_path: Path) -> None:

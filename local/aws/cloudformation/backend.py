@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from local.aws.cloudformation.change_set import ChangeSets
 from local.aws.cloudformation.operations import Operations
 from local.aws.cloudformation.stacks import Stacks
-from local.aws.loopback import Loopback
+from local.aws.loopback import Access, Loopback
 
 
 @dataclass
@@ -19,8 +19,8 @@ class Region:
 class Backend:
     """Regions come into being when they are first asked for."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._regions: dict[tuple[str, str], Region] = {}
         self._lock = threading.Lock()
 
@@ -28,10 +28,10 @@ class Backend:
         with self._lock:
             key = (account, region)
             if key not in self._regions:
-                aws = Loopback(self._url, account=account, region=region)
+                aws = Loopback(self._access, account=account, region=region)
                 stacks = Stacks(aws)
                 self._regions[key] = Region(stacks, Operations(stacks, aws))
             return self._regions[key]
 
     def loopback(self, account: str, region: str) -> Loopback:
-        return Loopback(self._url, account=account, region=region)
+        return Loopback(self._access, account=account, region=region)

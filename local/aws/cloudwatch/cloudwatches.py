@@ -7,7 +7,7 @@ from datetime import datetime
 from local.aws.clock import Clock
 from local.aws.cloudwatch.alarms import Alarms
 from local.aws.cloudwatch.metric_store import KEPT, MetricStore
-from local.aws.loopback import Loopback
+from local.aws.loopback import Access, Loopback
 
 
 @dataclass
@@ -19,8 +19,8 @@ class CloudWatch:
 class CloudWatches:
     """They come into being when they are first asked for."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
-        self._url = url
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
         self.clock = clock
         self._all: dict[tuple[str, str], CloudWatch] = {}
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class CloudWatches:
         with self._lock:
             key = (account, region)
             if key not in self._all:
-                aws = Loopback(self._url, account=account, region=region)
+                aws = Loopback(self._access, account=account, region=region)
                 metrics = MetricStore()
                 self._all[key] = CloudWatch(metrics, Alarms(aws, metrics, self.clock))
             return self._all[key]

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from local.aws.cloudwatch.cloudwatches import CloudWatches
-from local.aws.loopback import Loopback
+from local.aws.loopback import Access, Loopback
 from local.aws.sagemaker.endpoint import Endpoint
 from local.aws.sagemaker.hosting import Hosting
 from local.aws.sagemaker.launching import Launch
@@ -16,8 +16,10 @@ from local.aws.sagemaker.published_metrics import publish_utilisation
 class Hostings:
     """Of every account and region of the server."""
 
-    def __init__(self, url: str, launch: Launch, folder: Path, cloudwatches: CloudWatches) -> None:
-        self._url = url
+    def __init__(
+        self, access: Access, launch: Launch, folder: Path, cloudwatches: CloudWatches
+    ) -> None:
+        self._access = access
         self._cloudwatches = cloudwatches
         self._launch = launch
         self._folder = folder
@@ -28,7 +30,7 @@ class Hostings:
         with self._lock:
             key = (account, region)
             if key not in self._all:
-                aws = Loopback(self._url, account=account, region=region)
+                aws = Loopback(self._access, account=account, region=region)
                 self._all[key] = Hosting(
                     aws,
                     self._launch,

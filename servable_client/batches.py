@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from servable_client.arrays import Arrays, Outputs
 from servable_client.batch import predict_parts
+from servable_client.forks import in_each_process
 from servable_client.own_thread import OwnThread
 from servable_client.part_sizes import PartSizes
 from servable_client.progress import Told
@@ -19,7 +20,10 @@ class Batches:
     def __init__(self, name: str, connections: int) -> None:
         self._name = name
         self._connections = connections
-        self._part_sizes = PartSizes(connections)
+        in_each_process(self._start)
+
+    def _start(self) -> None:
+        self._part_sizes = PartSizes(self._connections)
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 

@@ -40,7 +40,7 @@ class Batches:
         pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
         executor = self._threads() if len(pieces) > 1 else OwnThread()
-        found = predict_parts(pieces, predict, executor, told)
+        found = predict_parts(pieces, predict, executor, told, split.constant)
         if split.measured:
             self._part_sizes.record(rows, count, time.monotonic() - began)
         return found

@@ -3,8 +3,8 @@
 from servable_client.arrays import Arrays, Outputs
 from servable_client.errors import BodyTooLarge, PredictionError, Refused
 from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
-from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, chosen, decode, encode
 from servable_client.forks import in_each_process
+from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, decode, encode
 from servable_client.options import Options
 from servable_client.retries import Retries
 
@@ -28,11 +28,14 @@ class Calls:
         options: Options,
         deadline: Deadline,
         *,
-        typed: bool,
+        form: Form,
         inference_id: str | None,
     ) -> Outputs:
-        """Raises `PredictionError`."""
-        form = options.format or ("json" if self._json_only else chosen(arrays, typed=typed))
+        """`form`: where neither the options nor what was learnt say another.
+
+        Raises `PredictionError`.
+        """
+        form = options.format or ("json" if self._json_only else form)
         try:
             answer = self.send(request(arrays, form, options, inference_id), options, deadline)
         except Refused as refusal:

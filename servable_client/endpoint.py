@@ -111,11 +111,13 @@ class Endpoint:
         options = self._options
         if any(value is not None for value in told.values()):
             options = options.with_(**told)
-        arrays, known = as_arrays(inputs, named), typed(inputs, named)
+        arrays = as_arrays(inputs, named)
+        # Of the whole batch: a small part in JSON would have other types than the others.
+        form = options.format or chosen(arrays, typed=typed(inputs, named))
         if split is None:
             deadline = Deadline(options.timeout_seconds)
             return self._calls.predict(
-                arrays, options, deadline, typed=known, inference_id=inference_id
+                arrays, options, deadline, form=form, inference_id=inference_id
             )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
@@ -124,7 +126,7 @@ class Endpoint:
                 part.arrays,
                 options,
                 whole or Deadline(options.timeout_seconds),
-                typed=known,
+                form=form,
                 inference_id=inference_id,
             )
 

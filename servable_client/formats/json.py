@@ -24,6 +24,7 @@ _DECIMALS = (4, 7)
 _LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
 MOST_DIMENSIONS = 32
 """NumPy's own bound before its version 2."""
+MOST_OUTPUTS = 4096
 _SHOWN = 60  # characters of a name that a server sent
 
 
@@ -48,6 +49,8 @@ def decode(body: bytes) -> dict[str, Array]:
         raise ValueError('it has neither "outputs" nor "predictions"')
     if not isinstance(found, dict) or found.keys() == {"b64"}:
         found = {UNNAMED_OUTPUT: found}
+    if len(found) > MOST_OUTPUTS:
+        raise ValueError(f"{len(found)} outputs; at most {MOST_OUTPUTS} are read")
     return columns(found)
 
 

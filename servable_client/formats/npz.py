@@ -31,6 +31,8 @@ def encode(arrays: Arrays, selection: Selection) -> bytes:
 
 def decode(body: bytes) -> dict[str, Array]:
     """Raises `ValueError`."""
+    if not body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        raise ValueError("it does not begin as a .npz file")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             files = archive.infolist()

@@ -25,6 +25,8 @@ SMALL_BYTES = 1 << 10
 # NumPy's own bound, before its version 2; a thousand sizes would take a second to multiply.
 MOST_DIMENSIONS = 32
 MOST_OUTPUTS = 4096
+# A plain answer has a handful beside its numbers; the parser in C walks faster than we do.
+MOST_FIELDS = 64
 _SHAPED = {"dtype", "tensor_shape", "version_number"}
 Field = tuple[int, int, int, int, int]
 """Number, wire type, where it begins, and from where to where its bytes are."""
@@ -63,6 +65,8 @@ def _walked(body: bytes) -> dict[str, Array]:
     for number, kind, begin, start, end in _fields(body, 0, len(body)):
         if number != 1 or kind != _BYTES:
             others.append(body[begin:end])
+            if len(others) > MOST_FIELDS:
+                raise BadWire("very many fields")
             continue
         entry = {inner: (first, last) for inner, _, _, first, last in _entry(body, start, end)}
         name = body[slice(*entry[1])].decode()
@@ -88,6 +92,8 @@ def _tensor(body: bytes, start: int, end: int) -> Array:
             bulk.append((number, first, last))
         else:
             rest.append(body[begin:last])
+            if len(rest) > MOST_FIELDS:  # strings, or numbers one by one: nothing to share
+                return array_of(wire.TensorProto.FromString(body[start:end]), end - start)
     message = wire.TensorProto.FromString(b"".join(rest))
     plain = len(bulk) == 1 and message.dtype != tensors.BFLOAT16
     if plain and {field.name for field, _ in message.ListFields()} <= _SHAPED:
@@ -107,7 +113,7 @@ def _tensor(body: bytes, start: int, end: int) -> Array:
 def array_of(message: Any, message_bytes: int) -> Array:
     """A wire.TensorProto's array. Raises `ValueError`, for one that claims to be huge too."""
     elements = math.prod(_shape(message))
-    claimed = elements * (tensors.element_bytes(message.dtype) or 0)
+    claimed = elements * tensors.array_dtype(message.dtype).itemsize
     if claimed > max(SMALL_BYTES, MOST_EXPANSION * message_bytes) and not message.tensor_content:
         values = getattr(message, tensors.value_field(message.dtype))
         if len(values) < elements:

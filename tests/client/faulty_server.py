@@ -187,6 +187,8 @@ class FaultyServer:
             said = json.dumps({"message": "too large"}).encode()
             headers = b"x-amzn-ErrorType: ValidationError\r\nConnection: close\r\n"
             connection.sendall(_message(413, said, headers))
+            while self._more(connection):
+                pass  # a reset would take the answer away
             return False
         length = int(head.lower().partition(b"content-length:")[2].split()[0])
         while len(body) < length:

@@ -143,7 +143,7 @@ def test_what_calls_say_under_random_faults_is_what_was_executed(
     made: Certificates, way: Way
 ) -> None:
     with trusting(made):
-        found = ran(way, 60, seed=3, made=made)
+        found = ran(way, 30, seed=3, made=made)
     assert found.wrong == []
 
 

@@ -164,7 +164,7 @@ def test_lists_become_the_arrays_that_numpy_makes_of_them(values: Any, dtype: st
 @pytest.mark.parametrize("text", ["a\r\nb", "\ud800", "☃"])
 def test_what_no_header_carries_is_refused(option: str, text: str) -> None:
     with pytest.raises(BadInput, match="header"):
-        echo.predict(x=1.0, **{option: text})
+        echo.predict(x=1.0, **{option: text})  # type: ignore[arg-type]
 
 
 PIECES: dict[str, tuple[list[Any], list[Any] | None]] = {

@@ -24,7 +24,7 @@ from tests.fuzz.client_reference import Response
 MEGABYTE = 1_000_000
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_a_damaged_answer_is_read_as_the_reference_reads_it_or_refused(seed: int) -> None:
     check(seed)

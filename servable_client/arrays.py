@@ -51,6 +51,10 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     given.update(named)
     if not given:
         raise BadInput("no inputs; give arrays by name, as predict(feat_ids=…, feat_vals=…)")
+    for name in given:
+        if not isinstance(name, str):
+            raise BadInput(f"{name!r}: the name of an input is a str, not {type(name).__name__}")
+        _utf8(repr(name), name)
     if UNNAMED in given and len(given) > 1:
         raise BadInput("one input has no name and others have; name all of them")
     return {name: _array(name, value) for name, value in given.items()}
@@ -63,13 +67,16 @@ def typed(inputs: Any, named: Mapping[str, Any]) -> bool:
 
 
 def _array(name: str, value: Any) -> Array:
+    name = name or "the input"
+    leaves = [value] if hasattr(value, "dtype") else _leaves(value)
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, leaves))):
+        raise BadInput(f"{name}: holds a masked array, and no tensor has a mask; give x.filled(…)")
     try:
         array = np.asarray(value)
-    except ValueError as error:
-        raise BadInput(f"{name or 'the input'}: is no array: {error}") from None
-    # S would drop zeros at a string's end, where NumPy made it of a list.
-    if array.dtype.kind == "S" and not isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value, object)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BadInput(f"{name}: is no array: {error}") from None
+    if not hasattr(value, "dtype"):
+        array = _unchanged(name, value, leaves, array)
     if array.dtype.kind not in "OSU":
         return array
     texts = np.empty(array.size, object)
@@ -77,15 +84,95 @@ def _array(name: str, value: Any) -> Array:
     return texts.reshape(array.shape)
 
 
+def _leaves(value: Any) -> list[Any]:
+    """What is in Python's lists, at the depth where something other than a list begins."""
+    level = [value]
+    while level and all(isinstance(one, list | tuple) for one in level):
+        level = [leaf for one in level for leaf in one]
+    return level
+
+
+_TRUTH, _NUMBERS, _STRINGS = "truth values", "numbers", "strings"
+_HOLDS = {"b": _TRUTH, **dict.fromkeys("iufc", _NUMBERS), **dict.fromkeys("SU", _STRINGS)}
+
+
+def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
+    """`array`, which NumPy made of Python's lists and scalars, with the values that they have.
+
+    NumPy writes 1 beside "a" as "1" and True beside 2 as 1, drops zeros at a string's end, and
+    makes float64 of [2**63, 1] and of integers beside a 0.5: it rounds those above 2**53.
+    Raises `BadInput`.
+    """
+    if any(isinstance(one, np.ndarray) for one in leaves):
+        if len({getattr(one, "dtype", None) for one in leaves}) == 1:
+            return array
+        pieces = [np.asarray(one, getattr(one, "dtype", object)).ravel() for one in leaves]
+        leaves = [leaf for piece in pieces for leaf in piece.tolist()]
+    kinds = {one: _kind(one) for one in set(map(type, leaves))}
+    if not all(kind in _HOLDS for kind in kinds.values()):
+        return array  # nothing that can be looked into, as a range; or nothing that can be sent
+    held = sorted({_HOLDS[kind] for kind in kinds.values()})
+    if len(held) > 1:
+        raise BadInput(f"{name}: holds {' and '.join(held)}; an array holds one of them")
+    if held == [_STRINGS]:
+        return np.asarray(value, object)
+    if held == [_NUMBERS] and array.dtype.kind in "fcO":
+        whole = [one for one in leaves if kinds[type(one)] in "iu"]
+        if len(whole) == len(leaves):
+            return _integers(name, whole).reshape(array.shape)
+        if array.dtype.kind == "O" or not all(map(_same_as_float, whole)):
+            raise BadInput(
+                f"{name}: holds an integer above 2**53 beside fractions, which float64 rounds; "
+                "give integers alone, or floats"
+            )
+    return array
+
+
+def _kind(kind: type) -> str:
+    """NumPy's letter for what values of this type are; empty for what is none of its types."""
+    if issubclass(kind, np.generic):
+        return np.dtype(kind).kind
+    python = {"b": bool, "i": int, "f": float, "c": complex, "S": bytes, "U": str}
+    return next((letter for letter, one in python.items() if issubclass(kind, one)), "")
+
+
+def _integers(name: str, leaves: list[Any]) -> Array:
+    for dtype in (np.int64, np.uint64):
+        bounds = np.iinfo(dtype)
+        if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
+            return np.array(leaves, dtype)
+    raise BadInput(
+        f"{name}: holds integers from {min(leaves)} to {max(leaves)}, which neither int64 nor uint64 "
+        "holds; give floats, or strings"
+    )
+
+
+def _same_as_float(value: Any) -> bool:
+    try:
+        return int(float(value)) == int(value)
+    except OverflowError:
+        return False
+
+
 def _bytes(name: str, value: Any) -> bytes:
     if isinstance(value, str):
-        return value.encode()
+        return _utf8(name, value)
     if isinstance(value, bytes):
         return value
     raise BadInput(
-        f"{name or 'the input'}: holds a {type(value).__name__}; "
+        f"{name}: holds a {type(value).__name__}; "
         "an array holds numbers, truth values or strings, evenly nested"
     )
+
+
+def _utf8(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"{name}: the character {text[error.start]!r} is half of a surrogate pair, which UTF-8 "
+            'does not hold; give bytes, or text.encode(errors="surrogatepass")'
+        ) from None
 
 
 def total_bytes(arrays: Iterable[Array]) -> int:

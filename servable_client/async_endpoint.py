@@ -3,12 +3,13 @@
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from servable_client.arrays import Outputs
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInput
 from servable_client.exchange import Answer
+from servable_client.forks import in_each_process
 from servable_client.job import Job
 
 Result = TypeVar("Result")
@@ -28,6 +29,10 @@ class AsyncEndpoint:
         if isinstance(name, Endpoint) and told:
             raise BadInput(f"{', '.join(told)}: say it to the Endpoint that you give")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **told)
+        self._closed = False
+        in_each_process(self._start)
+
+    def _start(self) -> None:
         self._executor = ThreadPoolExecutor(
             self.endpoint.connections, f"servable {self.endpoint.name}"
         )
@@ -57,8 +62,12 @@ class AsyncEndpoint:
         """Waits for what is under way."""
         import asyncio  # here alone: half of what `import servable_client` would take beside NumPy
 
+        self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
         await asyncio.to_thread(self.endpoint.close)
+
+    def __reduce__(self) -> NoReturn:
+        self.endpoint.__reduce__()
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,5 +78,7 @@ class AsyncEndpoint:
     async def _run(self, call: Callable[..., Result], *given: Any, **told: Any) -> Result:
         import asyncio
 
+        if self._closed:
+            raise BadInput(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, functools.partial(call, *given, **told))

@@ -17,8 +17,11 @@ def predict_parts(
     predict: Callable[[Part], Outputs],
     executor: Executor,
     told: Told | None,
+    constant: frozenset[str] | None = None,
 ) -> Outputs:
     """The answers in order, as one. Raises `PartFailed` for the first part that failed.
+
+    `constant`: as in `Split`.
 
     After a failure no other part is sent; those under way are waited for.
     """
@@ -76,6 +79,6 @@ def predict_parts(
     ordered = [answers[number] for number in range(len(parts))]
     variants = {one.variant for one in ordered}
     return Outputs(
-        merged(ordered, [len(part.rows) for part in parts]),
+        merged(ordered, [len(part.rows) for part in parts], constant),
         variants.pop() if len(variants) == 1 else None,
     )

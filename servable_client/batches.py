@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from servable_client.arrays import Arrays, Outputs
 from servable_client.batch import predict_parts
+from servable_client.forks import in_each_process
 from servable_client.own_thread import OwnThread
 from servable_client.part_sizes import PartSizes
 from servable_client.progress import Told
@@ -19,7 +20,10 @@ class Batches:
     def __init__(self, name: str, connections: int) -> None:
         self._name = name
         self._connections = connections
-        self._part_sizes = PartSizes(connections)
+        in_each_process(self._start)
+
+    def _start(self) -> None:
+        self._part_sizes = PartSizes(self._connections)
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -36,7 +40,7 @@ class Batches:
         pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
         executor = self._threads() if len(pieces) > 1 else OwnThread()
-        found = predict_parts(pieces, predict, executor, told)
+        found = predict_parts(pieces, predict, executor, told, split.constant)
         if split.measured:
             self._part_sizes.record(rows, count, time.monotonic() - began)
         return found

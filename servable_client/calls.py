@@ -1,9 +1,10 @@
 """One prediction: arrays encoded, sent, answered and decoded."""
 
 from servable_client.arrays import Arrays, Outputs
-from servable_client.errors import BodyTooLarge, Refused
+from servable_client.errors import BodyTooLarge, PredictionError, Refused
 from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
-from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, chosen, decode, encode
+from servable_client.forks import in_each_process
+from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, decode, encode
 from servable_client.options import Options
 from servable_client.retries import Retries
 
@@ -16,6 +17,9 @@ class Calls:
     def __init__(self, transport: Transport, retries: Retries) -> None:
         self._transport = transport
         self._retries = retries
+        in_each_process(self._start)
+
+    def _start(self) -> None:
         self._json_only = False
 
     def predict(
@@ -24,11 +28,14 @@ class Calls:
         options: Options,
         deadline: Deadline,
         *,
-        typed: bool,
+        form: Form,
         inference_id: str | None,
     ) -> Outputs:
-        """Raises `PredictionError`."""
-        form = options.format or ("json" if self._json_only else chosen(arrays, typed=typed))
+        """`form`: where neither the options nor what was learnt say another.
+
+        Raises `PredictionError`.
+        """
+        form = options.format or ("json" if self._json_only else form)
         try:
             answer = self.send(request(arrays, form, options, inference_id), options, deadline)
         except Refused as refusal:
@@ -36,7 +43,11 @@ class Calls:
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
             again = request(arrays, "json", options, inference_id)
-            answer = self.send(again, options, deadline)
+            try:
+                answer = self.send(again, options, deadline)
+            except PredictionError as failure:
+                failure.attempts += refusal.attempts
+                raise
             self._json_only = True
         return Outputs(decode(answer.content_type, answer.body), answer.variant)
 

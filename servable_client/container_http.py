@@ -1,19 +1,20 @@
 """A container's /invocations, without SageMaker in between: `servable serve`, or a test's."""
 
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ReadTimeoutError,
-)
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from servable_client.errors import BadInput, ConnectionLost, DeadlineExceeded, Unreachable
-from servable_client.exchange import Answer, Request
+from servable_client.exchange import Answer, Request, check_framed
 from servable_client.failures import of_container
+from servable_client.forks import in_each_process
 from servable_client.job import Job
+from servable_client.observed_connections import ATTEMPT, observed
 
 CONNECT_TIMEOUT_SECONDS = 5.0
+_POOLS = {
+    "http": observed(urllib3.HTTPConnectionPool),
+    "https": observed(urllib3.HTTPSConnectionPool),
+}
 
 
 class ContainerHttp:
@@ -23,7 +24,12 @@ class ContainerHttp:
         if not url.startswith(("http://", "https://")):
             raise BadInput(f"{url}: give the container's address, as http://127.0.0.1:8080")
         self._url = url.rstrip("/")
-        self._pool = urllib3.PoolManager(maxsize=connections, retries=False)
+        self._connections = connections
+        in_each_process(self._start)
+
+    def _start(self) -> None:
+        self._pool = urllib3.PoolManager(maxsize=self._connections, retries=False)
+        self._pool.pool_classes_by_scheme = _POOLS
 
     def send(self, request: Request, *, seconds: float) -> Answer:
         headers = {"Content-Type": request.content_type, "Accept": request.accept}
@@ -35,6 +41,7 @@ class ContainerHttp:
         if request.inference_id:
             headers["X-Amzn-SageMaker-Inference-Id"] = request.inference_id
         timeout = urllib3.Timeout(connect=min(seconds, CONNECT_TIMEOUT_SECONDS), total=seconds)
+        ATTEMPT.written = False
         try:
             answer = self._pool.request(
                 "POST",
@@ -44,19 +51,20 @@ class ContainerHttp:
                 timeout=timeout,
                 redirect=False,
             )
-        except (NewConnectionError, ConnectTimeoutError) as error:
-            raise Unreachable(f"{self._url}: {error}; is the container up?") from None
-        except ReadTimeoutError:
-            raise DeadlineExceeded(
-                f"{self._url}: no answer within {seconds:.3g} s; it may have been executed"
-            ) from None
         except HTTPError as error:
+            if not ATTEMPT.written:
+                raise Unreachable(f"{self._url}: {error}; is the container up?") from None
+            if isinstance(error, ReadTimeoutError):
+                raise DeadlineExceeded(
+                    f"{self._url}: no answer within {seconds:.3g} s; it may have been executed"
+                ) from None
             raise ConnectionLost(
                 f"{self._url}: the connection broke ({error}); it may have been executed"
             ) from None
         if answer.status != 200:
             words = answer.data.decode(errors="replace")
             raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))
+        check_framed(answer.headers)
         return Answer(body=answer.data, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:

@@ -1,8 +1,9 @@
 """Arrays in, arrays out: one endpoint, deployed, embedded or on this machine."""
 
 import time
+import uuid
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from servable_client.arrays import Outputs, as_arrays, typed
 from servable_client.batches import Batches
@@ -21,7 +22,9 @@ CONNECTIONS = 10
 
 
 class Endpoint:
-    """Safe between threads. `close` it, or use it in a `with`, to end its connections.
+    """Safe between threads, and in forked children, which begin with connections of their own.
+
+    `close` it, or use it in a `with`, to end its connections; then it is closed for good.
 
         with Endpoint("ranker-prod") as ranker:
             ranker.predict(feat_ids=ids, feat_vals=values)["prob"]
@@ -52,6 +55,7 @@ class Endpoint:
             raise BadInput("connections and attempts: give 1 or more")
         self.name = name
         self.connections = connections
+        self.closed = False
         self._options = Options().with_(**options)
         self._upload_to = upload_to
         self._transport = transport or _sagemaker(
@@ -103,14 +107,17 @@ class Endpoint:
             "signature": signature,
             "target_model": target_model,
         }
+        self.check_open()
         options = self._options
         if any(value is not None for value in told.values()):
             options = options.with_(**told)
-        arrays, known = as_arrays(inputs, named), typed(inputs, named)
+        arrays = as_arrays(inputs, named)
+        # Of the whole batch: a small part in JSON would have other types than the others.
+        form = options.format or chosen(arrays, typed=typed(inputs, named))
         if split is None:
             deadline = Deadline(options.timeout_seconds)
             return self._calls.predict(
-                arrays, options, deadline, typed=known, inference_id=inference_id
+                arrays, options, deadline, form=form, inference_id=inference_id
             )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
@@ -119,7 +126,7 @@ class Endpoint:
                 part.arrays,
                 options,
                 whole or Deadline(options.timeout_seconds),
-                typed=known,
+                form=form,
                 inference_id=inference_id,
             )
 
@@ -135,6 +142,7 @@ class Endpoint:
         **options: Any,
     ) -> Answer:
         """Bytes in, bytes out: for a body that is ready. Raises `PredictionError`."""
+        self.check_open()
         said = self._options.with_(**options)
         ready = Request(
             body=body,
@@ -155,7 +163,10 @@ class Endpoint:
         **named: Any,
     ) -> Job:
         """An asynchronous inference: the request into S3, a `Job` back. Raises `PredictionError`."""
+        self.check_open()
         options, place = self._options, upload_to or self._upload_to
+        if place:  # once for all attempts: what is put again replaces what was put
+            place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
         form = options.format or chosen(arrays, typed=typed(inputs, named))
         ready = request(arrays, form, options, inference_id)
@@ -166,9 +177,21 @@ class Endpoint:
         )
 
     def close(self) -> None:
-        """Waits for what is under way."""
+        """Waits for what is under way. Closes in this process, not in others that it was forked into."""
+        self.closed = True
         self._batches.close()
         self._transport.close()
+
+    def check_open(self) -> None:
+        """Raises `BadInput` after `close`."""
+        if self.closed:
+            raise BadInput(f"{self.name}: this Endpoint is closed; make another")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"an {type(self).__name__} cannot be pickled: its connections are its process's; make "
+            f"one in each process, as Endpoint({self.name!r}), or have it inherited by fork"
+        )
 
     def __enter__(self) -> Self:
         return self

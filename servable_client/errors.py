@@ -19,7 +19,7 @@ PredictionError
 └── JobFailed                 an asynchronous inference ended with an error
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 Executed = Literal["no", "maybe", "yes"]
 
@@ -126,4 +126,15 @@ class PartFailed(PredictionError):
             status=failure.status,
             executed=failure.executed,
         )
-        self.part, self.parts, self.rows, self.failure = part, parts, rows, failure
+        self.part, self.parts, self.rows, self.failure, self._more = (
+            part,
+            parts,
+            rows,
+            failure,
+            more,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is pickled by its message alone, and a pool of processes waits for ever
+        # for one that cannot be unpickled.
+        return type(self), (self.part, self.parts, self.rows, self.failure, self._more)

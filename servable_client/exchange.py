@@ -1,9 +1,11 @@
 """One request, its answer, and who carries them."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from servable_client.errors import BadAnswer, BadInput
 from servable_client.job import Job
 from servable_client.selection import Selection
 
@@ -21,6 +23,12 @@ class Request:
     inference_id: str | None = None
     """Joins the request to what data capture keeps of it."""
 
+    def __post_init__(self) -> None:
+        for name in ("content_type", "accept", "inference_id"):
+            text = getattr(self, name) or ""
+            if not text.isascii() or not (text or "x").isprintable():
+                raise BadInput(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -30,8 +38,22 @@ class Answer:
     """The production variant that answered."""
 
 
+def check_framed(headers: Mapping[str, str]) -> None:
+    """Refuses an answer that ends where its connection ends: half of it would look whole.
+
+    `headers` in any case, or in lower case. Raises `BadAnswer`.
+    """
+    length = headers.get("content-length", "")
+    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+    if not chunked and not (length.isascii() and length.isdigit()):
+        raise BadAnswer(
+            f"the answer has the Content-Length {length!r} and is not chunked, so a part of it "
+            "cannot be told from the whole; the container must send one of the two"
+        )
+
+
 class Transport(Protocol):
-    """SageMaker's API, a container, or a fake. Safe between threads."""
+    """SageMaker's API, a container, or a fake. Safe between threads, and in forked children."""
 
     def send(self, request: Request, *, seconds: float) -> Answer:
         """One attempt. Raises `PredictionError`."""

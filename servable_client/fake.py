@@ -11,6 +11,7 @@ from servable_client.arrays import UNNAMED, Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInput, PredictionError
 from servable_client.exchange import Answer, Request
+from servable_client.forks import in_each_process
 from servable_client.formats import CONTENT_TYPES
 from servable_client.formats.json import columns
 from servable_client.job import Job
@@ -49,6 +50,9 @@ class _FakeTransport:
         self.calls: list[dict[str, Array]] = []
         self._model = model
         self._failures = iter(failures)
+        in_each_process(self._start)
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
 
     def send(self, request: Request, *, seconds: float) -> Answer:

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from servable_client.arrays import Outputs
-from servable_client.errors import BadInput, DeadlineExceeded
+from servable_client.errors import BadInput, DeadlineExceeded, PredictionError
 from servable_client.formats import decode
 
 if TYPE_CHECKING:
@@ -33,12 +33,19 @@ class Job:
         self.failure_location = failure_location
         self._look = look
         self._outputs: Outputs | None = None
+        self._met: PredictionError | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.inference_id!r}, output_location={self.output_location!r})"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be pickled: it has its process's connections; "
+            "give the other process output_location and failure_location"
+        )
+
     def done(self) -> bool:
-        """Whether `result()` would return at once. Raises `JobFailed`."""
+        """Whether `result()` would return at once. Raises `JobFailed`, and what a look may meet."""
         if self._outputs is None and (answer := self._look()):
             self._outputs = Outputs(decode(answer.content_type, answer.body))
         return self._outputs is not None
@@ -48,15 +55,25 @@ class Job:
         if timeout_seconds < 0:
             raise BadInput(f"timeout_seconds {timeout_seconds:g}: give how long to wait at most")
         deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
-        while not self.done():
+        while not self._done_or_unknown():
             left = deadline - time.monotonic()
             if left <= 0:
                 raise DeadlineExceeded(
                     f"{self.output_location}: not there after {timeout_seconds:g} s, or not to be "
                     "read by the caller (s3:GetObject); the job goes on: call result() again, or "
                     "look into the endpoint's log"
-                )
+                ) from self._met
             time.sleep(min(pause, left))
             pause = min(pause * LONGER_EACH_TIME, MOST_BETWEEN_LOOKS_SECONDS)
         assert self._outputs is not None
         return self._outputs
+
+    def _done_or_unknown(self) -> bool:
+        """False also where S3 could not be asked just now; `_met` says what was in the way."""
+        try:
+            return self.done()
+        except PredictionError as failure:
+            if not failure.repeatable:
+                raise
+            self._met = failure
+            return False

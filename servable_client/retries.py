@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from servable_client.errors import DeadlineExceeded, PredictionError, Throttled
 from servable_client.exchange import Deadline
+from servable_client.forks import in_each_process
 
 Result = TypeVar("Result")
 
@@ -36,6 +37,9 @@ class Retries:
     def __init__(self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep) -> None:
         self._backoff = backoff
         self._sleep = sleep
+        in_each_process(self._start)
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._throttled_until = 0.0
 
@@ -44,7 +48,8 @@ class Retries:
     ) -> Result:
         """The first result; `attempt` is told how many seconds it has. Raises `PredictionError`.
 
-        `unsafe`: repeat also what may have been executed.
+        `unsafe`: repeat also what may have been executed. What the error says of that is true
+        of all attempts: one that may have been executed is not undone by a later one that was not.
         """
         attempts, last = 0, None
         while True:
@@ -55,6 +60,8 @@ class Retries:
             try:
                 return attempt(left)
             except PredictionError as failure:
+                if last and failure.executed == "no":
+                    failure.executed = last.executed
                 failure.attempts, last = attempts, failure
                 if not failure.repeatable or not (unsafe or failure.executed == "no"):
                     raise

@@ -1,46 +1,97 @@
-"""Requests and answers of asynchronous inferences, in S3."""
+"""Requests and answers of asynchronous inferences, in S3.
 
+Putting the same request twice, and reading, do no harm: every failure here is one that can be
+repeated, and none has asked the model.
+"""
+
+import threading
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+)
+from urllib3.exceptions import HTTPError
 
-from servable_client.errors import BadInput, JobFailed, NotAllowed
+from servable_client.errors import (
+    BadInput,
+    Busy,
+    ConnectionLost,
+    JobFailed,
+    NotAllowed,
+    PredictionError,
+    Unreachable,
+)
 from servable_client.exchange import Answer
 
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
+_LATER = ("SlowDown", "Throttling", "RequestTimeout", "InternalError", "ServiceUnavailable")
+_OF_THE_CONNECTION = (ConnectionError, HTTPClientError, IncompleteReadError, HTTPError)
 _SHOWN = 2000
+# How long one look may take; a job is looked at again.
+LOOK_SECONDS = 20.0
 
 
 class Store:
-    def __init__(self, session: Any, region: str) -> None:
-        self._s3 = session.client("s3", region_name=region)
+    """`client` is a boto3 client for S3 that makes one attempt. Safe between threads."""
 
-    def put(self, location: str, body: bytes, content_type: str) -> None:
-        """Raises `BadInput`, `NotAllowed`."""
+    def __init__(self, client: Any) -> None:
+        self._s3 = client
+        self._attempt = threading.local()
+        client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
+
+    def put(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
+        """Raises `BadInput`, `NotAllowed`, `Busy`, `Unreachable`: the model was not asked."""
         bucket, key = _parted(location)
+        self._attempt.seconds = seconds
         try:
             self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
         except ClientError as error:
-            raise NotAllowed(f"{location}: cannot be written: {error}") from None
+            raise _refusal(f"{location}: cannot be written: {error}", error) from None
+        except _OF_THE_CONNECTION as error:
+            raise Unreachable(f"{location}: cannot be written: {error}") from None
 
     def look(self, output: str, failure: str | None) -> Answer | None:
-        """The answer, None while there is none. Raises `JobFailed`."""
+        """The answer, None while there is none.
+
+        Raises `JobFailed`; `Busy` and `ConnectionLost` where another look may do.
+        """
         if found := self._get(output):
             return found
         if failure and (said := self._get(failure)):
             raise JobFailed(f"{failure}: {said.body[:_SHOWN].decode(errors='replace')}")
         return None
 
+    def close(self) -> None:
+        self._s3.close()
+
     def _get(self, location: str) -> Answer | None:
         bucket, key = _parted(location)
+        self._attempt.seconds = LOOK_SECONDS
         try:
             found = self._s3.get_object(Bucket=bucket, Key=key)
+            return Answer(body=found["Body"].read(), content_type=found["ContentType"])
         except ClientError as error:
             if error.response["Error"]["Code"] in _NOT_YET:
                 return None
-            raise NotAllowed(f"{location}: cannot be read: {error}") from None
-        return Answer(body=found["Body"].read(), content_type=found["ContentType"])
+            refusal = _refusal(f"{location}: cannot be read: {error}", error)
+            refusal.executed = "maybe"
+            raise refusal from None
+        except _OF_THE_CONNECTION as error:
+            raise ConnectionLost(f"{location}: cannot be read: {error}; the job goes on") from None
+
+    def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
+        context["read_timeout"] = self._attempt.seconds
+
+
+def _refusal(message: str, error: ClientError) -> PredictionError:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if error.response["Error"]["Code"] in _LATER or status == 429 or (status or 0) >= 500:
+        return Busy(message, status=status)
+    return NotAllowed(message, status=status)
 
 
 def _parted(location: str) -> tuple[str, str]:

@@ -1,13 +1,12 @@
 """InvokeEndpoint and InvokeEndpointAsync, by boto3: signing, pools and kept connections are its."""
 
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import boto3
-from botocore import exceptions
+from botocore import awsrequest, exceptions
 from botocore.config import Config
 from urllib3.exceptions import HTTPError
 
@@ -16,21 +15,29 @@ from servable_client.errors import (
     BadInput,
     ConnectionLost,
     DeadlineExceeded,
+    ModelFailed,
     NotAllowed,
     Unreachable,
 )
-from servable_client.exchange import Answer, Deadline, Request
+from servable_client.exchange import Answer, Deadline, Request, check_framed
 from servable_client.failures import of_sagemaker
+from servable_client.forks import in_each_process
 from servable_client.job import Job
+from servable_client.observed_connections import ATTEMPT, observed
 
 # As long as one lost packet of a handshake may take, twice.
 CONNECT_TIMEOUT_SECONDS = 5.0
 _PIECE_BYTES = 1 << 20
-_NEVER_SENT = (
-    exceptions.EndpointConnectionError,
-    exceptions.ConnectTimeoutError,
-    exceptions.ProxyConnectionError,
-    exceptions.SSLError,
+_POOLS = {
+    "http": observed(awsrequest.AWSHTTPConnectionPool),
+    "https": observed(awsrequest.AWSHTTPSConnectionPool),
+}
+# What botocore and urllib3 say of a connection; the rest is about settings and credentials.
+_OF_THE_CONNECTION = (
+    exceptions.ConnectionError,
+    exceptions.HTTPClientError,
+    exceptions.IncompleteReadError,
+    HTTPError,
 )
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
@@ -42,7 +49,7 @@ _NO_CREDENTIALS = (
 
 
 class SageMakerRuntime:
-    """One endpoint, by name. The client is made on first use, or in `connect`."""
+    """One endpoint, by name. The boto3 client is made on first use, in each process."""
 
     def __init__(
         self,
@@ -66,8 +73,12 @@ class SageMakerRuntime:
             # A tenth of a call's CPU; what we pass is ours and of the right types.
             parameter_validation=False,
         )
+        in_each_process(self._start)
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._client: Any = None
+        self._observed = False
         self._store: s3.Store | None = None
         self._attempt = threading.local()
 
@@ -80,9 +91,14 @@ class SageMakerRuntime:
             if request.selection.target_model:
                 told["TargetModel"] = request.selection.target_model
             answer = self._connected().invoke_endpoint(Body=request.body, **told)
-            length = answer["ResponseMetadata"]["HTTPHeaders"].get("content-length")
+            headers = answer["ResponseMetadata"]["HTTPHeaders"]
+            try:
+                check_framed(headers)
+            except BaseException:
+                answer["Body"].close()  # with what is unread in it, the connection is of no use
+                raise
             return Answer(
-                body=_read(answer["Body"], length, deadline),
+                body=_read(answer["Body"], headers.get("content-length"), deadline),
                 content_type=answer.get("ContentType", ""),
                 variant=answer.get("InvokedProductionVariant"),
             )
@@ -96,23 +112,26 @@ class SageMakerRuntime:
         if request.selection.variant or request.selection.target_model:
             raise BadInput("an asynchronous endpoint has one variant and one model; leave them out")
         with self._errors(seconds):
-            client, store = self._connected(), self._stored()
-            location = f"{upload_to.rstrip('/')}/{request.inference_id or uuid.uuid4()}"
-            store.put(location, request.body, request.content_type)
-            said = client.invoke_endpoint_async(InputLocation=location, **self._told(request))
+            self._connected()
+            self._stored().put(upload_to, request.body, request.content_type, seconds)
+            # From here on: what was written until now went to S3.
+            client = self._connected()
+            said = client.invoke_endpoint_async(InputLocation=upload_to, **self._told(request))
             output, failure = said["OutputLocation"], said.get("FailureLocation")
             return Job(
                 inference_id=said["InferenceId"],
                 output_location=output,
                 failure_location=failure,
-                look=lambda: store.look(output, failure),
+                look=lambda: self._stored().look(output, failure),
             )
 
     def close(self) -> None:
         with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+            client, store = self._client, self._store
+            self._client = self._store = None
+        for one in (client, store):
+            if one is not None:
+                one.close()
 
     def _told(self, request: Request) -> dict[str, Any]:
         told = {
@@ -135,14 +154,19 @@ class SageMakerRuntime:
                     # How long this attempt may take; the configuration's is for all requests.
                     event = "provide-client-params.sagemaker-runtime.*"
                     client.meta.events.register(event, self._set_timeout)
+                    self._observed = observe(client)
                     self._client = client
+        ATTEMPT.written = not self._observed
         return self._client
 
     def _stored(self) -> s3.Store:
         with self._lock:
             if self._store is None:
                 maker = self._session or boto3.session.Session()
-                self._store = s3.Store(maker, self._client.meta.region_name)
+                region = self._client.meta.region_name
+                client = maker.client("s3", region_name=region, config=self._config)
+                observe(client)
+                self._store = s3.Store(client)
             return self._store
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
@@ -151,24 +175,48 @@ class SageMakerRuntime:
     @contextmanager
     def _errors(self, seconds: float) -> Iterator[None]:
         self._attempt.seconds = seconds
+        ATTEMPT.written = False
         try:
             yield
         except exceptions.ClientError as error:
-            raise of_sagemaker(self._endpoint, error.response) from None
-        except _NEVER_SENT as error:
-            raise Unreachable(f"{self._endpoint}: {error}") from None
-        except exceptions.ReadTimeoutError:
-            raise DeadlineExceeded(
-                f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
-            ) from None
-        except (exceptions.HTTPClientError, exceptions.IncompleteReadError, HTTPError) as error:
+            failure = of_sagemaker(self._endpoint, error.response)
+            if not ATTEMPT.written:
+                failure.executed = "no"  # STS or SSO answered, who give credentials
+            raise failure from None
+        except _NO_CREDENTIALS as error:
+            raise NotAllowed(f"{self._endpoint}: {error}; see `aws configure`") from None
+        except _OF_THE_CONNECTION as error:
+            if not ATTEMPT.written:
+                raise Unreachable(f"{self._endpoint}: {error}") from None
+            if isinstance(error, exceptions.ReadTimeoutError):
+                raise DeadlineExceeded(
+                    f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
+                ) from None
             raise ConnectionLost(
                 f"{self._endpoint}: the connection broke ({error}); it may have been executed"
             ) from None
-        except _NO_CREDENTIALS as error:
-            raise NotAllowed(f"{self._endpoint}: {error}; see `aws configure`") from None
         except exceptions.BotoCoreError as error:
+            if ATTEMPT.written:
+                raise ModelFailed(
+                    f"{self._endpoint}: the answer is not SageMaker's: {error}"
+                ) from None
             raise BadInput(f"{self._endpoint}: {error}; give region or session") from None
+
+
+def observe(client: Any) -> bool:
+    """Has this boto3 client's connections observed; False where botocore is built otherwise.
+
+    botocore has no public way to its connections. Where this one is gone, every failure counts
+    as one after which the request may have been executed.
+    """
+    try:
+        client._endpoint.http_session._pool_classes_by_scheme.update(_POOLS)
+        return (
+            client._endpoint.http_session._manager.pool_classes_by_scheme["https"]
+            is _POOLS["https"]
+        )
+    except (AttributeError, KeyError, TypeError):
+        return False
 
 
 def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:

@@ -1,7 +1,6 @@
 """Who is to answer: a variant, a model, a version, a signature."""
 
-import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from servable_client.errors import BadInput
 
@@ -21,6 +20,11 @@ class Selection:
     signature: str | None = None
     target_model: str | None = None
     """The archive's key, on a multi-model endpoint."""
+    custom_attributes: str = field(init=False, repr=False, compare=False)
+    """What the container's front and the handler read; empty for nothing chosen.
+
+    Source: https://github.com/aws/sagemaker-tensorflow-serving-container (README)
+    """
 
     def __post_init__(self) -> None:
         if self.version is not None and (type(self.version) is not int or self.version < 0):
@@ -29,15 +33,16 @@ class Selection:
             text = getattr(self, name) or ""
             if "," in text or not text.isascii() or not (text or "x").isprintable():
                 raise BadInput(f"{name} {text!r}: no comma, ASCII only: it is sent in a header")
+        for name in ("variant", "target_model"):
+            text = getattr(self, name) or ""
+            if not text.isascii() or not (text or "x").isprintable():
+                raise BadInput(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
+        object.__setattr__(self, "custom_attributes", self._attributes())
         if len(self.custom_attributes) > MOST_ATTRIBUTES:
             raise BadInput(f"model and signature take more than {MOST_ATTRIBUTES} characters")
 
-    @functools.cached_property
-    def custom_attributes(self) -> str:
-        """What the container's front and the handler read; empty for nothing chosen.
-
-        Source: https://github.com/aws/sagemaker-tensorflow-serving-container (README)
-        """
+    def _attributes(self) -> str:
         said = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,

@@ -15,12 +15,15 @@ from servable_client.errors import BadInput
 class Split:
     """How large a part is: `rows`, or `bytes` of its arrays; neither: by measured latency.
 
-    Inputs named in `whole`, and scalars, go into every part as they are.
+    Inputs named in `whole`, and scalars, go into every part as they are. `constant` names the
+    outputs that are one for all parts, and by it the others have a row for each row; None: the
+    lengths of the answers tell, for which the parts are not all made of one length.
     """
 
     rows: int | None = None
     bytes: int | None = None
     whole: frozenset[str] = frozenset()
+    constant: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.bytes is not None:
@@ -77,6 +80,8 @@ def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]
         bounds = _bounds_by_bytes(cut, total, split.bytes)
     else:
         bounds = list(range(0, total, split.rows or max(1, measured_rows))) + [total]
+    if split.constant is None:
+        bounds = _of_different_lengths(bounds, free=split.measured)
     return [
         Part(
             range(first, last),
@@ -87,6 +92,21 @@ def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]
         )
         for first, last in pairwise(bounds)
     ]
+
+
+def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
+    """So that an answer's lengths tell rows from a constant, which is as long for every part.
+
+    Where parts may be longer, the first takes a row of the last (`free`); else the last is cut in
+    two, which is one request more. Parts that may have one row each stay as they are.
+    """
+    lengths = {last - first for first, last in pairwise(bounds)}
+    if len(bounds) < 3 or len(lengths) > 1:
+        return bounds
+    if free:
+        moved = [bounds[0], *(bound + 1 for bound in bounds[1:-1]), bounds[-1]]
+        return sorted(set(moved))
+    return bounds if lengths == {1} else [*bounds[:-1], bounds[-1] - 1, bounds[-1]]
 
 
 def _bounds_by_bytes(cut: Sequence[Array], total: int, most_bytes: int) -> list[int]:

@@ -7,6 +7,8 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest
 import base64
 import binascii
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +20,16 @@ from servable_client.selection import Selection
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
 _DECIMALS = (4, 7)
+# A number that may be above what float64 holds: with an exponent of three digits, or 200 digits.
+_LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
+MOST_DIMENSIONS = 32
+"""NumPy's own bound before its version 2."""
+MOST_OUTPUTS = 4096
+_SHOWN = 60  # characters of a name that a server sent
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInput` for complex numbers, which JSON does not hold."""
+    """Raises `BadInput` for what JSON does not hold: complex numbers, long doubles, some shapes."""
     request: dict[str, Any] = {}
     if selection.signature:
         request["signature_name"] = selection.signature
@@ -32,10 +40,7 @@ def encode(arrays: Arrays, selection: Selection) -> bytes:
 
 def decode(body: bytes) -> dict[str, Array]:
     """Columns ("outputs") or rows ("predictions"). Raises `ValueError`."""
-    try:
-        answer = json.loads(body)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    answer = _parsed(body)
     if isinstance(answer, dict) and "outputs" in answer:
         found = answer["outputs"]
     elif isinstance(answer, dict) and isinstance(answer.get("predictions"), list):
@@ -44,7 +49,35 @@ def decode(body: bytes) -> dict[str, Array]:
         raise ValueError('it has neither "outputs" nor "predictions"')
     if not isinstance(found, dict) or found.keys() == {"b64"}:
         found = {UNNAMED_OUTPUT: found}
+    if len(found) > MOST_OUTPUTS:
+        raise ValueError(f"{len(found)} outputs; at most {MOST_OUTPUTS} are read")
     return columns(found)
+
+
+def _parsed(body: bytes) -> Any:
+    text = body.decode()
+    try:
+        answer = json.loads(text, object_pairs_hook=_object)
+        if _LONG_NUMBER.search(text):
+            # Once more, slowly: json makes an infinity of 1e400.
+            json.loads(text, parse_float=_finite)
+        return answer
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object in it has the same name twice")
+    return found
+
+
+def _finite(number: str) -> float:
+    found = float(number)
+    if math.isinf(found):
+        raise ValueError(f"it holds {number[:40]}, which is above what float64 holds")
+    return found
 
 
 def columns(values: Mapping[str, Any]) -> dict[str, Array]:
@@ -62,13 +95,18 @@ def _columns(rows: list[Any]) -> Any:
 
 def _values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
+    if 0 in array.shape[:-1]:
+        raise BadInput(
+            f"{name or 'the input'}: JSON forgets the shape {list(array.shape)} of an array that "
+            "holds nothing; leave format out"
+        )
     if kind == "O":
         texts = np.empty(array.size, object)
         texts[:] = [_text(one) for one in array.ravel().tolist()]
         return texts.reshape(array.shape).tolist()
     if kind == "f" and array.dtype.itemsize < 8:
         return _short(array).tolist()
-    if kind not in "biuf":
+    if kind not in "biuf" or array.dtype.itemsize > 8:
         raise BadInput(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
     return array.tolist()
 
@@ -94,16 +132,44 @@ def _array(name: str, value: Any) -> Array:
     """Lists nested evenly. NumPy sees strings' places best when they are no strings."""
     try:
         shape, leaves = _flat(value)
-        if not any(isinstance(leaf, str | dict) for leaf in leaves):
-            array = np.array(value)
-            if array.dtype == object:
-                raise ValueError("holds null")
-            return array
-        texts = np.empty(len(leaves), object)
-        texts[:] = [_bytes(leaf) for leaf in leaves]
-        return texts.reshape(shape)
+        if len(shape) > MOST_DIMENSIONS:
+            raise ValueError(f"has more than {MOST_DIMENSIONS} dimensions")
+        kinds = set(map(type, leaves))
+        if kinds & {str, dict}:
+            texts = np.empty(len(leaves), object)
+            texts[:] = [_bytes(leaf) for leaf in leaves]
+            return texts.reshape(shape)
+        return _numbers(kinds, leaves).reshape(shape)
     except (ValueError, AttributeError, binascii.Error) as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{name[:_SHOWN]}: {error}") from None
+
+
+def _numbers(kinds: set[type], leaves: list[Any]) -> Array:
+    """int64, else uint64, else float64, else bool: never one of which a value is another."""
+    if type(None) in kinds:
+        raise ValueError("holds null")
+    if bool in kinds:
+        if len(kinds) > 1:
+            raise ValueError("holds truth values and others")
+        return np.array(leaves, np.bool_)
+    if list in kinds:
+        raise ValueError("is ragged: not every list is as deep as the first")
+    if kinds == {int}:
+        for dtype in (np.int64, np.uint64):
+            bounds = np.iinfo(dtype)
+            if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
+                return np.array(leaves, dtype)
+        raise ValueError("holds integers that neither int64 nor uint64 holds")
+    if not all(_same_as_float(leaf) for leaf in leaves if type(leaf) is int):
+        raise ValueError("holds an integer beside fractions, which float64 rounds")
+    return np.array(leaves, np.float64)
+
+
+def _same_as_float(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _flat(value: Any) -> tuple[list[int], list[Any]]:
@@ -119,7 +185,7 @@ def _flat(value: Any) -> tuple[list[int], list[Any]]:
 
 def _bytes(leaf: Any) -> bytes:
     if isinstance(leaf, str):
-        return leaf.encode(errors="surrogateescape")
-    if isinstance(leaf, dict) and isinstance(leaf.get("b64"), str):
+        return leaf.encode()
+    if isinstance(leaf, dict) and leaf.keys() == {"b64"} and isinstance(leaf["b64"], str):
         return base64.b64decode(leaf["b64"], validate=True)
     raise ValueError("holds strings and others")

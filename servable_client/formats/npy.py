@@ -15,8 +15,10 @@ import numpy as np
 from servable_client.arrays import UNNAMED_OUTPUT, Array, Arrays
 from servable_client.errors import BadInput
 from servable_client.selection import Selection
+from serving import tensors
 
 _MAGIC = b"\x93NUMPY"
+_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
@@ -35,8 +37,11 @@ def decode(body: bytes) -> dict[str, Array]:
 def file_of(name: str, array: Array) -> bytes:
     """The array as a file. Raises `BadInput`."""
     array = _without_objects(name, array)
-    if array.dtype.kind not in "biufcSV" or array.dtype.names or array.dtype.subdtype:
-        raise BadInput(f"{name or 'the input'}: {array.dtype} is no type of a tensor")
+    if array.dtype.kind != "S" and array.dtype.name != "bfloat16":
+        try:
+            tensors.number_of(array.dtype)
+        except tensors.BadTensor as bad:
+            raise BadInput(f"{name or 'the input'}: {bad}") from None
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     flat = np.ascontiguousarray(array.T if fortran else array).reshape(-1)
     # One copy of the numbers: from where they lie into the body.
@@ -47,13 +52,15 @@ def file_of(name: str, array: Array) -> bytes:
 
 def array_of(body: bytes) -> Array:
     """The array in a file, sharing its memory. Raises `ValueError`."""
-    if not body.startswith(_MAGIC) or len(body) < 12:
-        raise ValueError("it does not begin as a .npy file")
+    if not body.startswith(_MAGIC) or len(body) < 12 or body[6:8] not in _VERSIONS:
+        raise ValueError("it does not begin as a .npy file of version 1, 2 or 3")
     # Version 1 has two bytes of length, 2 and 3 have four.
     start = 10 if body[6] == 1 else 12
     end = start + int.from_bytes(body[8:start], "little")
     dtype, fortran, shape = _read_header(body[:end])
     count = math.prod(shape)
+    if min(shape, default=0) < 0 or not dtype.itemsize:
+        raise ValueError(f"{dtype} {list(shape)} is no array")
     if len(body) - end != count * dtype.itemsize:
         raise ValueError(f"{len(body) - end} bytes for {dtype} {list(shape)}")
     flat: Array = np.frombuffer(body, dtype, count, end) if count else np.empty(0, dtype)
@@ -67,7 +74,8 @@ def array_of(body: bytes) -> Array:
 
 
 def _written(dtype: np.dtype[Any]) -> str:
-    # bfloat16, which NumPy lacks, is two bytes without a name in these files.
+    # bfloat16, which NumPy lacks, is two bytes without a name in these files. Other types of the
+    # kind V, ml_dtypes' float8 among them, are refused before they come here.
     return "<V2" if dtype.kind == "V" else dtype.str
 
 
@@ -100,13 +108,13 @@ def _read_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
         MemoryError,
     ) as error:
         raise ValueError(f"its header is not understood ({type(error).__name__})") from None
-    if dtype.hasobject or dtype.fields:
+    if dtype.hasobject or dtype.fields or dtype.subdtype:
         raise ValueError(f"it holds {dtype}, which is no tensor; nothing is unpickled")
     return dtype, fortran, shape
 
 
 def _without_objects(name: str, array: Array) -> Array:
-    if array.dtype != object:
+    if array.dtype.kind != "O":
         return array
     texts = array.ravel().tolist()
     if any(one.endswith(b"\0") for one in texts):

@@ -14,7 +14,6 @@ from google.protobuf.message import DecodeError
 from servable_client.arrays import UNNAMED, Array, Arrays
 from servable_client.errors import BadInput
 from servable_client.formats import protobuf_fields
-from servable_client.formats.protobuf_fields import BadWire
 from servable_client.selection import Selection
 from serving import tensors, wire
 
@@ -42,13 +41,12 @@ def encode(arrays: Arrays, selection: Selection) -> bytes:
 def decode(body: bytes) -> dict[str, Array]:
     """Raises `ValueError`."""
     try:
-        if len(body) >= _WALKED_BYTES:
-            return protobuf_fields.outputs(body)
-        response = wire.PredictResponse.FromString(body)
-        outputs = sorted(response.outputs.items())
-        return {name: protobuf_fields.array_of(one) for name, one in outputs}
-    except (DecodeError, BadWire) as error:
+        walked = len(body) >= _WALKED_BYTES
+        return protobuf_fields.outputs(body) if walked else protobuf_fields.parsed(body)
+    except DecodeError as error:
         raise ValueError(f"it is no PredictResponse ({error})") from None
+    except OverflowError as error:  # a half_val below nothing
+        raise ValueError(str(error)) from None
 
 
 @functools.lru_cache(maxsize=256)

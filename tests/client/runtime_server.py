@@ -61,6 +61,10 @@ class RuntimeServer:
 
     def __init__(self, answer: Callable[[Received], Reply]) -> None:
         self.answer = answer
+        self.put: Callable[[Received], Reply] = lambda received: Reply()
+        """S3's answer to a PUT, whose object is kept all the same."""
+        self.get: Callable[[Received], Reply | None] = lambda received: None
+        """In the place of S3's own answer to a GET."""
         self.received: list[Received] = []
         self.objects: dict[str, tuple[str, bytes]] = {}
         self.connections = 0
@@ -82,13 +86,14 @@ class RuntimeServer:
             def do_PUT(self) -> None:
                 got = self._kept()
                 server.objects[got.path] = (got.headers["content-type"], got.body)
-                self._say(Reply())
+                self._say(server.put(got))
 
             def do_GET(self) -> None:
-                found = server.objects.get(self._kept().path)
+                got = self._kept()
+                found = server.objects.get(got.path)
                 missing = b"<Error><Code>NoSuchKey</Code></Error>"
                 self._say(
-                    Reply(200, found[1], {"Content-Type": found[0]})
+                    server.get(got) or Reply(200, found[1], {"Content-Type": found[0]})
                     if found
                     else Reply(404, missing)
                 )

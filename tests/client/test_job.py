@@ -1,6 +1,7 @@
 """An asynchronous inference: into S3, and out of it."""
 
 import json
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -8,14 +9,18 @@ import pytest
 
 from servable_client import (
     BadInput,
+    ConnectionLost,
     DeadlineExceeded,
     FakeEndpoint,
     Job,
     JobFailed,
+    NotAllowed,
+    PredictionError,
+    Unreachable,
 )
 from tests.client.conftest import Connect
 from tests.client.predict_bodies import PROTOBUF, doubled
-from tests.client.runtime_server import Received, Reply, RuntimeServer
+from tests.client.runtime_server import RESET, Received, Reply, RuntimeServer, service_error
 
 X = np.arange(3.0)
 OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"
@@ -88,3 +93,100 @@ def test_where_to_put_the_request_must_be_known(connect: Connect, place: str | N
 def test_a_fake_endpoint_has_jobs_too() -> None:
     job = FakeEndpoint(lambda x: {"y": x}).submit(x=X)
     assert job.result(timeout_seconds=0)["y"].tolist() == [0, 1, 2]
+
+
+class Uploads:
+    """Answers PUTs and POSTs of `submit` as it is told, and counts what was accepted."""
+
+    def __init__(self, server: RuntimeServer) -> None:
+        self.jobs = 0
+        self._accepted = server.answer
+        self.puts: list[Reply] = []
+        self.posts: list[Reply] = []
+        server.answer = self._post
+        server.put = self._put
+
+    def _put(self, received: Received) -> Reply:
+        return self.puts.pop(0) if self.puts else Reply()
+
+    def _post(self, received: Received) -> Reply:
+        reply = self.posts.pop(0) if self.posts else None
+        if reply is None or reply.status == RESET:
+            self.jobs += 1  # accepted, whether the client hears of it or not
+        return reply or self._accepted(received)
+
+
+@pytest.fixture
+def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
+    return Uploads(server)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(RESET), Reply(503), Reply(500, b"<Error><Code>InternalError</Code></Error>"),
+     Reply(503, b"<Error><Code>SlowDown</Code></Error>")],
+    ids=["reset", "503", "500", "slow down"],
+)  # fmt: skip
+def test_an_upload_that_failed_is_repeated_to_the_same_place(
+    server: RuntimeServer, submit: Submit, uploads: Uploads, reply: Reply
+) -> None:
+    uploads.puts = [reply, reply]
+    submit(x=X)
+    puts = [one.path for one in server.received if one.method == "PUT"]
+    assert (len(puts), len(set(puts)), uploads.jobs) == (3, 1, 1)
+
+
+def test_an_upload_that_fails_for_good_has_not_asked_the_model(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.puts = [Reply(RESET)] * 6
+    with pytest.raises(Unreachable) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 6, 0)
+
+
+def test_a_place_that_may_not_be_written_is_not_tried_again(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.puts = [Reply(403, b"<Error><Code>AccessDenied</Code></Error>")]
+    with pytest.raises(NotAllowed) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 1, 0)
+
+
+def test_a_job_that_may_have_been_accepted_is_not_submitted_again(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.posts = [Reply(RESET)]
+    with pytest.raises(ConnectionLost) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("maybe", 1, 1)
+
+
+def test_a_job_that_was_throttled_is_submitted_again(submit: Submit, uploads: Uploads) -> None:
+    uploads.posts = [service_error(400, "ThrottlingException")] * 2
+    submit(x=X)
+    assert uploads.jobs == 1
+
+
+@pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
+def test_a_look_that_failed_is_another_look(
+    server: RuntimeServer, submit: Submit, reply: Reply
+) -> None:
+    job = submit(x=X)
+    answer(server)
+    looks = [reply, reply]
+    server.get = lambda received: looks.pop(0) if looks else None
+    assert job.result(timeout_seconds=20)["y"].tolist() == [0, 2, 4]
+
+
+def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
+    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    server.put = lambda received: Reply(before_seconds=30.0)
+    began = time.monotonic()
+    with pytest.raises(PredictionError) as caught:
+        connect(upload_to="s3://requests/ranker/", timeout_seconds=0.5).submit(x=X)
+    assert caught.value.executed == "no"
+    assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself

@@ -82,7 +82,8 @@ def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], mo
 @quick
 @given(st.integers(1, 200), st.integers(1, 300))
 def test_parts_by_bytes_are_as_few_as_can_be(rows: int, most: int) -> None:
-    made = parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most))
+    """Where `constant` is given; else there may be one more, so that not all have one length."""
+    made = parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most, constant=frozenset()))
     assert len(made) == -(-rows // max(most // 4, 1))
 
 
@@ -107,7 +108,7 @@ def failing(x: Any) -> Any:
 
 
 def test_a_part_that_fails_is_named() -> None:
-    with pytest.raises(PartFailed, match=r"part 4 of 5 \(rows 6 to 7\): the container answers 500"):
+    with pytest.raises(PartFailed, match=r"part 4 of 6 \(rows 6 to 7\): the container answers 500"):
         FakeEndpoint(failing, connections=1).predict(x=np.arange(10), split=2)
 
 
@@ -204,3 +205,83 @@ def test_an_output_of_the_whole_batch_is_not_made_up_from_parts(output: Any) -> 
 def test_a_deadline_given_holds_for_all_parts() -> None:
     with pytest.raises(PredictionError):
         fake.predict(batch(2000), split=1, timeout_seconds=0.001)
+
+
+LABELS = np.array([b"cat", b"dog", b"cow"], object)
+
+
+def labelled(x: Any) -> dict[str, Any]:
+    """As a classifier answers: a row for each row, and three labels for all."""
+    return {"score": x * 2, "labels": LABELS}
+
+
+@quick
+@given(st.integers(1, 40), st.integers(2, 12) | st.just("measured"), st.booleans())
+def test_a_constant_as_long_as_a_part_is_no_rows(rows: int, split: Any, same: bool) -> None:
+    x = np.zeros(rows) if same else np.arange(float(rows))
+    found = FakeEndpoint(labelled, connections=3).predict(x=x, split=split)
+    assert found["labels"].tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(found["score"], x * 2)
+
+
+@quick
+@given(st.integers(1, 300), st.integers(2, 40), st.booleans())
+def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
+    rows: int, size: int, by_bytes: bool
+) -> None:
+    split = Split(bytes=size) if by_bytes else Split(rows=size)
+    made = [len(part.rows) for part in parts({"x": np.zeros(rows, np.uint8)}, split)]
+    assert len(made) == 1 or len(set(made)) > 1
+    assert sum(made) == rows
+    assert max(made) <= size
+    assert len(made) <= -(-rows // size) + 1
+
+
+@quick
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) -> None:
+    made = [
+        len(part.rows) for part in parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
+    ]
+    assert len(made) == 1 or len(set(made)) > 1
+    assert sum(made) == rows
+    assert max(made) <= measured + 1
+
+
+def test_with_one_row_in_each_part_the_values_tell_rows() -> None:
+    found = FakeEndpoint(lambda x: {"y": x}).predict(x=np.arange(3.0), split=1)
+    assert found["y"].tolist() == [0, 1, 2]
+
+
+def test_with_one_row_in_each_part_and_one_value_nothing_is_guessed() -> None:
+    with pytest.raises(BadAnswer, match=r'Split\(rows=1, constant=frozenset\(\{"y"\}\)\)'):
+        FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=1)
+
+
+@pytest.mark.parametrize(("constant", "wanted"), [({"y"}, [0]), (set(), [0, 0, 0])])
+def test_which_outputs_are_one_for_all_parts_can_be_said(
+    constant: set[str], wanted: list[float]
+) -> None:
+    split = Split(rows=1, constant=frozenset(constant))
+    found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
+    assert found["y"].tolist() == wanted
+
+
+def test_an_output_that_is_said_to_be_constant_and_is_not_there_is_named() -> None:
+    split = Split(rows=1, constant=frozenset({"label"}))
+    with pytest.raises(BadAnswer, match="names label; the model's outputs are labels, score"):
+        FakeEndpoint(labelled).predict(x=np.arange(3.0), split=split)
+
+
+def test_an_output_that_is_said_to_be_constant_and_differs_is_refused() -> None:
+    split = Split(rows=2, constant=frozenset({"score"}))
+    with pytest.raises(BadAnswer, match="is not the same in every part"):
+        FakeEndpoint(labelled).predict(x=np.arange(6.0), split=split)
+
+
+def test_all_parts_of_a_batch_have_one_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last would be small enough for JSON, of which other types come back."""
+    fake = FakeEndpoint(lambda a, b: {"y": a * b.astype(np.float32)})
+    arrays = {"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}
+    fake.predict(arrays, split=5000)
+    assert {call["a"].dtype for call in fake.calls} == {np.dtype(np.float32)}

@@ -1,0 +1,66 @@
+"""Connections, threads, locks and what was learnt belong to one process; a forked child starts anew.
+
+A child of os.fork shares its parent's sockets, has none of its threads, and inherits locks as
+they stood: two processes on one connection read each other's answers, an executor without its
+threads never finishes, and a lock that another thread held is never released.
+
+`os.register_at_fork` renews every object in the child before any other code of the child runs.
+A check of the process id at every call was the other way: it costs every call, needs a lock of
+its own against two threads that notice at once, and leaves the parent's sockets open until then.
+multiprocessing, Gunicorn and uWSGI run these hooks. A program that starts by exec or spawn
+inherits nothing: sockets close on exec.
+"""
+
+import contextlib
+import os
+import queue
+import socket
+import weakref
+from collections.abc import Callable
+
+_starts: "set[weakref.WeakMethod[Callable[[], None]]]" = set()
+_sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+_pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
+
+
+def in_each_process(start: Callable[[], None]) -> None:
+    """Calls the bound method `start` now, and again in every forked child while its object lives."""
+    start()
+    _starts.add(weakref.WeakMethod(start, _starts.discard))
+
+
+def close_in_children(connected: socket.socket) -> None:
+    """The socket is this process's: a forked child closes its copy and sends nothing on it."""
+    _sockets.add(connected)
+
+
+class PoolQueue(queue.LifoQueue):  # type: ignore[type-arg]
+    """urllib3's queue of kept connections; empty, with a new lock, in a forked child.
+
+    urllib3 empties a pool's queue when the pool is collected. In a child that would wait for ever
+    for a lock which a thread of the parent held at the fork.
+    """
+
+    def __init__(self, maxsize: int = 0) -> None:
+        super().__init__(maxsize)
+        _pools.add(self)
+
+
+def _start_in_child() -> None:
+    for kept in list(_sockets):
+        # Not close(): it waits for the file objects of an answer that is being read. The
+        # descriptor alone is closed, so TLS says no goodbye in the parent's name.
+        descriptor = kept.detach()
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+    _sockets.clear()
+    for pool in list(_pools):
+        queue.LifoQueue.__init__(pool, pool.maxsize)
+    for reference in list(_starts):
+        if start := reference():
+            start()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_start_in_child)

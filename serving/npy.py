@@ -17,6 +17,9 @@ from serving.seen_forms import SeenForms
 from serving.tensors import Array
 
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
+# Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
+MOST_STRINGS = 1 << 19
+_STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
 
 
@@ -88,6 +91,8 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
         descr, fortran, shape = said["descr"], said["fortran_order"], said["shape"]
         if not isinstance(descr, str) or not isinstance(shape, tuple):
             raise ValueError("it holds no plain numbers or strings")
+        if len(said) != 3 or not isinstance(fortran, bool):
+            raise ValueError("the header holds more than NumPy writes")
         dtype = np.dtype(descr)
     except (SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
         raise ValueError(f"the header is not understood ({type(error).__name__})") from None
@@ -95,7 +100,7 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
         raise ValueError(f"it holds {dtype}, which is no tensor")
     if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape) or len(shape) > 32:
         raise ValueError(f"the shape {shape!r:.80} is none")
-    return dtype, bool(fortran), shape
+    return dtype, fortran, shape
 
 
 @functools.lru_cache(maxsize=256)
@@ -114,13 +119,27 @@ def _plain(flat: Array) -> Array:
         return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
         return flat
-    if flat.dtype.kind == "U" and flat.size and flat.dtype.itemsize:
-        letters = np.ascontiguousarray(flat).view(flat.dtype.str[0] + "u4")
+    if len(flat) > MOST_STRINGS:
+        raise ValueError(
+            f"it holds {len(flat)} strings; at most {MOST_STRINGS} are allowed: send less in one "
+            "request, or application/x-protobuf"
+        )
+    texts = np.empty(len(flat), object)
+    # Not all at once: Python's strings of what NumPy stores as UTF-32 are several times its size.
+    for start in range(0, len(flat), _STRINGS_AT_ONCE):
+        piece = flat[start : start + _STRINGS_AT_ONCE]
+        _check_letters(piece)
+        texts[start : start + _STRINGS_AT_ONCE] = [
+            one if isinstance(one, bytes) else one.encode() for one in piece.tolist()
+        ]
+    return texts
+
+
+def _check_letters(strings: Array) -> None:
+    if strings.dtype.kind == "U" and strings.size and strings.dtype.itemsize:
+        letters = strings.view(strings.dtype.str[0] + "u4")
         if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
             raise ValueError("it holds letters that are none")
-    texts = np.empty(len(flat), object)
-    texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]
-    return texts
 
 
 def _writable(array: Array) -> Array:

@@ -11,7 +11,7 @@ from hypothesis import given
 from local.endpoint.answer import Refusal as TheirRefusal
 from local.endpoint.model_server import json_tensors as theirs
 from serving import wire
-from serving.json_tensors import BadValue, arrays_of, parse, to_array
+from serving.json_tensors import BadValue, arrays_of, parse, parse_answer, to_array
 from serving.refusal import Refusal
 from serving.signature import Signature, TensorSpec
 
@@ -36,8 +36,9 @@ EVEN = st.integers(0, 3).flatmap(
 
 
 def ours_of(value: Any, dtype: str) -> Any:
+    read = parse_answer(json.dumps({"outputs": value}).encode())
     try:
-        return to_array(value, TensorSpec(NUMBERS[dtype], None))
+        return to_array(read, TensorSpec(NUMBERS[dtype], None))
     except BadValue:
         return None
 

@@ -68,7 +68,7 @@ def test_a_sound_tensor_passes(sound: Any) -> None:
         (tensor(20, []), "got resource [], a type that no request may carry"),
         (tensor(99, []), "a type that no request may carry"),
         (tensor(101, []), "a type that no request may carry"),
-        (tensor(FLOAT, [1] * 255, float_val=[1]), "255 dimensions; at most 254"),
+        (tensor(FLOAT, [1] * 255, float_val=[1]), "more than 254 dimensions"),
         (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
@@ -91,14 +91,14 @@ def test_a_tensor_in_two_pieces_is_refused() -> None:
     # Each is small; merged, as a parser would, their shape is 10^12.
     piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
     entry = field(1, b"x") + field(2, piece) + field(2, piece)
-    with pytest.raises(Refusal, match="x: .*two pieces|'x': the body holds the tensor in two"):
+    with pytest.raises(Refusal, match="an input holds its name or its tensor in two pieces"):
         check_predict_request(field(2, entry))
 
 
-def test_a_shape_in_two_pieces_is_one_shape() -> None:
+def test_a_shape_in_two_pieces_is_refused() -> None:
     shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
     body = b"\x08\x01" + field(2, shape) + field(2, shape) + b"\x2d\0\0\0\0"
-    with pytest.raises(Refusal, match="more than 64 MiB"):
+    with pytest.raises(Refusal, match="x: field 2 of the tensor comes twice"):
         check_predict_request(field(2, field(1, b"x") + field(2, body)))
 
 

@@ -19,8 +19,14 @@ def as_rows(arrays: Arrays) -> bytes:
 
 
 def as_columns(arrays: Arrays, *, key: str = "outputs") -> bytes:
-    """{"outputs": ...}: without its name when there is a single one."""
-    columns = {name: _nested(name, array, array.ndim) for name, array in arrays.items()}
+    """{"outputs": ...}: without its name when there is a single one. Raises `Refusal`.
+
+    With the key "inputs" it is a request, in which a string that is no UTF-8 is base64.
+    """
+    columns = {
+        name: _nested(name, _sendable(array) if key == "inputs" else array, array.ndim)
+        for name, array in arrays.items()
+    }
     if len(columns) == 1:
         written = "".join(columns.values())
     else:
@@ -59,7 +65,30 @@ def rows(arrays: Arrays) -> list[str]:
     ]
 
 
+def _sendable(array: Array) -> Array:
+    if array.dtype.kind != "O":
+        return array
+    found = np.empty(array.shape, object)
+    for place, text in np.ndenumerate(array):
+        found[place] = text if _is_utf8(text) else _Base64(text)
+    return found
+
+
+class _Base64(bytes):
+    """A string that is written as {"b64": …}."""
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _nested(name: str, array: Array, rank: int) -> str:
+    if array.dtype.kind == "c":
+        raise _no_complex(name)
     if rank == 0:
         return texts(name, array.reshape(1))[0]
     if rank == 1:
@@ -71,14 +100,14 @@ def texts(name: str, array: Array) -> list[str]:
     """A JSON text for each element. Raises `Refusal` for complex numbers."""
     values: list[Any] = array.ravel().tolist()
     if array.dtype.kind == "O":
-        if name.endswith("_bytes"):
-            return [f'{{"b64": "{base64.b64encode(value).decode()}"}}' for value in values]
         return [
-            json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)
+            f'{{"b64": "{base64.b64encode(value).decode()}"}}'
+            if name.endswith("_bytes") or type(value) is _Base64
+            else json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)
             for value in values
         ]
     if array.dtype.kind == "c":
-        raise Refusal(400, f"{name}: JSON holds no complex numbers; accept .npy, .npz or protobuf")
+        raise _no_complex(name)
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # As many digits as bring every float32 back; a double's would be noise.
         return [_decimal(f"{value:.9g}") for value in array.astype(np.float32).ravel().tolist()]
@@ -90,3 +119,7 @@ def _decimal(text: str) -> str:
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, "NaN")
     # A whole number keeps its point, so that a reader does not take it for an integer.
     return text if "." in text or "e" in text else f"{text}.0"
+
+
+def _no_complex(name: str) -> Refusal:
+    return Refusal(400, f"{name}: JSON holds no complex numbers; accept .npy, .npz or protobuf")

@@ -54,10 +54,9 @@ def check_predict_request(body: bytes) -> bool:
     known = _SEEN.get(body)
     if known is None:
         named, tensors, _ = _walked(body)
-        contents = [one.content_at for one in tensors.values() if one.content_at]
-        truths = [
-            one.content_at for one in tensors.values() if one.dtype == BOOL and one.content_at
-        ]
+        filled = [one for one in tensors.values() if one.content_bytes]
+        contents = [one.content_at for one in filled if one.content_at]
+        truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
         known = _Known(named, tuple(truths))
         _SEEN.keep(body, contents, known)
     if known.truths:

@@ -23,6 +23,7 @@ TAKEN = (*TEXTS, NPY, NPZ, PROTOBUF)
 MOST_EXPLAINED_BYTES = 1 << 20
 # What a PredictRequest may grow by, where it is made into arrays and then into text.
 _MOST_REPEATED_BYTES = 1 << 20
+_MOST_ELEMENTS_AS_TEXT = 1 << 20
 
 
 def own_form(content_type: str) -> str:
@@ -64,6 +65,17 @@ def explain(content_type: str, body: bytes, signature: Signature) -> None:
         signature.check(described_inputs(body)[0])
     elif len(body) <= MOST_EXPLAINED_BYTES:
         decoded(content_type, body, signature)
+
+
+def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
+    """Raises `Refusal` for more elements than the body has bytes, beyond a million."""
+    count = sum(array.size for array in arrays.values())
+    if count > max(body_bytes, _MOST_ELEMENTS_AS_TEXT):
+        raise Refusal(
+            413,
+            f'the body unpacks to {count} elements; with transport = "rest" at most '
+            f"{_MOST_ELEMENTS_AS_TEXT} are allowed, or one for each byte: send less in one request",
+        )
 
 
 def encoded(form: str, arrays: Arrays, *, rows: bool, call: Call) -> bytes:

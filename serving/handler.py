@@ -10,7 +10,7 @@ from typing import Any
 
 from serving.accept import JSON, NPY, PROTOBUF
 from serving.call import Call
-from serving.forms import TEXTS, decoded, encoded, explain
+from serving.forms import TEXTS, check_sendable_as_text, decoded, encoded, explain
 from serving.hooks import Hooks
 from serving.npy_relay import answer_in
 from serving.plan import Plans
@@ -82,6 +82,8 @@ class Handler:
         else:
             arrays, rows = decoded(content_type, body, signature)
         if self._settings.transport == "rest":
+            if not hooked:
+                check_sendable_as_text(arrays, len(body))
             record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")

@@ -14,7 +14,7 @@ import numpy as np
 
 from serving.refusal import Refusal
 from serving.seen_forms import SeenForms
-from serving.tensors import Array
+from serving.tensors import MOST_TENSOR_BYTES, Array, elements
 
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
 # Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
@@ -67,6 +67,8 @@ def _layout(body: bytes) -> _Layout:
         raise ValueError(
             f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
         )
+    if not size and elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
+        raise ValueError(f"the shape {list(shape)} is none of an empty tensor: it is too large")
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
@@ -78,16 +80,22 @@ def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], i
     # Version 1 has two bytes of length, 2 and 3 have four.
     start = 10 if body[6] == 1 else 12
     length = int.from_bytes(body[8:start], "little")
-    if body[6] not in (1, 2, 3) or length > MOST_HEADER_BYTES or len(body) < start + length:
-        raise ValueError(f"version {body[6]} with a header of {length} bytes is not read")
-    return *_fields(body[start : start + length]), start + length
+    if (
+        body[6] not in (1, 2, 3)
+        or body[7]
+        or length > MOST_HEADER_BYTES
+        or len(body) < start + length
+    ):
+        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
+    encoding = "utf-8" if body[6] == 3 else "latin1"
+    return *_fields(body[start : start + length].decode(encoding)), start + length
 
 
-def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
-    if header.count(b"(") > 1 or header.count(b"{") > 1 or b"[" in header:
+def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
+    if header.count("(") > 1 or header.count("{") > 1 or "[" in header:
         raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
     try:
-        said = ast.literal_eval(header.decode("latin1").strip())
+        said = ast.literal_eval(header)
         descr, fortran, shape = said["descr"], said["fortran_order"], said["shape"]
         if not isinstance(descr, str) or not isinstance(shape, tuple):
             raise ValueError("it holds no plain numbers or strings")

@@ -22,12 +22,14 @@ from serving.tensors import (
     STRING,
     array_dtype,
     element_bytes,
+    elements,
     value_bounds,
     value_field,
 )
 from serving.wire_fields import BYTES, VARINT, BadWire, fields
 
 MOST_INPUTS = 4096
+MOST_FIELDS = 10_000  # of a request, beside those of its inputs
 
 _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
@@ -91,9 +93,12 @@ def described_inputs(body: bytes) -> tuple[dict[str, Described], int]:
 
 def _walked(body: bytes) -> tuple[bool, dict[str, Tensor], int]:
     tensors: dict[str, Tensor] = {}
-    named, repeated = False, 0
+    named, repeated, count = False, 0, 0
     try:
         for number, kind, start, end in fields(body, 0, len(body)):
+            count += 1
+            if count > MOST_FIELDS:
+                raise BadWire(f"it has more than {MOST_FIELDS} fields")
             if number in (1, 2, 3):
                 _require_bytes(number, kind)
             if number == 1:
@@ -170,7 +175,7 @@ def _problem(body: bytes, tensor: Tensor) -> str | int:
         return f"{given}, a type that no request may carry"
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
         return f"{given}, whose shape is not fully known"
-    count = _elements(tensor.sizes, MOST_TENSOR_BYTES // size)
+    count = elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
         return f"{given}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
     field = value_field(tensor.dtype)
@@ -197,19 +202,6 @@ def _problem(body: bytes, tensor: Tensor) -> str | int:
         wrong = least if least < low else greatest
         return f"{given}, with {wrong} in {field}, which the type does not hold"
     return _repeated_bytes(tensor, count, size) if values == 1 < count else 0
-
-
-def _elements(sizes: list[int], most: int) -> int | None:
-    """Their number; None for more than `most`."""
-    if 0 in sizes:
-        return 0
-    count = 1
-    for size in sizes:
-        count *= size
-        # Before the product is a number of thousands of digits.
-        if count > most:
-            return None
-    return count
 
 
 def _repeated_bytes(tensor: Tensor, count: int, size: int) -> int:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from serving import wire
 from serving.wire_fields import BYTES, FIXED32, FIXED64, VARINT, BadWire, fields, packed_varints
 
+# Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
+MOST_PIECES = 256
+MOST_SINGLE_NUMBERS = 1 << 16
 MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 
 _FIELDS = {one.number: one.name for one in wire.TensorProto.DESCRIPTOR.fields}
@@ -96,11 +99,16 @@ def _add(found: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
 
 def _add_values(found: Tensor, name: str, kind: int, first: int, last: int) -> None:
     if kind == BYTES:
-        found.packed_at.setdefault(name, []).append((first, last))
+        pieces = found.packed_at.setdefault(name, [])
+        pieces.append((first, last))
+        if len(pieces) > MOST_PIECES:
+            raise BadWire(f"{name} of the tensor comes in more than {MOST_PIECES} pieces")
         return
     if kind != _KINDS.get(FIXED_WIDTHS.get(name, 0), VARINT) or name == "string_val":
         raise _wrong_kind(name, kind)
     found.single[name] = found.single.get(name, 0) + 1
+    if found.single[name] > MOST_SINGLE_NUMBERS:
+        raise BadWire(f"{name} holds more than {MOST_SINGLE_NUMBERS} numbers that are not packed")
     if kind == VARINT:
         value = _signed(first)
         found.least, found.greatest = min(found.least, value), max(found.greatest, value)

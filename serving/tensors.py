@@ -5,7 +5,7 @@ Source: tensorflow/core/framework/{tensor.proto,types.proto}
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,21 @@ def element_bytes(number: int) -> int | None:
     return np.dtype(_STORED[number][0]).itemsize if number in _STORED else None
 
 
+def elements(sizes: Iterable[int], most: int) -> int | None:
+    """How many elements a shape has; None for more than `most`, sizes of 0 left out.
+
+    They are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    """
+    count, empty = 1, False
+    for size in sizes:
+        empty = empty or not size
+        count *= size or 1
+        # Before the product is a number of thousands of digits.
+        if count > most:
+            return None
+    return 0 if empty else count
+
+
 def value_field(number: int) -> str:
     """The repeated field that holds the values of this type where tensor_content does not."""
     return "string_val" if number == STRING else _STORED[number][1]
@@ -122,7 +137,7 @@ def fill(message: Any, array: Array, number: int | None = None) -> None:
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if number == STRING:
-        message.string_val.extend(_bytes(one) for one in array.ravel().tolist())
+        message.string_val.extend(string_bytes(one) for one in array.ravel().tolist())
     elif number == BFLOAT16:
         message.tensor_content = _bfloat16_bits(array).tobytes()
     elif array.dtype.kind in "OSU":
@@ -197,9 +212,13 @@ def _filled(values: Array, count: int) -> Array:
     return padded
 
 
-def _bytes(one: Any) -> bytes:
+def string_bytes(one: Any) -> bytes:
+    """An element of a tensor of strings. Raises `BadTensor`."""
     if isinstance(one, str):
-        return one.encode()
+        try:
+            return one.encode()
+        except UnicodeEncodeError:
+            raise BadTensor("a string holds a lone surrogate, which UTF-8 cannot") from None
     if isinstance(one, bytes):
         return one
     raise BadTensor(f"{type(one).__name__} is no string")

@@ -47,15 +47,25 @@ class Checked:
         self._answers = {False: _reply(np.arange(3, dtype="f4")), True: _reply(np.array([b"a"]))}
         self._metadata = metadata().SerializeToString()
         self._sent: list[tuple[str, bytes]] = []
+        self._last = "", "", 0
         self._refuses, self._text_answer = False, b""
 
     def check(self, body: Body) -> None:
+        self.answer(body)
+        self.compare(body)
+
+    def answer(self, body: Body) -> None:
+        """Through the handler, by one of its ways; `compare` then looks at what became of it."""
         transport = self._drawn.choice(["auto", "auto", "grpc", "rest"])
         accept = self._drawn.choice(_ACCEPTED)
         self._refuses = self._drawn.random() < 0.2
         self._sent.clear()
         self._text_answer = _text_answer(body.signature)
         status = self.status(body, transport, accept)
+        self._last = transport, accept, status
+
+    def compare(self, body: Body) -> None:
+        transport, accept, status = self._last
         kind = f"{body.content_type} {'sent on' if self._sent else 'refused'} {status}"
         self.counts[kind] += 1
         problem = self._problem(body, status)
@@ -175,7 +185,11 @@ def _quiet(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
     for name, (dtype, shape, bits) in tensors.items():
         kind = floats.get(reference.TYPES[dtype])
         numbers = np.frombuffer(bits, kind) if kind else bits
-        quiet[name] = (dtype, shape, np.where(np.isnan(numbers), 0, numbers).tobytes() if kind else bits)
+        quiet[name] = (
+            dtype,
+            shape,
+            np.where(np.isnan(numbers), 0, numbers).tobytes() if kind else bits,
+        )
     return quiet
 
 

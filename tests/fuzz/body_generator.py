@@ -28,7 +28,11 @@ class Body(NamedTuple):
 def bodies(content_type: str, seed: int) -> Iterator[Body]:
     """Without end; the same for the same seed."""
     drawn = random.Random(f"{content_type} {seed}")
-    made = {"application/x-npy": _npy, "application/x-npz": _npz, "application/x-protobuf": _protobuf}
+    made = {
+        "application/x-npy": _npy,
+        "application/x-npz": _npz,
+        "application/x-protobuf": _protobuf,
+    }
     every = [body for several in SEEDS.values() for body in several]
     while True:
         signature = drawn.choice(SIGNATURES) if drawn.random() < 0.7 else ""
@@ -59,7 +63,8 @@ def _text(drawn: random.Random, content_type: str, signature: str, dtype: str) -
     if content_type == "text/csv":
         columns = drawn.randint(1, 3)
         lines = [
-            ",".join(_leaf(drawn, dtype) for _ in range(columns)) for _ in range(drawn.randint(1, 3))
+            ",".join(_leaf(drawn, dtype) for _ in range(columns))
+            for _ in range(drawn.randint(1, 3))
         ]
         return drawn.choice(["\n", "\r\n"]).join(lines).encode()
     rows = [_row(drawn, signature, dtype) for _ in range(drawn.randint(0, 3))]
@@ -212,7 +217,9 @@ def _protobuf(drawn: random.Random, _: str, signature: str, dtype: str) -> bytes
             spec += _field(drawn, 2, _BYTES, drawn.choice([b"\x08\x01", b"", b"\x08", b"\x0a\x00"]))
         pieces.append(_field(drawn, 1, _BYTES, spec))
     if drawn.random() < 0.05:
-        pieces.append(_field(drawn, drawn.choice([1, 2, 3, 5, 9]), drawn.choice([0, 1, 2, 5]), b"y"))
+        pieces.append(
+            _field(drawn, drawn.choice([1, 2, 3, 5, 9]), drawn.choice([0, 1, 2, 5]), b"y")
+        )
     drawn.shuffle(pieces)
     return b"".join(pieces)
 

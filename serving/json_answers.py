@@ -13,7 +13,6 @@ import numpy as np
 from serving.refusal import Refusal
 from serving.tensors import Array, Arrays
 
-
 _ELEMENTS_AT_ONCE = 4096
 
 

@@ -8,7 +8,7 @@ import json
 import random
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import falcon
@@ -44,11 +44,24 @@ class Checked:
             transport: Handler(Settings(transport=transport), Hooks(), _PORTS)
             for transport in ("auto", "grpc", "rest")
         }
-        self._answers = {False: _reply(np.arange(3, dtype="f4")), True: _reply(np.array([b"a"]))}
-        self._metadata = metadata().SerializeToString()
+        self._answers = [_reply(np.arange(3, dtype="f4")), _reply(np.array([b"a"]))]
+        self._metadata: bytes = metadata().SerializeToString()
         self._sent: list[tuple[str, bytes]] = []
         self._last = "", "", 0
         self._refuses, self._text_answer = False, b""
+
+    def __enter__(self) -> Self:
+        self._patched: list[Any] = [
+            mock.patch.object(ModelServers, "grpc", self._grpc),
+            mock.patch.object(ModelServers, "rest", self._rest),
+        ]
+        for patch in self._patched:
+            patch.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for patch in self._patched:
+            patch.stop()
 
     def check(self, body: Body) -> None:
         self.answer(body)
@@ -58,10 +71,7 @@ class Checked:
         """Through the handler, by one of its ways; `compare` then looks at what became of it."""
         transport = self._drawn.choice(["auto", "auto", "grpc", "rest"])
         accept = self._drawn.choice(_ACCEPTED)
-        self._refuses = self._drawn.random() < 0.2
-        self._sent.clear()
-        self._text_answer = _text_answer(body.signature)
-        status = self.status(body, transport, accept)
+        status = self.status(body, transport, accept, refuses=self._drawn.random() < 0.2)
         self._last = transport, accept, status
 
     def compare(self, body: Body) -> None:
@@ -72,7 +82,12 @@ class Checked:
         if problem is not None and len(self.wrong) < 20:
             self.wrong.append(f"{problem}: {transport} {accept} {body}")
 
-    def status(self, body: Body, transport: str = "auto", accept: str = "*/*") -> int:
+    def status(
+        self, body: Body, transport: str, accept: str = "*/*", *, refuses: bool = False
+    ) -> int:
+        """Of the handler's answer; `refuses`: the model servers refuse what they are sent."""
+        self._sent.clear()
+        self._refuses, self._text_answer = refuses, _text_answer(body.signature)
         context = SimpleNamespace(
             model_name=None,
             model_version=None,
@@ -86,17 +101,13 @@ class Checked:
             content_length=len(body.bytes),
             timeout=60,
         )
-        with (
-            mock.patch.object(ModelServers, "grpc", self._grpc),
-            mock.patch.object(ModelServers, "rest", self._rest),
-        ):
+        try:
+            self._handlers[transport](io.BytesIO(body.bytes), context)
+        except falcon.HTTPError as refusal:
             try:
-                self._handlers[transport](io.BytesIO(body.bytes), context)
-            except falcon.HTTPError as refusal:
-                try:
-                    _ = refusal.headers
-                except falcon.HTTPStatus as answer:
-                    return int(falcon.http_status_to_code(answer.status))
+                _ = refusal.headers
+            except falcon.HTTPStatus as answer:
+                return int(falcon.http_status_to_code(answer.status))
         return 200
 
     def _grpc(self, method: str, body: bytes, call: Call) -> bytes:
@@ -105,7 +116,7 @@ class Checked:
         self._sent.append(("grpc", body))
         if self._refuses:
             raise Refusal(400, "the model server refuses it")
-        return self._answers[len(body) % 2 == 0]
+        return self._answers[len(body) % 2]
 
     def _rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
         self._sent.append(("rest", body))

@@ -52,10 +52,11 @@ def bodies(content_type: str, seed: int) -> Iterator[Body]:
 # --- text
 
 _NUMBERS = [
-    "0", "1", "-0", "7", "300", "-129", "1.5", "0.1", "-2.25", "1E5", "1e-7", "16777217", "2147483648", "1e39",
-    "9007199254740993", "18446744073709551615", "18446744073709551616", "1e400", "-1e400", "1e-400", "NaN",
-    "Infinity", "-Infinity", "true", "false", "null", "01", "0x1F", "1_000", "+1", ".5", "5.", "\u0661", "1e", "70000",
-    "9" * 310, "9" * 4400, '"a"', '"\\ud800"', '"\\u0000"', '""', '{"b64": "AAE="}', '{"b64": "!"}', '"\u00e4:"',
+    "0", "1", "-0", "7", "300", "-129", "1.5", "0.1", "-2.25", "1E5", "1e-7", "16777217", "2147483648",
+    "1e39", "9007199254740993", "18446744073709551615", "18446744073709551616", "1e400", "-1e400", "1e-400",
+    "NaN", "Infinity", "-Infinity", "true", "false", "null", "01", "0x1F", "1_000", "+1", ".5", "5.",
+    "\u0661", "1e", "70000", "9" * 310, "9" * 4400, '"a"', '"\\ud800"', '"\\u0000"', '""', '"\u00e4:"',
+    '{"b64": "AAE="}', '{"b64": "!"}',
 ]  # fmt: skip
 
 
@@ -148,7 +149,7 @@ def _npy(drawn: random.Random, _: str, signature: str, dtype: str) -> bytes:
     )
     version = drawn.choice([1, 1, 2, 3, 4])
     length = len(said).to_bytes(2 if version == 1 else 4, "little")
-    return b"\x93NUMPY" + bytes([version, 0]) + length + said.encode() + array.tobytes()
+    return b"".join((b"\x93NUMPY", bytes([version, 0]), length, said.encode(), array.tobytes()))
 
 
 def _array(drawn: random.Random, dtype: str, shape: tuple[int, ...]) -> Any:
@@ -194,14 +195,13 @@ def _npz(drawn: random.Random, content_type: str, signature: str, dtype: str) ->
 _VARINT, _FIXED64, _BYTES, _GROUP, _FIXED32 = 0, 1, 2, 3, 5
 _ODD = 0.012  # how often one place is written as no writer writes it
 _FIELDS = {
-    **dict.fromkeys(("float32",), (5, "<f4")), **dict.fromkeys(("float64",), (6, "<f8")),
-    **dict.fromkeys(("complex64",), (9, "<f4")), **dict.fromkeys(("complex128",), (12, "<f8")),
+    "float32": (5, "<f4"), "float64": (6, "<f8"), "complex64": (9, "<f4"), "complex128": (12, "<f8"),
     "string": (8, ""), "int64": (10, ""), "bool": (11, ""), "float16": (13, ""), "bfloat16": (13, ""),
     "uint32": (16, ""), "uint64": (17, ""),
 }  # fmt: skip
 _INTEGERS = [
-    -1, -128, 128, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 32) + 5, (1 << 63) - 1,
-    1 << 63, (1 << 64) - 1, -(1 << 31),
+    -1, -128, 128, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 32) + 5,
+    (1 << 63) - 1, 1 << 63, (1 << 64) - 1, -(1 << 31),
 ]  # fmt: skip
 
 
@@ -245,7 +245,7 @@ def _entry(drawn: random.Random, name: bytes, dtype: str, signature: str) -> byt
         parts.insert(drawn.randint(0, len(parts)), drawn.choice(parts))
     pair = [_field(drawn, 1, _BYTES, name), _field(drawn, 2, _BYTES, b"".join(parts))]
     if drawn.random() < 0.04:
-        drawn.choice([pair.reverse, pair.pop, lambda: pair.append(pair[1])])()
+        pair = drawn.choice([pair[::-1], pair[:1], pair[1:], [*pair, pair[1]]])
     return _field(drawn, 2, _BYTES, b"".join(pair))
 
 

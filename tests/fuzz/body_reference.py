@@ -116,7 +116,8 @@ def of_array(array: Any, dtype: int) -> Tensor:
         if array.dtype.name != "float32":
             raise ValueError("another type")
         bits = array.astype(ml_dtypes.bfloat16)
-        return Tensor(dtype, array.shape, np.where(np.isnan(array), 0x7FC0, bits.view("u2")).astype("<u2").tobytes())  # fmt: skip
+        whole = np.where(np.isnan(array), 0x7FC0, bits.view("u2")).astype("<u2")
+        return Tensor(dtype, array.shape, whole.tobytes())
     if array.dtype.kind == "b":
         array = array.view("u1").astype(bool)
     if array.dtype.name != TYPES.get(dtype) and array.dtype.str[1:] != "V2":
@@ -205,7 +206,7 @@ def _number_bits(leaf: Any, name: str) -> bytes:
     if isinstance(leaf, bool) != (name == "bool") or not isinstance(leaf, (int, float)):
         raise ValueError("no number")
     if name == "bool":
-        return bytes([leaf])
+        return bytes([bool(leaf)])
     if name == "bfloat16":
         import ml_dtypes
 

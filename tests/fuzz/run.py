@@ -19,14 +19,14 @@ LIMIT_CPU_SECONDS = 1.0
 
 def run_bodies(count: int, seed: int) -> dict[str, object]:
     by_tensorflow = importlib.util.find_spec("tensorflow") is not None
-    checked = Checked(seed, by_tensorflow=by_tensorflow)
-    slowest = 0.0
-    for content_type in CONTENT_TYPES:
-        for body in itertools.islice(bodies(content_type, seed), -(-count // len(CONTENT_TYPES))):
-            before = time.process_time()
-            checked.answer(body)
-            slowest = max(slowest, time.process_time() - before)
-            checked.compare(body)
+    slowest, each = 0.0, -(-count // len(CONTENT_TYPES))
+    with Checked(seed, by_tensorflow=by_tensorflow) as checked:
+        for content_type in CONTENT_TYPES:
+            for body in itertools.islice(bodies(content_type, seed), each):
+                before = time.process_time()
+                checked.answer(body)
+                slowest = max(slowest, time.process_time() - before)
+                checked.compare(body)
     if slowest > LIMIT_CPU_SECONDS:
         checked.wrong.append(f"a body took {slowest:.2f} CPU-seconds")
     counts = dict(sorted(checked.counts.items()))

@@ -4,10 +4,10 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from serving import wire
 from serving.accept import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from tests.fuzz.body_generator import Body
 
@@ -34,7 +34,7 @@ def _input(name: bytes, dtype: int, shape: bytes, values: bytes) -> bytes:
     return _field(2, _field(1, name) + _field(2, b"\x08" + _varint(dtype) + shape + values))
 
 
-def _npy(array: object) -> bytes:
+def _npy(array: Any) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
     return file.getvalue()
@@ -111,7 +111,9 @@ WORST: dict[str, Callable[[], Body]] = {
     "a header of minus signs": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"-" * 10_000),
     "a header of sums": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"1+" * 5_000),
     "a header of digits": lambda: Body(NPY, "", b"\x93NUMPY\2\0\x10\x27\0\0" + b"7" * 10_000),
-    "a header of 1 MB": lambda: Body(NPY, "", b"\x93NUMPY\2\0" + (MB - 12).to_bytes(4, "little") + b" " * (MB - 12)),
+    "a header of 1 MB": lambda: Body(
+        NPY, "", b"\x93NUMPY\2\0" + (MB - 12).to_bytes(4, "little") + b" " * (MB - 12)
+    ),
     "an archive that unpacks to 64 MiB": lambda: Body(
         NPZ, "echo_float32", _npz({"v.npy": _npy(np.ones((64 << 18) - 100, "f4"))})
     ),

@@ -80,7 +80,7 @@ def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is none"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
         (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 'more': 1}"), "more than NumPy writes"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "is not understood"),
         (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "no plain numbers"),

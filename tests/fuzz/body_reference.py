@@ -164,10 +164,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _finite(text: str) -> float:
-    if math.isinf(float(text)):
-        raise ValueError("beyond a double")
-    return float(text)
+def _finite(text: str) -> float | None:
+    """None, which is no value of a tensor, for what is beyond a double: it may stand unused."""
+    return None if math.isinf(float(text)) else float(text)
 
 
 def of_value(value: Any, dtype: int) -> Tensor:

@@ -135,9 +135,9 @@ def orjsons(body: bytes) -> Any:
 
 @pytest.fixture(params=["json", "like orjson", "orjson"])
 def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    loads = {"json": lambda: None, "like orjson": lambda: orjsons}.get(
-        request.param, lambda: pytest.importorskip("orjson").loads
-    )()
+    loads: Any = orjsons if request.param == "like orjson" else None
+    if request.param == "orjson":
+        loads = pytest.importorskip("orjson").loads
     monkeypatch.setattr(json_tensors, "_fast_loads", loads)
 
 

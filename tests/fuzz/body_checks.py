@@ -186,7 +186,8 @@ def _as_text(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
         elif kind == "bfloat16":
             floats = (np.frombuffer(bits, "<u2").astype("<u4") << 16).view("<f4").tolist()
             bits = ["NaN" if one != one else one for one in floats]
-        found[name] = (dtype, shape[: shape.index(0) + 1] if 0 in shape else shape, bits)
+        # By its plain name: a quantized type holds the integers that it looks like.
+        found[name] = (kind, shape[: shape.index(0) + 1] if 0 in shape else shape, bits)
     return found
 
 

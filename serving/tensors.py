@@ -41,6 +41,7 @@ _STORED = {
     23: ("<u8", "uint64_val"),
 }
 STRING, BOOL, BFLOAT16, HALF = 7, 10, 14, 19
+_FLOATS_AT_ONCE = 1 << 16
 MOST_TENSOR_BYTES = 64 << 20  # of one tensor in a request
 # What the fields hold that are wider than the types whose values they carry.
 _FIELD_BOUNDS = {"half_val": (0, 0xFFFF), "bool_val": (0, 1), "uint32_val": (0, 0xFFFFFFFF)}
@@ -228,10 +229,18 @@ def _bfloat16_bits(array: Array) -> Array:
     """The upper half of each float32, rounded to nearest, ties to even."""
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
-    floats = np.ascontiguousarray(array, "<f4")
+    floats = np.ascontiguousarray(array, "<f4").reshape(-1)
+    found = np.empty(len(floats), "<u2")
+    # In pieces: what is worked out in between is many times as large as what comes of it.
+    for at in range(0, len(floats), _FLOATS_AT_ONCE):
+        found[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+    return found.reshape(array.shape)
+
+
+def _rounded_bits(floats: Array) -> Array:
     bits = floats.view("<u4").astype("<u8")
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     too_large = (rounded & 0x7FFF == 0x7F80) & np.isfinite(floats)
     if np.any(too_large):
-        raise BadTensor(f"{floats[too_large].flat[0]:.9g} is more than bfloat16 holds")
+        raise BadTensor(f"{floats[too_large][0]:.9g} is more than bfloat16 holds")
     return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")

@@ -70,7 +70,7 @@ def test_the_dearest_bodies_of_a_megabyte_take_a_bounded_time_and_memory() -> No
     command = [sys.executable, "-m", "tests.fuzz.costs", *DEAREST]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=100)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(found) == 6 * len(DEAREST)
+    assert len(found) == 4 * len(DEAREST)
     assert dear(found, GENEROUS_CPU_SECONDS) == []
 
 
@@ -82,7 +82,7 @@ def test_no_body_of_a_megabyte_takes_a_second_or_more_memory_than_is_stated() ->
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     # Once more, alone, for what a busy machine made slow.
     again = {cost["name"] for cost in dear(found, MOST_CPU_SECONDS)}
-    assert dear(costs(sorted(again)) if again else [], MOST_CPU_SECONDS) == []
+    assert dear([*costs(sorted(again))] if again else [], MOST_CPU_SECONDS) == []
 
 
 @pytest.mark.long

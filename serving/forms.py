@@ -20,7 +20,7 @@ from serving.text_bodies import from_csv, from_json
 TEXTS = {JSON: from_json, JSON_LINES: from_json, "application/jsons": from_json, CSV: from_csv}
 TAKEN = (*TEXTS, NPY, NPZ, PROTOBUF)
 # A text is parsed again to say what is wrong with it: a few times its size, 0.2 s a MB.
-MOST_EXPLAINED_BYTES = 1 << 20
+MOST_EXPLAINED_BYTES = 1 << 19
 # What a PredictRequest may grow by, where it is made into arrays and then into text.
 _MOST_REPEATED_BYTES = 1 << 20
 _MOST_ELEMENTS_AS_TEXT = 1 << 20
@@ -59,7 +59,7 @@ def explain(content_type: str, body: bytes, signature: Signature) -> None:
     """Raises a `Refusal` that says what of the body does not fit the signature, where it does not.
 
     For a body that a model server has refused. Of a PredictRequest only names, types and shapes
-    are looked at, of a text only one of up to 1 MiB.
+    are looked at, of a text only one of up to 512 KiB.
     """
     if content_type == PROTOBUF:
         signature.check(described_inputs(body)[0])

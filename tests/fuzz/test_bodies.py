@@ -21,8 +21,8 @@ FEW, MANY = 1_000, 60_000
 MOST_CPU_SECONDS = 1.0
 GENEROUS_CPU_SECONDS = 10.0  # where other tests run beside
 # docs/serving.md states these.
-MOST_TEXT_FACTOR = 60
-MOST_NPZ_MIB = 256
+MOST_TEXT_FACTOR = 80
+MOST_NPZ_MIB = 320
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from serving.json_answers import as_columns, as_lines, as_rows
 from serving.json_tensors import arrays_of, parse
 from serving.npy import from_npy, to_npy
 from serving.npz import from_npz, to_npz
-from serving.protobuf_walk import check_predict_request
+from serving.protobuf_walk import check_predict_request, described_inputs
 from serving.refusal import Refusal
 from serving.signature import Signature
 from serving.tensors import Array, Arrays, BadTensor, fill, to_array
@@ -19,6 +19,11 @@ from serving.text_bodies import from_csv, from_json
 # What the container takes without code, by whichever name: one value, lists, or lines.
 TEXTS = {JSON: from_json, JSON_LINES: from_json, "application/jsons": from_json, CSV: from_csv}
 TAKEN = (*TEXTS, NPY, NPZ, PROTOBUF)
+# A text is parsed again to say what is wrong with it: a few times its size, 0.2 s a MB.
+MOST_EXPLAINED_BYTES = 1 << 19
+# What a PredictRequest may grow by, where it is made into arrays and then into text.
+_MOST_REPEATED_BYTES = 1 << 20
+_MOST_ELEMENTS_AS_TEXT = 1 << 20
 
 
 def own_form(content_type: str) -> str:
@@ -43,11 +48,34 @@ def decoded(content_type: str, body: bytes, signature: Signature) -> tuple[dict[
         name = signature.only_input()
         arrays = {name: from_npy(body, name)}
     elif content_type == NPZ:
-        arrays = from_npz(body)
+        arrays = from_npz(body, signature.check_names)
     else:
-        arrays = _from_protobuf(body)
+        arrays = _from_protobuf(body, signature)
     signature.check(arrays)
     return arrays, rows
+
+
+def explain(content_type: str, body: bytes, signature: Signature) -> None:
+    """Raises a `Refusal` that says what of the body does not fit the signature, where it does not.
+
+    For a body that a model server has refused. Of a PredictRequest only names, types and shapes
+    are looked at, of a text only one of up to 512 KiB.
+    """
+    if content_type == PROTOBUF:
+        signature.check(described_inputs(body)[0])
+    elif len(body) <= MOST_EXPLAINED_BYTES:
+        decoded(content_type, body, signature)
+
+
+def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
+    """Raises `Refusal` for more elements than the body has bytes, beyond a million."""
+    count = sum(array.size for array in arrays.values())
+    if count > max(body_bytes, _MOST_ELEMENTS_AS_TEXT):
+        raise Refusal(
+            413,
+            f'the body unpacks to {count} elements; with transport = "rest" at most '
+            f"{_MOST_ELEMENTS_AS_TEXT} are allowed, or one for each byte: send less in one request",
+        )
 
 
 def encoded(form: str, arrays: Arrays, *, rows: bool, call: Call) -> bytes:
@@ -71,8 +99,16 @@ def encoded(form: str, arrays: Arrays, *, rows: bool, call: Call) -> bytes:
     return to_npy(next(iter(arrays.values())))
 
 
-def _from_protobuf(body: bytes) -> dict[str, Array]:
+def _from_protobuf(body: bytes, signature: Signature) -> dict[str, Array]:
     check_predict_request(body)
+    inputs, repeated_bytes = described_inputs(body)
+    signature.check(inputs)
+    if repeated_bytes > _MOST_REPEATED_BYTES:
+        raise Refusal(
+            400,
+            f"single values stand for {repeated_bytes} bytes of tensors; at most "
+            f'{_MOST_REPEATED_BYTES} are allowed with transport = "rest": send every value',
+        )
     try:
         request = wire.PredictRequest.FromString(body)
     except DecodeError:

@@ -10,12 +10,12 @@ from typing import Any
 
 from serving.accept import JSON, NPY, PROTOBUF
 from serving.call import Call
-from serving.forms import TEXTS, decoded, encoded
+from serving.forms import TEXTS, check_sendable_as_text, decoded, encoded, explain
 from serving.hooks import Hooks
 from serving.npy_relay import answer_in
 from serving.plan import Plans
 from serving.prediction import Model, error_of, outputs_of, request_of, said
-from serving.protobuf_walk import check_predict_request
+from serving.protobuf_walk import check_model_spec, check_predict_request
 from serving.record import Record
 from serving.refusal import Refusal, as_falcon, falcon_answer
 from serving.request_body import read_body
@@ -82,6 +82,8 @@ class Handler:
         else:
             arrays, rows = decoded(content_type, body, signature)
         if self._settings.transport == "rest":
+            if not hooked:
+                check_sendable_as_text(arrays, len(body))
             record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")
@@ -130,7 +132,8 @@ class Handler:
     def _protobuf(
         self, body: bytes, form: str, call: Call, model: Model, record: Record, context: Any
     ) -> Answer:
-        named = check_predict_request(body)
+        predicts = call.method == "predict"
+        named = check_predict_request(body) if predicts else check_model_spec(body)
         record.stage("decode")
         request = body + call.overriding(body_names_model=named)
         try:
@@ -138,7 +141,7 @@ class Handler:
         except Refusal as refusal:
             # 500: a server's parser may know no better word for what is no message, as for
             # a name that is not UTF-8.
-            if refusal.status in (400, 500) and call.method == "predict":
+            if refusal.status in (400, 500) and predicts:
                 self._explain(body, PROTOBUF, refusal.message, call, model)
             raise
         return self._answer_of(reply, form, call, record, context, rows=False)
@@ -158,7 +161,7 @@ class Handler:
     ) -> None:
         """Raises a `Refusal` that names the tensor, where the signature tells which it is."""
         try:
-            decoded(content_type, body, model.signature(call))
+            explain(content_type, body, model.signature(call))
         except Refusal as clearer:
             if clearer.status == 400:
                 raise Refusal(400, f"{clearer.message}. The model server: {refusal}") from None

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from serving import wire
+from serving.exact_cast import InexactCastError, cast_exactly
 from serving.refusal import JSON, Refusal
 from serving.signature import Signature
-from serving.tensors import Array, Arrays, array_dtype
+from serving.tensors import STRING, Array, Arrays, array_dtype
 
 LOG = logging.getLogger("servable")
 MODULE = "transforms"
@@ -38,7 +40,11 @@ class Hooks:
     postprocess: Postprocess | None = None
 
     def arrays(self, body: bytes, context: Any, signature: Signature) -> dict[str, Array]:
-        """What preprocess makes of the body, as the signature's types. Raises `Refusal`."""
+        """What preprocess makes of the body, as the signature's types.
+
+        Raises `Refusal`: 400 for a value that its type does not hold, for it is the caller's
+        as a rule; 500 for what is the hook's mistake whatever the caller sent.
+        """
         assert self.preprocess is not None  # asked only where there is one
         made = _called("preprocess", self.preprocess, body, context)
         if not isinstance(made, Mapping):
@@ -48,7 +54,8 @@ class Hooks:
             arrays = {str(name): _fitted(str(name), one, signature) for name, one in made.items()}
             signature.check(arrays)
         except Refusal as refusal:
-            raise Refusal(500, f"the hook preprocess: {refusal.message}") from None
+            status = refusal.status if isinstance(refusal, _UnfitValue) else 500
+            raise Refusal(status, f"the hook preprocess: {refusal.message}") from None
         except (ValueError, TypeError) as error:
             raise Refusal(500, f"the hook preprocess made no arrays ({_kind(error)})") from None
         return arrays
@@ -62,14 +69,20 @@ class Hooks:
             made, content_type = made
         if isinstance(made, bytes):
             return made, content_type or "application/octet-stream"
-        if isinstance(made, str):
-            return made.encode(), content_type or "text/plain; charset=utf-8"
         try:
+            if isinstance(made, str):
+                return made.encode(), content_type or "text/plain; charset=utf-8"
             return json.dumps(made).encode(), content_type or JSON
-        except (TypeError, ValueError):
-            kind = type(made).__name__
+        except UnicodeEncodeError:
             raise Refusal(
-                500, f"the hook postprocess returned {kind}; it returns bytes, str or JSON values"
+                500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
+            ) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            # NumPy's own numbers and arrays are no JSON values, except float64.
+            raise Refusal(
+                500,
+                f"the hook postprocess returned {type(made).__name__}, which is no JSON "
+                f"({_reason(error)}); it returns bytes, str or JSON values: use .tolist()",
             ) from None
 
 
@@ -100,16 +113,51 @@ def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         raise Refusal(500, f"the hook {name} failed ({_kind(error)}{_place(error)})") from None
 
 
+class _UnfitValue(Refusal):
+    """A value that the signature's type does not hold."""
+
+
 def _fitted(name: str, made: Any, signature: Signature) -> Array:
-    array = np.asarray(made)
+    if isinstance(made, np.ma.MaskedArray):
+        raise Refusal(500, f"{name}: got a masked array; fill what is masked: array.filled(…)")
     spec = signature.inputs.get(name)
-    if spec is None or array.dtype.kind in "OSU":
+    if spec is not None and spec.dtype == STRING and not isinstance(made, np.ndarray | np.generic):
+        # NumPy's own strings lose zeros at their end, and turn numbers among them into strings.
+        array = np.asarray(made, object)
+    else:
+        array = np.asarray(made)
+    if spec is None:
         return array
-    wanted = array_dtype(spec.dtype)
-    # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
-    if wanted.kind != "O" and np.can_cast(array.dtype, wanted, casting="same_kind"):
-        return array.astype(wanted, copy=False)
-    return array
+    if spec.dtype == STRING:
+        _check_texts(name, array)
+        return array
+    try:
+        if array.dtype == object and (number := _first_number(array)) is not None:
+            # Beyond 64 bits NumPy keeps Python's own integers.
+            raise InexactCastError(
+                f"holds {number!r:.40}, which {wire.dtype_name(spec.dtype)} cannot hold"
+            )
+        # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
+        return cast_exactly(array, array_dtype(spec.dtype))
+    except InexactCastError as error:
+        raise _UnfitValue(400, f"{name}: {error}; the signature wants {spec}") from None
+
+
+def _first_number(array: Array) -> int | None:
+    return next((value for value in array.ravel().tolist() if type(value) is int), None)
+
+
+def _check_texts(name: str, array: Array) -> None:
+    if array.dtype != object:
+        return
+    for text in array.ravel().tolist():
+        if not isinstance(text, bytes | str):
+            raise Refusal(500, f"{name}: holds {type(text).__name__}; strings are bytes or str")
+
+
+def _reason(error: BaseException) -> str:
+    # json's sentence names the type and quotes nothing of the value.
+    return str(error) if type(error) is TypeError else _kind(error)
 
 
 def _kind(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from serving.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
 try:
     from orjson import loads as _fast_loads  # where the code brings it along
 except ImportError:
-    _fast_loads = json.loads
+    _fast_loads = None
 
 # Number of a type -> bits that hold a whole number exactly.
 _FLOATS = {1: 24, 2: 53, BFLOAT16: 8, HALF: 11}
@@ -31,15 +31,18 @@ class BadValue(ValueError):
     """The value is no tensor of that type; `str()` says why."""
 
 
+class _NamedFloat(float):
+    """NaN, Infinity or -Infinity by name: a number so large that it became infinite is a float."""
+
+
 def parse(body: bytes) -> dict[str, Any]:
-    """The object that a request is. Raises `Refusal`."""
+    """The object that a request is. Raises `Refusal`, also for a key that an object has twice."""
     try:
-        try:
-            found = _fast_loads(body)
-        except ValueError:
-            found = json.loads(body)  # knows NaN and Infinity, as the model server does
+        found = _loads(body)
+        if isinstance(found, dict) and _entries(found) != body.count(b":"):
+            _refuse_duplicates(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is no JSON: {error}") from None
+        raise Refusal(400, f"the body is no JSON: {error!s:.200}") from None
     if not isinstance(found, dict) or ("instances" in found) == ("inputs" in found):
         raise Refusal(400, 'send an object with either "inputs" (columns) or "instances" (rows)')
     return found
@@ -48,12 +51,49 @@ def parse(body: bytes) -> dict[str, Any]:
 def parse_answer(body: bytes) -> Any:
     """What is under "outputs" in a model server's answer. Raises `Refusal`."""
     try:
-        found = json.loads(body)
-    except ValueError:
+        found = json.loads(body, parse_constant=_NamedFloat)
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or "outputs" not in found:
         raise Refusal(502, "the model server's answer is no JSON with outputs")
     return found["outputs"]
+
+
+def _loads(body: bytes) -> Any:
+    if _fast_loads is not None:
+        try:
+            return _fast_loads(body)
+        except ValueError:
+            pass  # it knows no NaN and Infinity, as the model server does
+    # As text: json guesses at UTF-16 and passes over what is no UTF-8.
+    return json.loads(body.decode(), parse_constant=_NamedFloat)
+
+
+def _entries(found: dict[str, Any]) -> int:
+    """Keys in the object and in its rows or columns, deeper ones left out.
+
+    With as many colons in the text no key came twice: each has one, and only a key or a
+    string has one.
+    """
+    count = len(found)
+    for value in found.values():
+        if isinstance(value, dict):
+            count += len(value)
+        elif isinstance(value, list):
+            count += sum(len(row) for row in value if type(row) is dict)
+    return count
+
+
+def _refuse_duplicates(body: bytes) -> None:
+    json.loads(body.decode(), object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise ValueError(f"the key {key!r:.60} comes twice in one object")
+        seen.add(key)
 
 
 def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
@@ -69,8 +109,7 @@ def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Arr
             found[name] = to_array(value, spec)
         except BadValue as bad:
             problems.append(f"{name}: {bad}; the signature wants {spec}")
-    if problems:
-        raise Refusal(400, f"{'; '.join(problems)}. The signature takes {signature.listed()}")
+    signature.refuse(problems)
     return found
 
 
@@ -130,7 +169,7 @@ def _typed(leaves: Sequence[Any], number: int) -> Array:
         texts[:] = [_bytes(leaf) for leaf in leaves]
         return texts
     if number in _FLOATS:
-        _require(leaves, types, {int, float}, "number")
+        _require(leaves, types, {int, float, _NamedFloat}, "number")
         return _floats(leaves, number, whole_numbers=int in types)
     stored = array_dtype(number)
     if stored.kind == "b":
@@ -157,16 +196,18 @@ def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array
     narrow = array_dtype(number)
     with np.errstate(over="ignore"):
         found: Array = array.astype(narrow)
-    if np.any(np.isinf(found) & np.isfinite(array)):
-        raise BadValue("holds a number that is too large")
+    infinite = np.isinf(found)
+    if np.any(infinite) and any(
+        type(leaves[at]) is not _NamedFloat for at in infinite.nonzero()[0].tolist()
+    ):
+        raise BadValue("holds a number that is too large")  # as 1e400
     return found
 
 
 def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
     if types - allowed:
         wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
-        leaf = next(filter(wrong, leaves))
-        raise BadValue(f"holds {json.dumps(leaf)[:40]}, no {word}")
+        raise BadValue(f"holds {_shown(next(filter(wrong, leaves)))}, no {word}")
 
 
 def _bytes(leaf: Any) -> bytes:
@@ -177,4 +218,9 @@ def _bytes(leaf: Any) -> bytes:
             return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadValue(f"holds a string that cannot be read ({error})") from None
-    raise BadValue(f"holds {json.dumps(leaf)[:40]}, no string")
+    raise BadValue(f"holds {_shown(leaf)}, no string")
+
+
+def _shown(leaf: Any) -> str:
+    # An object may be as deep as the whole body, and json.dumps then go deeper than Python.
+    return "an object" if isinstance(leaf, dict) else json.dumps(leaf)[:40]

@@ -14,9 +14,12 @@ import numpy as np
 
 from serving.refusal import Refusal
 from serving.seen_forms import SeenForms
-from serving.tensors import Array
+from serving.tensors import MOST_TENSOR_BYTES, Array, elements
 
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
+# Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
+MOST_STRINGS = 1 << 19
+_STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
 
 
@@ -64,6 +67,8 @@ def _layout(body: bytes) -> _Layout:
         raise ValueError(
             f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
         )
+    if not size and elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
+        raise ValueError(f"the shape {list(shape)} is none of an empty tensor: it is too large")
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
@@ -75,19 +80,27 @@ def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], i
     # Version 1 has two bytes of length, 2 and 3 have four.
     start = 10 if body[6] == 1 else 12
     length = int.from_bytes(body[8:start], "little")
-    if body[6] not in (1, 2, 3) or length > MOST_HEADER_BYTES or len(body) < start + length:
-        raise ValueError(f"version {body[6]} with a header of {length} bytes is not read")
-    return *_fields(body[start : start + length]), start + length
+    if (
+        body[6] not in (1, 2, 3)
+        or body[7]
+        or length > MOST_HEADER_BYTES
+        or len(body) < start + length
+    ):
+        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
+    encoding = "utf-8" if body[6] == 3 else "latin1"
+    return *_fields(body[start : start + length].decode(encoding)), start + length
 
 
-def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
-    if header.count(b"(") > 1 or header.count(b"{") > 1 or b"[" in header:
+def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
+    if header.count("(") > 1 or header.count("{") > 1 or "[" in header:
         raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
     try:
-        said = ast.literal_eval(header.decode("latin1").strip())
+        said = ast.literal_eval(header)
         descr, fortran, shape = said["descr"], said["fortran_order"], said["shape"]
         if not isinstance(descr, str) or not isinstance(shape, tuple):
             raise ValueError("it holds no plain numbers or strings")
+        if len(said) != 3 or not isinstance(fortran, bool):
+            raise ValueError("the header holds more than NumPy writes")
         dtype = np.dtype(descr)
     except (SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
         raise ValueError(f"the header is not understood ({type(error).__name__})") from None
@@ -95,7 +108,7 @@ def _fields(header: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]
         raise ValueError(f"it holds {dtype}, which is no tensor")
     if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape) or len(shape) > 32:
         raise ValueError(f"the shape {shape!r:.80} is none")
-    return dtype, bool(fortran), shape
+    return dtype, fortran, shape
 
 
 @functools.lru_cache(maxsize=256)
@@ -114,13 +127,27 @@ def _plain(flat: Array) -> Array:
         return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
         return flat
-    if flat.dtype.kind == "U" and flat.size and flat.dtype.itemsize:
-        letters = np.ascontiguousarray(flat).view(flat.dtype.str[0] + "u4")
+    if len(flat) > MOST_STRINGS:
+        raise ValueError(
+            f"it holds {len(flat)} strings; at most {MOST_STRINGS} are allowed: send less in one "
+            "request, or application/x-protobuf"
+        )
+    texts = np.empty(len(flat), object)
+    # Not all at once: Python's strings of what NumPy stores as UTF-32 are several times its size.
+    for start in range(0, len(flat), _STRINGS_AT_ONCE):
+        piece = flat[start : start + _STRINGS_AT_ONCE]
+        _check_letters(piece)
+        texts[start : start + _STRINGS_AT_ONCE] = [
+            one if isinstance(one, bytes) else one.encode() for one in piece.tolist()
+        ]
+    return texts
+
+
+def _check_letters(strings: Array) -> None:
+    if strings.dtype.kind == "U" and strings.size and strings.dtype.itemsize:
+        letters = strings.view(strings.dtype.str[0] + "u4")
         if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
             raise ValueError("it holds letters that are none")
-    texts = np.empty(len(flat), object)
-    texts[:] = [one if isinstance(one, bytes) else one.encode() for one in flat.tolist()]
-    return texts
 
 
 def _writable(array: Array) -> Array:

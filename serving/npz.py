@@ -6,6 +6,7 @@ Source: https://numpy.org/doc/1.26/reference/generated/numpy.savez.html
 import io
 import zipfile
 import zlib
+from collections.abc import Callable, Collection
 
 from serving.npy import from_npy, to_npy
 from serving.refusal import Refusal
@@ -14,8 +15,16 @@ from serving.tensors import Array, Arrays
 MOST_UNPACKED_BYTES = 64 << 20
 
 
-def from_npz(body: bytes) -> dict[str, Array]:
-    """The archive's arrays by name. Raises `Refusal`: 413 for more than 64 MiB unpacked."""
+def from_npz(
+    body: bytes, check_names: Callable[[Collection[str]], None] = lambda names: None
+) -> dict[str, Array]:
+    """The archive's arrays by name. Raises `Refusal`: 413 for more than 64 MiB unpacked.
+
+    `check_names` is called before anything is unpacked, and raises for names that are not wanted.
+    """
+    if not body.startswith(b"PK"):
+        # An archive is found from its end: before it might stand something else, as a .npy.
+        raise Refusal(400, "the body is no .npz: it does not begin as one")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             files = archive.infolist()
@@ -29,6 +38,7 @@ def from_npz(body: bytes) -> dict[str, Array]:
             names = [file.filename.removesuffix(".npy") for file in files]
             if len(set(names)) < len(names):
                 raise Refusal(400, "the .npz holds the same name twice")
+            check_names(names)
             return {
                 name: from_npy(_member(archive, file), name[:60])
                 for name, file in zip(names, files, strict=True)

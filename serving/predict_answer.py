@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from serving import wire
-from serving.protobuf_walk import Tensor, tensor_of
 from serving.seen_forms import SeenForms
+from serving.tensor_walk import FIXED_WIDTHS, Tensor, tensor_of
 from serving.tensors import (
     BFLOAT16,
     STRING,
@@ -92,8 +92,12 @@ def _place(reply: bytes, start: int, end: int) -> Place | None:
 
 
 def _numbers_at(tensor: Tensor) -> tuple[int, int] | None:
-    if tensor.content_at and not tensor.values:
-        return tensor.content_at
-    # A list of values that is in one piece.
-    plain = [*tensor.values] == [value_field(tensor.dtype)] and not tensor.content_at
-    return tensor.packed_at[0] if plain and len(tensor.packed_at) == 1 else None
+    if tensor.single:
+        return None
+    if tensor.content_at:
+        return None if tensor.packed_at else tensor.content_at
+    # A list of values of a fixed width that is in one piece.
+    field = value_field(tensor.dtype)
+    pieces = tensor.packed_at.get(field, [])
+    alone = len(pieces) == 1 == len(tensor.packed_at)
+    return pieces[0] if alone and field in FIXED_WIDTHS else None

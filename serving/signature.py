@@ -1,18 +1,31 @@
 """What a signature takes and gives, and whether arrays fit it."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from serving import wire
 from serving.refusal import Refusal
-from serving.tensors import BFLOAT16, Array, BadTensor, number_of
+from serving.tensors import BFLOAT16, BadTensor, number_of
 
 # What a plain array of this type may be sent as, beside its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
+
+
+_MOST_PROBLEMS = 10  # in one message
+
+
+class Described(Protocol):
+    """An array, or what is said of one that is not made yet."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -44,16 +57,34 @@ class Signature:
             )
         return next(iter(self.inputs))
 
-    def check(self, arrays: Mapping[str, Array]) -> None:
-        """Raises `Refusal` with every input that is missing, unknown or does not fit."""
-        problems = [f"{name}: not given" for name in self.inputs if name not in arrays]
+    def check(self, arrays: Mapping[str, Described]) -> None:
+        """Raises `Refusal` with the inputs that are missing, unknown or do not fit."""
+        problems = self._of_names(arrays)
         for name, array in arrays.items():
-            if name not in self.inputs:
-                problems.append(f"{name!r:.60}: given, and no input of the signature")
-            elif problem := _misfit(array.dtype, array.shape, self.inputs[name]):
+            spec = self.inputs.get(name)
+            if spec and (problem := _misfit(array.dtype, array.shape, spec)):
                 problems.append(f"{name}: {problem}")
+        self.refuse(problems)
+
+    def check_names(self, names: Collection[str]) -> None:
+        """As `check`, before there are arrays."""
+        self.refuse(self._of_names(names))
+
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Raises `Refusal` with the first of the problems, where there are any."""
         if problems:
-            raise Refusal(400, f"{'; '.join(problems)}. The signature takes {self.listed()}")
+            more = len(problems) - _MOST_PROBLEMS
+            shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            raise Refusal(400, f"{'; '.join(shown)}. The signature takes {self.listed()}")
+
+    def _of_names(self, names: Collection[str]) -> list[str]:
+        missing = [f"{name}: not given" for name in self.inputs if name not in names]
+        unknown = [
+            f"{name!r:.60}: given, and no input of the signature"
+            for name in names
+            if name not in self.inputs
+        ]
+        return missing + unknown
 
     def listed(self) -> str:
         return ", ".join(f"{name} {spec}" for name, spec in self.inputs.items()) or "no input"

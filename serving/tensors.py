@@ -5,7 +5,7 @@ Source: tensorflow/core/framework/{tensor.proto,types.proto}
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,11 @@ _STORED = {
     22: ("<u4", "uint32_val"),
     23: ("<u8", "uint64_val"),
 }
-STRING, BFLOAT16, HALF = 7, 14, 19
+STRING, BOOL, BFLOAT16, HALF = 7, 10, 14, 19
+_FLOATS_AT_ONCE = 1 << 16
+MOST_TENSOR_BYTES = 64 << 20  # of one tensor in a request
+# What the fields hold that are wider than the types whose values they carry.
+_FIELD_BOUNDS = {"half_val": (0, 0xFFFF), "bool_val": (0, 1), "uint32_val": (0, 0xFFFFFFFF)}
 _NUMBERS = {
     np.dtype(stored): number
     for number, (stored, _) in reversed(_STORED.items())
@@ -85,9 +89,36 @@ def element_bytes(number: int) -> int | None:
     return np.dtype(_STORED[number][0]).itemsize if number in _STORED else None
 
 
+def elements(sizes: Iterable[int], most: int) -> int | None:
+    """How many elements a shape has; None for more than `most`, sizes of 0 left out.
+
+    They are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    """
+    count, empty = 1, False
+    for size in sizes:
+        empty = empty or not size
+        count *= size or 1
+        # Before the product is a number of thousands of digits.
+        if count > most:
+            return None
+    return 0 if empty else count
+
+
 def value_field(number: int) -> str:
     """The repeated field that holds the values of this type where tensor_content does not."""
     return "string_val" if number == STRING else _STORED[number][1]
+
+
+def value_bounds(number: int) -> tuple[int, int]:
+    """The least and the greatest integer that stands for a value of this type in its field.
+
+    TensorFlow cuts others to the type's width: 300 in a uint8 is 44, and -1 in a float16 is NaN.
+    """
+    field = value_field(number)
+    if field == "int_val":
+        bounds = np.iinfo(_STORED[number][0])
+        return int(bounds.min), int(bounds.max)
+    return _FIELD_BOUNDS.get(field, (-(1 << 63), (1 << 63) - 1))
 
 
 def to_proto(array: Array, number: int | None = None) -> Any:
@@ -107,7 +138,7 @@ def fill(message: Any, array: Array, number: int | None = None) -> None:
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if number == STRING:
-        message.string_val.extend(_bytes(one) for one in array.ravel().tolist())
+        message.string_val.extend(string_bytes(one) for one in array.ravel().tolist())
     elif number == BFLOAT16:
         message.tensor_content = _bfloat16_bits(array).tobytes()
     elif array.dtype.kind in "OSU":
@@ -140,7 +171,10 @@ def to_array(message: Any) -> Array:
         values = _filled(_values(message, number), count)
     if number == BFLOAT16:
         values = (values.astype("<u4") << 16).view("<f4")
-    return values.reshape(shape)
+    try:
+        return values.reshape(shape)
+    except ValueError as error:  # as for more dimensions than NumPy has
+        raise BadTensor(f"no array has the shape {list(shape)!s:.80} ({error})") from None
 
 
 def _values(message: Any, number: int) -> Array:
@@ -150,14 +184,21 @@ def _values(message: Any, number: int) -> Array:
         texts[:] = list(written)
         return texts
     stored = _STORED[number][0]
-    if number in (BFLOAT16, HALF):
-        # half_val holds the sixteen bits, in a field made for 32.
-        return np.array(written, "<u4").astype("<u2").view(stored)
     if stored.startswith("<c"):
         # Real and imaginary parts in turn.
-        return np.array(written, f"<f{int(stored[2:]) // 2}").view(stored)
-    # int_val holds 32 bits, whatever the type's own width.
-    return np.array(written, "<i4" if value_field(number) == "int_val" else stored).astype(stored)
+        parts = np.array(written, f"<f{int(stored[2:]) // 2}")
+        if len(parts) % 2:
+            raise BadTensor(f"{len(parts)} parts of complex numbers, which come in pairs")
+        return parts.view(stored)
+    if value_field(number) not in ("int_val", "half_val"):
+        return np.array(written, stored)
+    # Fields made for 32 bits, whatever the type's own width.
+    wide, (least, greatest) = np.array(written, "<i4"), value_bounds(number)
+    if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
+        wrong = wide.min() if wide.min() < least else wide.max()
+        raise BadTensor(f"{wrong} in {value_field(number)} is no {wire.dtype_name(number)}")
+    # half_val holds the sixteen bits.
+    return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
 
 
 def _filled(values: Array, count: int) -> Array:
@@ -172,9 +213,13 @@ def _filled(values: Array, count: int) -> Array:
     return padded
 
 
-def _bytes(one: Any) -> bytes:
+def string_bytes(one: Any) -> bytes:
+    """An element of a tensor of strings. Raises `BadTensor`."""
     if isinstance(one, str):
-        return one.encode()
+        try:
+            return one.encode()
+        except UnicodeEncodeError:
+            raise BadTensor("a string holds a lone surrogate, which UTF-8 cannot") from None
     if isinstance(one, bytes):
         return one
     raise BadTensor(f"{type(one).__name__} is no string")
@@ -184,7 +229,18 @@ def _bfloat16_bits(array: Array) -> Array:
     """The upper half of each float32, rounded to nearest, ties to even."""
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
-    floats = np.ascontiguousarray(array, "<f4")
+    floats = np.ascontiguousarray(array, "<f4").reshape(-1)
+    found = np.empty(len(floats), "<u2")
+    # In pieces: what is worked out in between is many times as large as what comes of it.
+    for at in range(0, len(floats), _FLOATS_AT_ONCE):
+        found[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+    return found.reshape(array.shape)
+
+
+def _rounded_bits(floats: Array) -> Array:
     bits = floats.view("<u4").astype("<u8")
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    too_large = (rounded & 0x7FFF == 0x7F80) & np.isfinite(floats)
+    if np.any(too_large):
+        raise BadTensor(f"{floats[too_large][0]:.9g} is more than bfloat16 holds")
     return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")

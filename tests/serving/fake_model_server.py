@@ -106,7 +106,7 @@ class FakeModelServer:
             asked = wire.GetModelMetadataRequest.FromString(body)
             if asked.model_spec.name != "m":
                 context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found for request")
-            return bytes(_metadata().SerializeToString())
+            return bytes(metadata().SerializeToString())
         if method != "Predict":
             return body
         request = wire.PredictRequest.FromString(body)
@@ -147,7 +147,7 @@ class FakeModelServer:
         return 200, json.dumps(answer).encode()
 
 
-def _metadata() -> Any:
+def metadata() -> Any:
     found = wire.SignatureDefMap()
     for name, inputs in SIGNATURES.items():
         signature = found.signature_def[name]

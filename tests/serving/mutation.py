@@ -65,11 +65,11 @@ def damaged(content_type: str, seed: int) -> Iterator[tuple[bytes, str]]:
     while True:
         body = bytearray(drawn.choice(seeds))
         for _ in range(drawn.randint(0, 5)):
-            _damage(body, drawn, every)
+            damage(body, drawn, every)
         yield bytes(body), drawn.choice(ACCEPTED)
 
 
-def _damage(body: bytearray, drawn: random.Random, every: list[bytes]) -> None:
+def damage(body: bytearray, drawn: random.Random, every: list[bytes]) -> None:
     at, end = sorted((drawn.randint(0, len(body)), drawn.randint(0, len(body))))
     kind = drawn.randrange(8)
     if kind == 0 and body:

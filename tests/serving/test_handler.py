@@ -513,3 +513,131 @@ def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     handler._plans.of(server.context(accept_header="x" * 3000))
     assert handler._plans._plans == {}
+
+
+INT32 = {"custom_attributes": "tfs-signature-name=echo_int32"}
+FLOAT32 = {"custom_attributes": "tfs-signature-name=echo_float32"}
+TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
+
+
+@pytest.mark.parametrize(
+    ("made", "told", "words"),
+    [
+        (
+            [2**40 + 7],
+            INT32,
+            "the hook preprocess: v: holds 1099511627783, which int32 cannot hold",
+        ),
+        (
+            [3000000000],
+            INT32,
+            "v: holds 3000000000, which int32 cannot hold; the signature wants int32",
+        ),
+        (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
+        ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
+        ([1e300], FLOAT32, "v: holds 1e+300, which float32 cannot hold"),
+    ],
+)
+def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
+    made: Any, told: dict[str, str], words: str, server: FakeModelServer, ask: Ask
+) -> None:
+    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **told)
+    assert (status, words in json.loads(answer)["error"]) == (400, True), answer
+    assert "Predict" not in dict(server.requests)
+
+
+def test_a_list_of_integers_fits_any_type_that_holds_them(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
+    told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
+    assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (np.ma.masked_array([1, 2], [True, False]), "v: got a masked array"),
+        ([1.5], "v: got float64 [1]"),
+    ],
+)
+def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(
+    made: Any, words: str, ask: Ask
+) -> None:
+    answer = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **INT32)
+    assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
+
+
+def test_a_zero_at_the_end_of_a_string_stays(server: FakeModelServer, ask: Ask) -> None:
+    ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
+    request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
+    assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ({"y": np.float32(1)}, "Object of type float32 is not JSON serializable"),
+        ("\ud800", "a lone surrogate"),
+    ],
+)
+def test_what_postprocess_returns_and_cannot_be_sent_is_said(
+    made: Any, words: str, ask: Ask
+) -> None:
+    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=lambda tensors, context: made))
+    assert (status, words in json.loads(answer)["error"]) == (500, True), answer
+
+
+def bomb(count: int) -> bytes:
+    request = wire.PredictRequest()
+    for number in range(count):
+        tensor = request.inputs[f"{number}"]
+        tensor.dtype = 1
+        tensor.tensor_shape.dim.add(size=1 << 20)
+        tensor.float_val.append(0)
+    return bytes(request.SerializeToString())
+
+
+def test_explaining_a_refusal_makes_no_arrays(
+    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.forms.to_array", None)
+    status, answer, _ = ask(bomb(15), "application/x-protobuf")
+    assert (status, b"x: not given; '" in answer) == (400, True), answer
+    assert b"and 6 more" in answer
+
+
+def test_a_long_text_is_not_parsed_to_explain_a_refusal(
+    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.rest_answer = 400, b'{"error": "no"}'
+    monkeypatch.setattr("serving.forms.parse", None)
+    body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
+    assert ask(body)[:2] == (400, b'{"error": "no"}')
+
+
+def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
+    request = wire.PredictRequest()
+    tensor = request.inputs["v"]
+    tensor.dtype = 1
+    tensor.tensor_shape.dim.add(size=1 << 20)
+    tensor.float_val.append(0)
+    answer = ask(
+        request.SerializeToString(), "application/x-protobuf", settings=Settings("rest"), **FLOAT32
+    )
+    assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
+
+
+def test_a_string_that_is_no_utf8_is_base64_over_rest(server: FakeModelServer, ask: Ask) -> None:
+    body = protobuf(v=np.array([b"\xff", b"a"], object))
+    ask(body, "application/x-protobuf", settings=Settings("rest"), **TEXT)
+    sent = json.loads(server.requests[-1][1])
+    assert sent["inputs"] == [{"b64": "/w=="}, "a"]
+
+
+def test_a_classification_with_examples_is_relayed(server: FakeModelServer, ask: Ask) -> None:
+    body = wire.ClassificationRequest(
+        model_spec={"name": "m"}, input={"example_list": {"examples": [b"\x0a\0"]}}
+    ).SerializeToString()
+    ask(body, "application/x-protobuf", method="classify", accept_header="*/*")
+    assert server.requests == [("Classify", body)]

@@ -1,6 +1,8 @@
 """serving/json_tensors.py: the tensors of the model server's own parser, and its refusals."""
 
 import json
+import math
+import re
 from typing import Any
 
 import hypothesis.strategies as st
@@ -10,8 +12,8 @@ from hypothesis import given
 
 from local.endpoint.answer import Refusal as TheirRefusal
 from local.endpoint.model_server import json_tensors as theirs
-from serving import wire
-from serving.json_tensors import BadValue, arrays_of, parse, to_array
+from serving import json_tensors, wire
+from serving.json_tensors import BadValue, arrays_of, parse, parse_answer, to_array
 from serving.refusal import Refusal
 from serving.signature import Signature, TensorSpec
 
@@ -36,8 +38,9 @@ EVEN = st.integers(0, 3).flatmap(
 
 
 def ours_of(value: Any, dtype: str) -> Any:
+    read = parse_answer(json.dumps({"outputs": value}).encode())
     try:
-        return to_array(value, TensorSpec(NUMBERS[dtype], None))
+        return to_array(read, TensorSpec(NUMBERS[dtype], None))
     except BadValue:
         return None
 
@@ -121,3 +124,69 @@ def test_lists_nested_without_end_are_400() -> None:
 def test_nan_and_infinity_are_numbers_as_for_the_model_server() -> None:
     found = arrays_of(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
     assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
+
+
+def orjsons(body: bytes) -> Any:
+    """Reads what orjson reads: no NaN, no infinity, and of a key that comes twice the last."""
+    if any(math.isinf(float(text)) for text in re.findall(rb"[-\d.]+[eE][-+\d]+", body)):
+        raise ValueError("number is infinity when parsed as double")
+    return json.loads(body.decode(), parse_constant=lambda name: json.loads(""))
+
+
+@pytest.fixture(params=["json", "like orjson", "orjson"])
+def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: Any = orjsons if request.param == "like orjson" else None
+    if request.param == "orjson":
+        loads = pytest.importorskip("orjson").loads
+    monkeypatch.setattr(json_tensors, "_fast_loads", loads)
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
+        (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
+        (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' comes twice"),
+        (b'{"inputs": {"x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' comes twice"),
+        (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' comes twice"),
+        (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' comes twice"),
+        (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "comes twice"),
+        (b'{"inputs": [[1, 01]]}', "no JSON"),
+        (b'{"inputs": [[1, 0x1]]}', "no JSON"),
+        (b'{"inputs": [[1, 1_0]]}', "no JSON"),
+        ('{"inputs": [[1, \u0661]]}'.encode(), "no JSON"),
+        (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "no JSON"),
+        (b'{"inputs": [[1, ' + b"9" * 400 + b"]]}", "no float32 can be"),
+        (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "no JSON"),
+        ('{"inputs": [[1, 2]]}'.encode("utf-16"), "no JSON"),
+        (b'{"inputs": "\xff"}', "no JSON"),
+    ],
+)
+def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> None:
+    with pytest.raises(Refusal) as raised:
+        arrays_of(parse(body), ONE)
+    assert (raised.value.status, words in raised.value.message) == (400, True), raised.value
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"inputs": [[-0, 1E2]]}', [[0, 100]]),
+        (b'{"inputs": [[Infinity, -Infinity]]}', [[math.inf, -math.inf]]),
+        (b'{"inputs": {"x": [[1, 1e-400]]}, "signature_name": ":"}', [[1, 0]]),
+        (b'{"instances": [{"x": [1, 2]}, {"x": [3, 4]}]}', [[1, 2], [3, 4]]),
+    ],
+)
+def test_every_parser_finds_the_same_numbers(body: bytes, values: Any) -> None:
+    assert arrays_of(parse(body), ONE)["x"].tolist() == values
+
+
+def test_an_object_as_deep_as_python_reads_is_400() -> None:
+    for depth in range(900, 1010):
+        body = b'{"inputs": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        with pytest.raises(Refusal):
+            arrays_of(parse(body), TWO)
+        with pytest.raises(Refusal):
+            arrays_of(parse(b'{"inputs": [[' + body + b", 1]]}"), ONE)

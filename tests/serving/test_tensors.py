@@ -102,12 +102,39 @@ def test_quantized_values_are_read_as_the_integers_they_are(name: str) -> None:
 
 
 @given(arrays.arrays("float32", (20,)))
-def test_bfloat16_is_rounded_as_tensorflow_rounds(array: Any) -> None:
+def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: Any) -> None:
     import tensorflow as tf
 
-    ours = to_array(to_proto(array, wire.DataType["DT_BFLOAT16"]))
     theirs = tf.cast(tf.cast(array, tf.bfloat16), tf.float32).numpy()
+    if np.any(np.isinf(theirs) & np.isfinite(array)):
+        with pytest.raises(BadTensor, match=r"^3\..*e\+38 is more than bfloat16 holds|^-3"):
+            to_proto(array, wire.DataType["DT_BFLOAT16"])
+        return
+    ours = to_array(to_proto(array, wire.DataType["DT_BFLOAT16"]))
     assert np.array_equal(ours, theirs, equal_nan=True)
+
+
+@pytest.mark.parametrize("largest", [3.4028235e38, -3.4e38])
+def test_a_float32_that_bfloat16_would_make_infinite_is_refused(largest: float) -> None:
+    with pytest.raises(BadTensor, match="e\\+38 is more than bfloat16 holds"):
+        to_proto(np.array([1, largest], np.float32), wire.DataType["DT_BFLOAT16"])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "words"),
+    [
+        ("DT_HALF", {"half_val": [-1]}, "-1 in half_val is no float16"),
+        ("DT_HALF", {"half_val": [1 << 16]}, "65536 in half_val is no float16"),
+        ("DT_UINT8", {"int_val": [300]}, "300 in int_val is no uint8"),
+        ("DT_INT16", {"int_val": [-40000]}, "-40000 in int_val is no int16"),
+        ("DT_COMPLEX64", {"scomplex_val": [1.0]}, "1 parts of complex numbers"),
+    ],
+)
+def test_a_value_that_its_type_does_not_hold_is_no_tensor(
+    dtype: str, values: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadTensor, match=words):
+        to_array(wire.TensorProto(dtype=wire.DataType[dtype], **values))
 
 
 def test_one_value_stands_for_all() -> None:

@@ -1,0 +1,220 @@
+"""Bodies through the handler, with the model servers' side cut off, held against the references.
+
+A body that is sent on must mean what its reference reads; a body that is not is 4xx.
+"""
+
+import io
+import json
+import random
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, Self
+from unittest import mock
+
+import falcon
+import numpy as np
+
+from serving import wire
+from serving.accept import CSV, JSON, NPY, NPZ, PROTOBUF
+from serving.call import Call
+from serving.handler import Handler
+from serving.hooks import Hooks
+from serving.model_servers import ModelServers
+from serving.refusal import Refusal
+from serving.settings import Settings
+from serving.tensors import to_proto
+from tests.fuzz import body_reference as reference
+from tests.fuzz.body_generator import Body
+from tests.serving.fake_model_server import SIGNATURES, metadata
+
+REFUSALS = {400, 413, 415}
+_ACCEPTED = ["*/*", JSON, CSV, NPY, NPZ, PROTOBUF]
+_PORTS = {"TFS_GRPC_PORTS": "9000", "TFS_REST_PORTS": "8501"}
+
+
+class Checked:
+    """`counts`: bodies by what became of them; `wrong`: a sentence for each that should not be."""
+
+    def __init__(self, seed: int, *, by_tensorflow: bool = False) -> None:
+        self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self._drawn = random.Random(seed)
+        self._by_tensorflow = by_tensorflow
+        self._handlers = {
+            transport: Handler(Settings(transport=transport), Hooks(), _PORTS)
+            for transport in ("auto", "grpc", "rest")
+        }
+        self._answers = [_reply(np.arange(3, dtype="f4")), _reply(np.array([b"a"]))]
+        self._metadata: bytes = metadata().SerializeToString()
+        self._sent: list[tuple[str, bytes]] = []
+        self._last = "", "", 0
+        self._refuses, self._text_answer = False, b""
+
+    def __enter__(self) -> Self:
+        self._patched: list[Any] = [
+            mock.patch.object(ModelServers, "grpc", self._grpc),
+            mock.patch.object(ModelServers, "rest", self._rest),
+        ]
+        for patch in self._patched:
+            patch.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for patch in self._patched:
+            patch.stop()
+
+    def check(self, body: Body) -> None:
+        self.answer(body)
+        self.compare(body)
+
+    def answer(self, body: Body) -> None:
+        """Through the handler, by one of its ways; `compare` then looks at what became of it."""
+        transport = self._drawn.choice(["auto", "auto", "grpc", "rest"])
+        accept = self._drawn.choice(_ACCEPTED)
+        status = self.status(body, transport, accept, refuses=self._drawn.random() < 0.2)
+        self._last = transport, accept, status
+
+    def compare(self, body: Body) -> None:
+        transport, accept, status = self._last
+        kind = f"{body.content_type} {'sent on' if self._sent else 'refused'} {status}"
+        self.counts[kind] += 1
+        problem = self._problem(body, status)
+        if problem is not None and len(self.wrong) < 20:
+            self.wrong.append(f"{problem}: {transport} {accept} {body}")
+
+    def status(
+        self, body: Body, transport: str, accept: str = "*/*", *, refuses: bool = False
+    ) -> int:
+        """Of the handler's answer; `refuses`: the model servers refuse what they are sent."""
+        self._sent.clear()
+        self._refuses, self._text_answer = refuses, _text_answer(body.signature)
+        context = SimpleNamespace(
+            model_name=None,
+            model_version=None,
+            method=None,
+            rest_uri="http://localhost:8501/v1/models/m:predict",
+            grpc_port="9000",
+            channel=None,
+            custom_attributes=f"tfs-signature-name={body.signature}" if body.signature else None,
+            request_content_type=body.content_type,
+            accept_header=accept,
+            content_length=len(body.bytes),
+            timeout=60,
+        )
+        try:
+            self._handlers[transport](io.BytesIO(body.bytes), context)
+        except falcon.HTTPError as refusal:
+            try:
+                _ = refusal.headers
+            except falcon.HTTPStatus as answer:
+                return int(falcon.http_status_to_code(answer.status))
+        return 200
+
+    def _grpc(self, method: str, body: bytes, call: Call) -> bytes:
+        if method == "GetModelMetadata":
+            return self._metadata
+        self._sent.append(("grpc", body))
+        if self._refuses:
+            raise Refusal(400, "the model server refuses it")
+        return self._answers[len(body) % 2]
+
+    def _rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
+        self._sent.append(("rest", body))
+        if self._refuses:
+            return 400, b'{"error": "the model server refuses it"}'
+        return 200, self._text_answer
+
+    def _problem(self, body: Body, status: int) -> str | None:
+        if not self._sent:
+            return None if status in REFUSALS else f"{status} and nothing was sent on"
+        if status >= 500:
+            return f"{status}"
+        ((port, sent),) = self._sent
+        text = body.content_type not in (NPY, NPZ, PROTOBUF)
+        try:
+            if port == "rest" and text and sent == self._relayed(body):
+                return None  # it is the model server's to read
+            wanted = self._wanted(body)
+            if port == "rest":
+                inputs = {name: number for name, (number, _) in _inputs(body).items()}
+                found = reference.of_text(sent, inputs)
+            else:
+                found = reference.of_protobuf(
+                    sent, by_tensorflow=self._by_tensorflow and body.content_type == PROTOBUF
+                )
+        except Exception as error:
+            return f"sent on, and no reference reads it ({type(error).__name__}: {error!s:.200})"
+        if port == "rest" and not text:
+            wanted, found = _as_text(wanted), _as_text(found)
+        if body.content_type == PROTOBUF and found != wanted:
+            # Read one by one through Python's floats, NaNs are all quiet ones.
+            wanted, found = _quiet(wanted), _quiet(found)
+        return None if found == wanted else f"sent on as {found}, and is {wanted}"
+
+    def _relayed(self, body: Body) -> bytes:
+        text = reference.converted(body.content_type, body.bytes)
+        if body.signature:
+            from serving.text_bodies import with_signature
+
+            text = with_signature(text, body.signature)
+        return text
+
+    def _wanted(self, body: Body) -> dict[str, reference.Tensor]:
+        inputs = {name: number for name, (number, _) in _inputs(body).items()}
+        if body.content_type == NPY:
+            ((name, number),) = inputs.items()
+            return {name: reference.of_npy(body.bytes, number)}
+        if body.content_type == NPZ:
+            return reference.of_npz(body.bytes, inputs)
+        if body.content_type == PROTOBUF:
+            return reference.of_protobuf(body.bytes)
+        return reference.of_text(reference.converted(body.content_type, body.bytes), inputs)
+
+
+def _inputs(body: Body) -> dict[str, Any]:
+    return dict(SIGNATURES[body.signature or "serving_default"])
+
+
+def _as_text(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
+    """JSON knows one NaN, and an array without elements has not all of its dimensions."""
+    found = {}
+    for name, (dtype, shape, bits) in tensors.items():
+        kind = reference.TYPES[dtype]
+        if kind in ("float16", "float32", "float64"):
+            bits = np.frombuffer(bits, kind).tolist()
+            bits = ["NaN" if one != one else one for one in bits]
+        elif kind == "bfloat16":
+            floats = (np.frombuffer(bits, "<u2").astype("<u4") << 16).view("<f4").tolist()
+            bits = ["NaN" if one != one else one for one in floats]
+        # By its plain name: a quantized type holds the integers that it looks like.
+        found[name] = (kind, shape[: shape.index(0) + 1] if 0 in shape else shape, bits)
+    return found
+
+
+def _quiet(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
+    floats = {"float32": "f4", "float64": "f8", "complex64": "f4", "complex128": "f8"}
+    quiet = {}
+    for name, (dtype, shape, bits) in tensors.items():
+        kind = floats.get(reference.TYPES[dtype])
+        numbers = np.frombuffer(bits, kind) if kind else bits
+        quiet[name] = (
+            dtype,
+            shape,
+            np.where(np.isnan(numbers), 0, numbers).tobytes() if kind else bits,
+        )
+    return quiet
+
+
+def _text_answer(signature: str) -> bytes:
+    values = {"string": "a", "bool": True}
+    outputs = {
+        name: values.get(reference.TYPES[number], 1)
+        for name, (number, _) in SIGNATURES[signature or "serving_default"].items()
+    }
+    return json.dumps({"outputs": outputs if len(outputs) > 1 else [*outputs.values()]}).encode()
+
+
+def _reply(array: Any) -> bytes:
+    response = wire.PredictResponse()
+    response.outputs["y"].CopyFrom(to_proto(array))
+    return bytes(response.SerializeToString())

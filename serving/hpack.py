@@ -20,7 +20,8 @@ _NAMES = {
     33: b"date",
     54: b"server",
 }
-_NAME = re.compile(rb"[a-z0-9_.-]+")
+# gRPC's server writes :status out where it ends a call by itself, as at its deadline.
+_NAME = re.compile(rb":status|[a-z0-9_.-]+")
 _VALUE = re.compile(rb"(?:[!-~](?:[ -~]*[!-~])?)?")
 # They have a meaning for the connection or for gRPC's library, which is not known here.
 _NOT_TAKEN = re.compile(

@@ -144,6 +144,7 @@ def saying(*frames: bytes, hold: bool = True) -> int:
         [frame(1, 4, 1, b"\x20" + OPENING + literal(b"x", b"y")), DATA, TRAILERS],
         [frame(1, 4, 1, b"\x88\x5f\x10application/grpc\x40\1x\1y"), DATA, TRAILERS],
         [frame(1, 4, 1, b"\x48\x03200" + OPENING[1:]), DATA, TRAILERS],
+        [frame(1, 4, 1, literal(b":status", b"200") + OPENING[1:]), DATA, TRAILERS],
         [HEADERS, frame(7, 0, 0, struct.pack(">II", 1, 0)), DATA, TRAILERS],
         [HEADERS, frame(8, 0, 0, b"\0\0\1\0"), frame(8, 0, 1, b"\0\0\1\0"), DATA, TRAILERS],
         [frame(1, 0, 1, b""), frame(9, 0, 1, OPENING), frame(9, 4, 1, b""), DATA, TRAILERS],
@@ -153,7 +154,7 @@ def saying(*frames: bytes, hold: bool = True) -> int:
          DATA, TRAILERS],
     ],
     ids=["plain", "ping", "pieces", "table-emptied", "indexing", "status-written-out",
-         "going-away", "windows", "continued", "trailers-continued", "empty-and-unknown", "settings"],
+         "status-and-its-name-written-out", "going-away", "windows", "continued", "trailers-continued", "empty-and-unknown", "settings"],
 )  # fmt: skip
 def test_what_a_grpc_server_may_send_is_understood(frames: list[bytes]) -> None:
     connection = GrpcConnection(saying(SETTINGS, *frames), soon())

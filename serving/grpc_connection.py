@@ -34,6 +34,8 @@ _STATUS = re.compile(rb"0|[1-9][0-9]{0,2}")
 # The gRPC status for what a server resets a call with, as grpcio has it; 13 is INTERNAL.
 _REFUSED_STREAM, _INTERNAL = 7, 13
 _STATUS_OF_RESET = {8: 1, 11: 8, 12: 7}
+_LAST_ERROR = 13  # of HTTP/2's own
+_ALTSVC = 10
 # No table of headers (1), no pushes (2), windows and frames as large as can be (4, 5).
 _SETTINGS = ((1, 0), (2, 0), (4, frames.LARGEST), (5, (1 << 24) - 1))
 # What a server may say: pushes, a call's window, a frame's size, and connections in calls.
@@ -215,6 +217,8 @@ class GrpcConnection:
         elif kind == frames.WINDOW:
             self._widen(stream, first)
         elif kind == frames.GOAWAY:
+            if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
+                raise Unexpected("a server that goes away for a reason unknown to HTTP/2")
             self.usable = False
             if self._waits and self._stream > first:
                 self._not_taken("the model server is going away")
@@ -279,7 +283,7 @@ def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
         right = flags == 0 and size == 4
     else:
         # Priorities, pushes, and what belongs to an answer; types that came later are passed over.
-        right = kind > frames.CONTINUATION
+        right = kind > _ALTSVC
     if not right:
         raise Unexpected(
             f"a frame of type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"

@@ -24,7 +24,7 @@ _LAST_STREAM = 1 << 30
 _HEADER_BYTES = 1 << 10  # more than a call's headers, as HTTP/2 counts them
 # gRPC's library refuses more headers than this in an answer, 32 for each added.
 _MOST_ANSWER_HEADER_BYTES = 1 << 13
-# Of frames that are no part of an answer, while one is waited for.
+# Of frames that are no part of an answer or empty, while one is waited for.
 _MOST_OTHER_FRAMES = 1_000
 _PREFIX_BYTES = 5
 _MESSAGE = struct.Struct(">BI")  # whether it is compressed, and its length
@@ -133,10 +133,11 @@ class GrpcConnection:
         size, wanted, others = 0, 0, 0
         while True:
             kind, flags, stream, payload = self._frames.next()
-            if kind not in (frames.DATA, frames.HEADERS):
+            if kind not in (frames.DATA, frames.HEADERS) or not payload:
                 others += 1
                 if others > _MOST_OTHER_FRAMES:
                     raise Unexpected(f"more than {_MOST_OTHER_FRAMES:,} frames beside an answer")
+            if kind not in (frames.DATA, frames.HEADERS):
                 shapes.append((kind, flags, len(payload)))
                 self._aside(kind, flags, stream, payload)
                 continue

@@ -153,8 +153,11 @@ def saying(*frames: bytes, hold: bool = True) -> int:
         [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
          DATA, TRAILERS],
     ],
-    ids=["plain", "ping", "pieces", "table-emptied", "indexing", "status-written-out",
-         "status-and-its-name-written-out", "going-away", "windows", "continued", "trailers-continued", "empty-and-unknown", "settings"],
+    ids=[
+        "plain", "ping", "pieces", "table-emptied", "indexing", "status-written-out",
+        "status-and-its-name-written-out", "going-away", "windows", "continued",
+        "trailers-continued", "empty-and-unknown", "settings",
+    ],
 )  # fmt: skip
 def test_what_a_grpc_server_may_send_is_understood(frames: list[bytes]) -> None:
     connection = GrpcConnection(saying(SETTINGS, *frames), soon())

@@ -216,7 +216,7 @@ class GrpcConnection:
         elif kind == frames.PING and not flags:
             self._frames.send(frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
         elif kind == frames.WINDOW:
-            self._widen(stream, first)
+            self._widen(stream, int.from_bytes(payload, "big"))
         elif kind == frames.GOAWAY:
             if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
                 raise Unexpected("a server that goes away for a reason unknown to HTTP/2")
@@ -239,8 +239,8 @@ class GrpcConnection:
             self._window += more
         elif self._waits and stream == self._stream:
             self._window_of_this_call += more
-        if more == 0:
-            raise Unexpected("a window that grows by nothing")
+        if not 0 < more <= frames.LARGEST:
+            raise Unexpected(f"a window that grows by {more:,}")
         self._check_windows()
 
     def _check_windows(self) -> None:

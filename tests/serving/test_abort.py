@@ -51,9 +51,9 @@ def test_a_request_over_which_tensorflow_aborts_ends_one_model_server_and_is_503
     before = all_four(endpoint)
     content_type, body = DEADLY[transport]
     answer = post(endpoint.url, body, content_type)
+    time.sleep(2)  # a second one would have ended by now
+    assert len(before & all_four(endpoint)) == 3
     assert answer.status_code == 503, answer.text
     assert "it was not sent again" in answer.json()["error"]
     assert "Retry-After" not in answer.headers
-    time.sleep(2)  # a second one would have ended by now
-    assert len(before & all_four(endpoint)) == 3
     assert post(endpoint.url, GOOD, "application/json").status_code == 200

@@ -129,15 +129,17 @@ def _exchange(
         status = int(top[9:12])
         if length := _LENGTH.search(top):
             answer = _whole(connection, rest, int(length[1]), deadline)
+            extra = rest[int(length[1]) :]
         elif _CHUNKED.search(top):
-            answer = _dechunked(connection, rest, deadline)
+            answer, extra = _dechunked(connection, rest, deadline)
         else:
             raise BrokenOffError("an answer without a length")
     except TimeoutError:
         raise TooLate from None
     except (OSError, ValueError) as error:
         raise BrokenOffError(str(error)) from None
-    return status, answer, not _CLOSE.search(top)
+    # What came behind the answer would be taken for the next one.
+    return status, answer, not extra and not _CLOSE.search(top)
 
 
 def _whole(connection: socket.socket, start: bytes, length: int, deadline: float) -> bytes:
@@ -152,7 +154,8 @@ def _whole(connection: socket.socket, start: bytes, length: int, deadline: float
     return b"".join(pieces)
 
 
-def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
+def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """The answer, and what came behind it."""
     answer = b""
     while True:
         while b"\r\n" not in got:
@@ -165,7 +168,7 @@ def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
             connection.settimeout(left(deadline))
             got += _received(connection)
         if size == 0:
-            return answer
+            return answer, got[needed:]
         answer, got = answer + got[:size], got[needed:]
 
 

@@ -264,6 +264,15 @@ def test_an_answer_that_breaks_off_is_not_asked_for_once_more(kept: bytes) -> No
     assert len(heard) == 2
 
 
+@pytest.mark.parametrize("length", [b"Content-Length: 2", b"Transfer-Encoding: chunked"])
+def test_what_comes_behind_an_answer_is_not_taken_for_the_next_one(length: bytes) -> None:
+    body = b"2\r\n{}\r\n0\r\n\r\n" if b"chunked" in length else b"{}"
+    doubled = b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + body + SAID.replace(b"{}", b"no")
+    one = ModelServers((1,), (listening([doubled, SAID]),))
+    answers = [one.rest("/", b"", call()) for _ in range(2)]
+    assert answers == [(200, b"{}"), (200, b"{}")]
+
+
 def test_an_answer_in_chunks_is_read() -> None:
     chunks = (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x=y\r\n}\r\n0\r\n\r\n"

@@ -53,12 +53,7 @@ class Channels:
         # known is found out first: whether somebody listens, and is the one of the last call.
         self._find_server(port, deadline)
         stub = self._stubs.get((port, method)) or self._stub(port, method)
-        try:
-            reply: bytes = stub(request, timeout=left(deadline))
-        except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                self.renew(port)
-            raise
+        reply: bytes = stub(request, timeout=left(deadline))
         return reply
 
     def _find_server(self, port: int, deadline: float) -> None:

@@ -70,7 +70,10 @@ class ModelServers:
             try:
                 return self._channels.call(port, method, request, deadline=call.deadline)
             except grpc.RpcError as error:
-                raise _failure(error.code().name, error.details() or "") from None
+                failure = _failure(error.code().name, error.details() or "")
+                if isinstance(failure, BrokenOffError):
+                    self._channels.renew(port)
+                raise failure from None
 
         return self._answered(ask, self._grpc_ports, call)
 

@@ -196,6 +196,23 @@ def test_a_full_queue_is_not_tried_again(
     assert asked == ["Regress"]
 
 
+def test_a_full_queue_keeps_grpcios_connection(
+    server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    those, renewed = servers(server), []
+    those.grpc("Regress", bytes(20_000), call())
+    monkeypatch.setattr(those._channels, "renew", renewed.append)
+    said = "The batch scheduling queue is full"
+    monkeypatch.setattr(
+        server,
+        "grpc_answer",
+        lambda method, body, context: context.abort(grpc.StatusCode.UNAVAILABLE, said),
+    )
+    with pytest.raises(Refusal) as raised:
+        those.grpc("Regress", bytes(20_000), call())
+    assert (raised.value.status, renewed) == (429, [])
+
+
 def test_more_than_four_megabytes_go_both_ways(server: FakeModelServer) -> None:
     body = bytes(6_000_000)
     assert len(servers(server).grpc("Regress", body, call())) == len(body)

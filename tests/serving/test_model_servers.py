@@ -199,7 +199,8 @@ def test_a_full_queue_is_not_tried_again(
 def test_a_full_queue_keeps_grpcios_connection(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    those, renewed = servers(server), []
+    those = servers(server)
+    renewed: list[int] = []
     those.grpc("Regress", bytes(20_000), call())
     monkeypatch.setattr(those._channels, "renew", renewed.append)
     said = "The batch scheduling queue is full"

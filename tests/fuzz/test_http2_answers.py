@@ -44,8 +44,9 @@ def block_of(size: int, piece: bytes) -> bytes:
 
 
 LARGE: dict[str, Callable[[int], bytes]] = {
-    "one long number": lambda size: block_of(size, b"\xff"),
-    "long numbers": lambda size: block_of(size, b"\x7f" + b"\xff" * 1_000 + b"\1"),
+    "one long number": lambda size: block_of(60_000, b"\0\x7f" + b"\xff" * 59_000),
+    "long numbers": lambda size: block_of(60_000, b"\x7f" + b"\xff" * 1_000 + b"\1"),
+    "one long number, and no limit": lambda size: block_of(size, b"\0\x7f" + b"\xff" * 900_000),
     "small headers": lambda size: block_of(size, b"\0\1a\0"),
     "a block of 64 KiB": lambda size: block_of(65_000, b"\0\1a\0"),
     "different headers": lambda size: (

@@ -3,14 +3,16 @@
 Messages stay bytes: what is sent and what comes back is serialized elsewhere, or nowhere.
 """
 
+import socket
 import sys
 import threading
 from typing import Any
 
 import grpc
 
+from serving.rest import HOST, connected, is_open, left
+
 SERVICE = "/tensorflow.serving.PredictionService/"
-HOST = "127.0.0.1"
 OPTIONS = [
     # gRPC's own 4 MiB are less than a request may hold, let alone an answer.
     ("grpc.max_send_message_length", -1),
@@ -26,7 +28,7 @@ OPTIONS = [
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 8 << 20),
     ("grpc.http2.max_frame_size", (1 << 24) - 1),
-    # We try again ourselves, and on another server.
+    # A request that was sent is not sent again, by grpcio neither (its transparent retries).
     ("grpc.enable_retries", 0),
 ]
 _gevent_prepared = False
@@ -39,18 +41,34 @@ class Channels:
     def __init__(self) -> None:
         self._stubs: dict[tuple[int, str], Any] = {}
         self._channels: dict[int, Any] = {}
+        self._sentinels: dict[int, socket.socket] = {}
+        """An idle connection to each port: closed once the process at its other end has ended."""
 
-    def call(
-        self, port: int, method: str, request: bytes, *, seconds: float, patient: bool = False
-    ) -> bytes:
-        """The serialized reply. Raises grpc.RpcError; `patient` waits until somebody listens."""
+    def call(self, port: int, method: str, request: bytes, *, deadline: float) -> bytes:
+        """The serialized reply. The request is sent at most once.
+
+        Raises `NotTakenError`, `TooLate`; once it may have been sent grpc.RpcError.
+        """
+        # grpcio's UNAVAILABLE does not say whether a server had the request. So what can be
+        # known is found out first: whether somebody listens, and is the one of the last call.
+        self._find_server(port, deadline)
         stub = self._stubs.get((port, method)) or self._stub(port, method)
-        reply: bytes = stub(request, timeout=seconds, wait_for_ready=patient)
+        reply: bytes = stub(request, timeout=left(deadline))
         return reply
+
+    def _find_server(self, port: int, deadline: float) -> None:
+        sentinel = self._sentinels.get(port)
+        if sentinel is not None and is_open(sentinel, silent=False):
+            return
+        self.renew(port)
+        self._sentinels[port] = connected(port, deadline)
 
     def renew(self, port: int) -> None:
         """The next call opens a new connection."""
         with _lock:
+            sentinel = self._sentinels.pop(port, None)
+            if sentinel is not None:
+                sentinel.close()
             self._channels.pop(port, None)
             for key in [key for key in self._stubs if key[0] == port]:
                 del self._stubs[key]

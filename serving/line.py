@@ -13,25 +13,28 @@ import weakref
 from contextlib import suppress
 from typing import Any, Protocol
 
-from serving.rest import Unreachable, connected, left
+from serving.rest import BrokenOffError, connected, left
 
 _CLOSED = "the connection was closed"
 
 
 class Line(Protocol):
-    """Methods raise OSError; it is to be closed then."""
+    """Methods raise OSError and `BrokenOffError`; it is to be closed then."""
 
     def send(self, data: bytes, deadline: float) -> None:
         """Raises `TooLate`."""
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
-        """What there is, one byte at least. Raises `TooLate`, `Unreachable`."""
+        """What there is, one byte at least. Raises `TooLate`."""
+
+    def received(self, most_bytes: int) -> bytes:
+        """What has come already, b"" where nothing has."""
 
     def close(self) -> None: ...
 
 
 def line_to(port: int, deadline: float) -> Line:
-    """Raises `TooLate`, `Unreachable`."""
+    """Raises `TooLate`, `NotTakenError`."""
     connection = connected(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("socket"):
@@ -51,10 +54,14 @@ class _InKernel:
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
         self._socket.settimeout(left(deadline))
-        piece = self._socket.recv(most_bytes)
-        if not piece:
-            raise Unreachable(_CLOSED)
-        return piece
+        return _read(self._socket, most_bytes)
+
+    def received(self, most_bytes: int) -> bytes:
+        self._socket.settimeout(0)
+        try:
+            return _read(self._socket, most_bytes)
+        except BlockingIOError:
+            return b""
 
 
 class _OnHub:
@@ -98,13 +105,18 @@ class _OnHub:
         while True:
             self._wait(self._readable, deadline)
             try:
-                piece = self._socket.recv(most_bytes)
+                return _read(self._socket, most_bytes)
             except BlockingIOError:
                 continue  # the hub was wrong
-            if not piece:
+            except BrokenOffError:
                 left(deadline)
-                raise Unreachable(_CLOSED)
-            return piece
+                raise
+
+    def received(self, most_bytes: int) -> bytes:
+        try:
+            return _read(self._socket, most_bytes)
+        except BlockingIOError:
+            return b""
 
     def _wait(self, watcher: Any, deadline: float) -> None:
         alarm = self._alarm
@@ -115,6 +127,13 @@ class _OnHub:
             self._hub.wait(watcher)
         finally:
             del alarm.waiting[self]
+
+
+def _read(connection: socket.socket, most_bytes: int) -> bytes:
+    piece = connection.recv(most_bytes)
+    if not piece:
+        raise BrokenOffError(_CLOSED)
+    return piece
 
 
 class _Alarm:

@@ -1,5 +1,8 @@
 """The model servers of this container, as one: chosen, asked, asked again, set aside.
 
+A request is sent at most twice, and a second time only where it provably was not taken: nobody
+listened, the connection was found closed before anything was written, or the server said so in
+HTTP/2's own words. Each transport sends it at most once; the second time is here.
 Source: https://grpc.github.io/grpc/core/md_doc_statuscodes.html; the batching queue's
 sentence is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
 """
@@ -8,35 +11,32 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import grpc
 
 from serving.call import Call
 from serving.channels import Channels
-from serving.grpc_connection import Failed
+from serving.grpc_connection import Failed, UnsupportedError
 from serving.hpack import Unexpected
 from serving.refusal import Refusal
-from serving.rest import RestConnections, TooLate, Unreachable
+from serving.rest import BrokenOffError, NotTakenError, RestConnections, TooLate, connected
 from serving.server_choice import ServerChoice
 from serving.small_calls import MOST_BYTES, SmallCalls
 
 # A server that was set aside is asked for its status this often, and given as long.
 CHECK_SECONDS = 0.5
-# How long the second attempt waits for somebody to listen.
+# How long the only server may take until it listens, before it is asked a second time.
 PATIENCE_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05
 _QUEUE_FULL = re.compile(r"batch scheduling queue.* is full")
 _CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 _STATUSES = {
     "INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "DEADLINE_EXCEEDED": 504, "OUT_OF_RANGE": 400,
     "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503, "CANCELLED": 503,
 }  # fmt: skip
 Answer = TypeVar("Answer")
-
-
-class NoAnswer(Exception):
-    """The server could not be reached at all; another may."""
 
 
 class ModelServers:
@@ -47,93 +47,77 @@ class ModelServers:
         self._choice = ServerChoice(len(grpc_ports))
         self._channels = Channels()
         self._small: SmallCalls | None = SmallCalls()
-        """None once a server has said what only grpcio understands."""
+        """None once a server has sent what only grpcio understands."""
         self._rest = RestConnections()
 
     def grpc(self, method: str, request: bytes, call: Call) -> bytes:
         """The reply to a serialized request. Raises `Refusal`."""
 
-        def ask(server: int, again: bool) -> bytes:
-            port, seconds = self._grpc_ports[server], _left(call)
-            if self._small and len(request) <= MOST_BYTES and not again:
+        def ask(port: int) -> bytes:
+            small = self._small
+            if small and len(request) <= MOST_BYTES:
                 try:
-                    return self._small.call(
+                    return small.call(
                         port, method, request, model=call.model, deadline=call.deadline
                     )
                 except Failed as failed:
-                    name = _CODES.get(failed.code, "UNKNOWN")
-                    raise self._failure(name, failed.message, port) from None
-                except (Unreachable, TooLate) as error:
-                    raise _no_answer(error) from None
-                except Unexpected:
+                    raise _failure(_CODES.get(failed.code, "UNKNOWN"), failed.message) from None
+                except UnsupportedError:
+                    self._small = None  # nothing was sent yet
+                except Unexpected as error:
                     self._small = None
-            patient = again and len(self._grpc_ports) == 1 and seconds > PATIENCE_SECONDS
+                    raise _not_understood(error) from None
             try:
-                return self._channels.call(
-                    port,
-                    method,
-                    request,
-                    seconds=PATIENCE_SECONDS if patient else seconds,
-                    patient=patient,
-                )
+                return self._channels.call(port, method, request, deadline=call.deadline)
             except grpc.RpcError as error:
-                name, said = error.code().name, error.details() or ""
-                if patient and name == "DEADLINE_EXCEEDED":
-                    raise NoAnswer("nobody listens") from None
-                raise self._failure(name, said, port) from None
+                failure = _failure(error.code().name, error.details() or "")
+                if isinstance(failure, BrokenOffError):
+                    self._channels.renew(port)
+                raise failure from None
 
-        return self._answered(ask, call)
+        return self._answered(ask, self._grpc_ports, call)
 
     def rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
         """Status and body of what the REST port answers; below 500 as they are. Raises `Refusal`."""
 
-        def ask(server: int, again: bool) -> tuple[int, bytes]:
-            try:
-                return self._rest.exchange(
-                    self._rest_ports[server], "POST", path, body, deadline=call.deadline
-                )
-            except (Unreachable, TooLate) as error:
-                raise _no_answer(error) from None
+        def ask(port: int) -> tuple[int, bytes]:
+            return self._rest.exchange(port, "POST", path, body, deadline=call.deadline)
 
-        status, answer = self._answered(ask, call)
+        status, answer = self._answered(ask, self._rest_ports, call)
         if status == 503 and _QUEUE_FULL.search(answer[:1000].decode(errors="replace")):
             raise _queue_full()
         return status, answer
 
-    def _answered(self, ask: Callable[[int, bool], Answer], call: Call) -> Answer:
+    def _answered(self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call) -> Answer:
+        """What `ask` finds at one of the ports; it sends the request at most once."""
         server: int | None = None
-        for attempt in (0, 1):
+        reason = ""
+        for attempt in (1, 2):
             server = self._choice.take(avoid=server)
             began, seconds = time.monotonic(), None
             try:
-                answer = ask(server, attempt == 1)
+                if attempt == 2 and len(ports) == 1:
+                    _wait_for_listener(ports[server], call.deadline)
+                answer = ask(ports[server])
                 seconds = time.monotonic() - began
                 return answer
-            except NoAnswer as error:
+            except NotTakenError as error:
                 self._set_aside(server, call.model)
-                reason = error
-            except Refusal as refusal:
-                if refusal.status == 504:
-                    seconds = time.monotonic() - began
-                    self._set_aside(server, call.model)
-                raise
+                reason = str(error)
+            except BrokenOffError as error:
+                self._set_aside(server, call.model)
+                raise _broken_off(error) from None
+            except TooLate:
+                seconds = time.monotonic() - began
+                self._set_aside(server, call.model)
+                raise _too_late() from None
             finally:
                 self._choice.give_back(server, seconds)
         raise Refusal(
             503,
-            f"the model server does not answer ({reason}); it is restarting: try again",
+            f"no model server took the request ({reason}); they are restarting: try again",
             retry_after_seconds=1,
         )
-
-    def _failure(self, status: str, said: str, port: int) -> Exception:
-        if status == "DEADLINE_EXCEEDED":
-            return _too_late()
-        if _QUEUE_FULL.search(said):
-            return _queue_full()
-        if status in ("UNAVAILABLE", "CANCELLED"):
-            self._channels.renew(port)
-            return NoAnswer(said[:200])
-        return Refusal(_STATUSES.get(status, 500), f"the model server refuses: {said[:2000]}")
 
     def _set_aside(self, server: int, model: str) -> None:
         if self._choice.set_aside(server):
@@ -149,21 +133,48 @@ class ModelServers:
             try:
                 RestConnections().exchange(port, "GET", path, b"", deadline=began + CHECK_SECONDS)
                 break
-            except (Unreachable, TooLate):
+            except (NotTakenError, BrokenOffError, TooLate):
                 time.sleep(max(0.0, began + CHECK_SECONDS - time.monotonic()))
         self._channels.renew(self._grpc_ports[server])
         self._choice.bring_back(server)
 
 
-def _left(call: Call) -> float:
-    left = call.deadline - time.monotonic()
-    if left <= 0:
-        raise _too_late()
-    return left
+def _wait_for_listener(port: int, deadline: float) -> None:
+    until = min(deadline, time.monotonic() + PATIENCE_SECONDS)
+    while time.monotonic() < until:
+        with suppress(NotTakenError, TooLate):
+            connected(port, until).close()
+            return
+        time.sleep(_PAUSE_SECONDS)
 
 
-def _no_answer(error: Unreachable | TooLate) -> Exception:
-    return _too_late() if isinstance(error, TooLate) else NoAnswer(str(error))
+def _failure(status: str, message: str) -> Exception:
+    """What to raise for a gRPC status."""
+    if status == "DEADLINE_EXCEEDED":
+        return TooLate()
+    if _QUEUE_FULL.search(message):
+        return _queue_full()
+    if status in ("UNAVAILABLE", "CANCELLED"):
+        # Also what grpcio says of a connection that broke: whether the request ran is not known.
+        return BrokenOffError(message[:200])
+    return Refusal(_STATUSES.get(status, 500), f"the model server refuses: {message[:2000]}")
+
+
+def _broken_off(error: BrokenOffError) -> Refusal:
+    # No Retry-After: that would say that the request did not run, or does no harm.
+    return Refusal(
+        503,
+        f"the model server ended, or broke off, while it had this request ({error}); it may have "
+        "run, and may be why: it was not sent again",
+    )
+
+
+def _not_understood(error: Unexpected) -> Refusal:
+    return Refusal(
+        500,
+        f"the model server's answer is not understood ({error}); the request may have run, and "
+        "was not sent again; the next ones go through grpcio",
+    )
 
 
 def _too_late() -> Refusal:

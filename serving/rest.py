@@ -18,12 +18,18 @@ _MOST_HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 18
 
 
-class Unreachable(Exception):
-    """Nobody listens, or the connection broke. `str()` says which."""
+class NotTakenError(Exception):
+    """No model server has begun with the request: nothing of it was sent, or the server says so.
+
+    It can be sent again.
+    """
 
 
-class Broken(Unreachable):
-    """The server had begun to answer."""
+class BrokenOffError(Exception):
+    """The connection broke, or what came is no answer, after bytes of the request were sent.
+
+    The request may have run, and may be why the server ended: it is not sent again.
+    """
 
 
 class TooLate(Exception):
@@ -40,27 +46,15 @@ class RestConnections:
     def exchange(
         self, port: int, method: str, path: str, body: bytes, *, deadline: float
     ) -> tuple[int, bytes]:
-        """Status and body of the answer. Raises `Unreachable`, `TooLate`."""
+        """Status and body of the answer. Raises `NotTakenError`, `BrokenOffError`, `TooLate`.
+
+        The request is sent at most once.
+        """
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode()
-        try:
-            kept = self._idle[port].pop()
-        except IndexError:
-            kept = None
-        if kept is not None:
-            try:
-                return self._use(kept, port, head, body, deadline)
-            except Broken:
-                raise
-            except Unreachable:
-                pass  # closed while it was idle, most likely: once more, on a new one
-        return self._use(connected(port, deadline), port, head, body, deadline)
-
-    def _use(
-        self, connection: socket.socket, port: int, head: bytes, body: bytes, deadline: float
-    ) -> tuple[int, bytes]:
+        connection = self._kept(port) or connected(port, deadline)
         try:
             status, answer, kept = _exchange(connection, head, body, deadline)
         except BaseException:
@@ -72,14 +66,43 @@ class RestConnections:
             connection.close()
         return status, answer
 
+    def _kept(self, port: int) -> socket.socket | None:
+        """An idle connection that is still open, or None."""
+        while True:
+            try:
+                connection = self._idle[port].pop()
+            except IndexError:
+                return None
+            if is_open(connection):
+                return connection
+            connection.close()
+
+
+def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
+    """Whether an idle connection is open and, where `silent`, nothing has come that nobody asked for.
+
+    Asked right before a request is written: a model server that ended has closed it by then.
+    """
+    connection.settimeout(0)
+    try:
+        while connection.recv(_PIECE_BYTES):
+            if silent:
+                return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # reset
+    return False
+
 
 def connected(port: int, deadline: float) -> socket.socket:
+    """A new connection. Raises `NotTakenError`, `TooLate`."""
     try:
         connection = socket.create_connection((HOST, port), timeout=left(deadline))
     except TimeoutError:
         raise TooLate from None
     except OSError as error:
-        raise Unreachable(str(error)) from None
+        raise NotTakenError(str(error)) from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -101,20 +124,22 @@ def _exchange(
             got += _received(connection)
             end = got.find(b"\r\n\r\n")
             if end < 0 and len(got) > _MOST_HEAD_BYTES:
-                raise Unreachable("an answer without an end to its headers")
+                raise BrokenOffError("an answer without an end to its headers")
         top, rest = got[: end + 2], got[end + 4 :]
         status = int(top[9:12])
         if length := _LENGTH.search(top):
             answer = _whole(connection, rest, int(length[1]), deadline)
+            extra = rest[int(length[1]) :]
         elif _CHUNKED.search(top):
-            answer = _dechunked(connection, rest, deadline)
+            answer, extra = _dechunked(connection, rest, deadline)
         else:
-            raise Unreachable("an answer without a length")
+            raise BrokenOffError("an answer without a length")
     except TimeoutError:
         raise TooLate from None
-    except (OSError, ValueError, Unreachable) as error:
-        raise (Broken if got else Unreachable)(str(error)) from None
-    return status, answer, not _CLOSE.search(top)
+    except (OSError, ValueError) as error:
+        raise BrokenOffError(str(error)) from None
+    # What came behind the answer would be taken for the next one.
+    return status, answer, not extra and not _CLOSE.search(top)
 
 
 def _whole(connection: socket.socket, start: bytes, length: int, deadline: float) -> bytes:
@@ -129,7 +154,8 @@ def _whole(connection: socket.socket, start: bytes, length: int, deadline: float
     return b"".join(pieces)
 
 
-def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
+def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """The answer, and what came behind it."""
     answer = b""
     while True:
         while b"\r\n" not in got:
@@ -142,7 +168,7 @@ def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> bytes:
             connection.settimeout(left(deadline))
             got += _received(connection)
         if size == 0:
-            return answer
+            return answer, got[needed:]
         answer, got = answer + got[:size], got[needed:]
 
 
@@ -156,7 +182,7 @@ def _send(connection: socket.socket, data: bytes) -> None:
 def _received(connection: socket.socket) -> bytes:
     piece = connection.recv(_PIECE_BYTES)
     if not piece:
-        raise Unreachable("the connection was closed")
+        raise BrokenOffError("the connection was closed")
     return piece
 
 

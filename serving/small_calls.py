@@ -1,8 +1,8 @@
 """gRPC for small messages over plain sockets that are kept: one call at a time on each.
 
 A call through grpcio costs the worker 0.3 to 0.45 CPU-ms, most of it for gRPC's own threads;
-this costs 0.05. What is larger or unexpected is grpcio's. Whether a server is as expected is
-tried out before it gets a request of anybody's.
+this costs 0.05 (docs/decisions/0035). What is larger or unexpected is grpcio's. Whether a server
+is as expected is tried out before it gets a request of anybody's.
 """
 
 from collections import defaultdict
@@ -10,8 +10,9 @@ from urllib.parse import unquote
 
 from serving import wire
 from serving.channels import SERVICE
-from serving.grpc_connection import Failed, GrpcConnection, NotTaken
-from serving.rest import MOST_KEPT, TooLate, Unreachable
+from serving.grpc_connection import Failed, GrpcConnection, UnsupportedError
+from serving.hpack import Unexpected
+from serving.rest import MOST_KEPT, BrokenOffError, NotTakenError, TooLate
 
 # With its headers within HTTP/2's first window and one frame, before any is agreed upon.
 MOST_BYTES = 16_000
@@ -27,30 +28,44 @@ class SmallCalls:
         self._tried: set[int] = set()
 
     def call(self, port: int, method: str, request: bytes, *, model: str, deadline: float) -> bytes:
-        """The serialized reply. Raises `Failed`, `Unexpected`, `Unreachable`, `TooLate`."""
+        """The serialized reply. The request is sent at most once.
+
+        Raises `Failed`, `TooLate`; before it was sent `UnsupportedError`; `NotTakenError`; after it
+        was sent `BrokenOffError` and `Unexpected`.
+        """
         if port not in self._tried:
             self._try(port, model, deadline)
-        path = SERVICE + method
-        try:
-            kept = self._idle[port].pop()
-        except IndexError:
-            return self._use(GrpcConnection(port, deadline), port, path, request, deadline)
-        try:
-            return self._use(kept, port, path, request, deadline)
-        except Unreachable as error:
-            # Closed while it was idle, and nothing was heard of the call: once more, on a new one.
-            if kept.heard and not isinstance(error, NotTaken):
-                raise
-        return self._use(GrpcConnection(port, deadline), port, path, request, deadline)
+        connection = self._kept(port, request, deadline) or GrpcConnection(port, deadline)
+        return self._use(connection, port, SERVICE + method, request, deadline)
+
+    def _kept(self, port: int, request: bytes, deadline: float) -> GrpcConnection | None:
+        """An idle connection that can take the request, or None."""
+        while True:
+            try:
+                connection = self._idle[port].pop()
+            except IndexError:
+                return None
+            ready = False
+            try:
+                ready = connection.is_ready(request, deadline)
+            finally:
+                if not ready:
+                    connection.close()
+            if ready:
+                return connection
 
     def _try(self, port: int, model: str, deadline: float) -> None:
         """A call that changes and costs nothing, so that what we do not understand shows there."""
-        asked = wire.GetModelStatusRequest(model_spec=wire.ModelSpec(name=model))
+        status = wire.GetModelStatusRequest(model_spec=wire.ModelSpec(name=model))
         connection = GrpcConnection(port, deadline)
         try:
-            self._use(connection, port, _TRIAL, asked.SerializeToString(), deadline)
+            self._use(connection, port, _TRIAL, status.SerializeToString(), deadline)
         except Failed:
             return  # understood, though not yet in full: no such model
+        except Unexpected as error:
+            raise UnsupportedError(str(error)) from None
+        except BrokenOffError as error:
+            raise NotTakenError(str(error)) from None
         self._tried.add(port)
 
     def _use(
@@ -63,7 +78,7 @@ class SmallCalls:
             if isinstance(error, TimeoutError):
                 raise TooLate from None
             if isinstance(error, OSError):
-                raise Unreachable(str(error)) from None
+                raise BrokenOffError(str(error)) from None
             raise
         idle = self._idle[port]
         if connection.usable and len(idle) < MOST_KEPT:

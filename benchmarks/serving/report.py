@@ -61,7 +61,8 @@ def _how(result: dict[str, Any]) -> list[str]:
         "",
         "Compared: handlers over REST (input_handler and output_handler, the container posts in",
         "between); gRPC from JSON (the json module, an array, the container's channel); an empty",
-        "handler, which reads the body and answers `{}`; ours with three bodies.",
+        "handler, which reads the body and answers `{}`; ours with three bodies, and with two of",
+        "them through grpcio instead of its built-in gRPC client (docs/decisions/0035).",
         "",
         f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
         f"load average {machine['load_before']} before the run; {machine['date']}.",
@@ -101,6 +102,11 @@ def _targets(rows: list[Row], result: dict[str, Any]) -> list[str]:
     for way in ("ours, JSON", "ours, npy", "ours, protobuf"):
         label = f"{way}: of the {empty}, 1 row, gateway"
         lines.append(_ratio(label, rows, way, empty, 1, gateway, at_most=1.5))
+    # Below this the built-in gRPC client goes: docs/decisions/0035.
+    for form in ("npy", "protobuf"):
+        through_grpcio, built_in = f"ours through grpcio, {form}", f"ours, {form}"
+        label = f"{through_grpcio}: of {built_in}, 1 row, whole stack of the double"
+        lines.append(_ratio(label, rows, through_grpcio, built_in, 1, whole, at_least=1.1))
     for size in (111, 2_230):
         for way in ("ours, JSON", "ours, npy", "ours, protobuf"):
             label = f"{way}: of {rest}, {SIZES[size]}, gateway"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import gevent
 
 from serving.line import line_to
-from serving.rest import TooLate, Unreachable
+from serving.rest import BrokenOffError, TooLate
 
 
 def port_of(serve: Callable[[socket.socket], None]) -> int:
@@ -46,7 +46,7 @@ def heard(port: int, seconds: float, data: bytes = b"x") -> str:
     except TooLate:
         late = time.monotonic() - began - seconds
         return "too late" if 0 <= late < 0.25 else f"after {late:+.3f} s"
-    except (Unreachable, OSError):
+    except (BrokenOffError, OSError):
         return "unreachable"
     finally:
         line.close()

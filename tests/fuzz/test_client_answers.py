@@ -22,6 +22,8 @@ from tests.fuzz.client_answers import check, check_body, run
 from tests.fuzz.client_reference import Response
 
 MEGABYTE = 1_000_000
+# A second on a quiet machine; beside other work the same instructions take several times as long.
+MOST_CPU_SECONDS = 5.0
 
 
 @settings(max_examples=800, deadline=None)
@@ -188,7 +190,7 @@ def test_an_answer_of_a_megabyte_takes_little_time_and_memory(name: str) -> None
     assert len(body) <= MEGABYTE + 1000
     decode_once_for_imports(form)
     seconds, grown = taken(form, body)
-    assert seconds < 1
+    assert seconds < MOST_CPU_SECONDS
     assert grown < (8 << 20) + times * len(body)
 
 

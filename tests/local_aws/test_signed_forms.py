@@ -16,60 +16,71 @@ from local.aws.signed_request import Request
 from tests.local_aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified
 
 ASKED = Unsigned()
-SIGNED = ASKED.in_header()
-PRESIGNED = ASKED.in_query()
 HOUR = 3600
 
 
+# Signed when they are sent: a test may come a quarter of an hour after the module is read.
+def signed() -> Sent:
+    return ASKED.in_header()
+
+
+def presigned() -> Sent:
+    return ASKED.in_query()
+
+
 def _authorization(old: str, new: str) -> Sent:
-    given = SIGNED.request.header("authorization")
+    sent = signed()
+    given = sent.request.header("authorization")
     assert given is not None
     assert old in given
-    return SIGNED.with_header("Authorization", given.replace(old, new))
+    return sent.with_header("Authorization", given.replace(old, new))
 
 
 def _query(old: str, new: str) -> Sent:
-    assert old in PRESIGNED.request.target
-    return PRESIGNED.with_target(PRESIGNED.request.target.replace(old, new))
+    sent = presigned()
+    assert old in sent.request.target
+    return sent.with_target(sent.request.target.replace(old, new))
 
 
 def _stated(hash_of_body: str) -> Sent:
-    return SIGNED.with_header("X-Amz-Content-SHA256", hash_of_body)
+    return signed().with_header("X-Amz-Content-SHA256", hash_of_body)
 
 
 # What is sent: the name by which it is refused.
 FORMS: dict[str, Callable[[], Sent]] = {
-    "is not signed": lambda: SIGNED.with_header("Authorization", None),
+    "is not signed": lambda: signed().with_header("Authorization", None),
     "Signature Version 2": lambda: ASKED.by(HmacV1Auth),
     "query is signed with Signature Version 2": lambda: ASKED.by(HmacV1QueryAuth),
     "Signature Version 3": lambda: ASKED.by(SigV3Auth),
     "Signature Version 4A": lambda: _authorization("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"),
-    "of the kind 'Bearer'": lambda: SIGNED.with_header("Authorization", "Bearer abc"),
-    "of the kind 'Basic'": lambda: SIGNED.with_header("Authorization", "Basic dTpw"),
-    "form of a page": lambda: SIGNED.with_header("Authorization", None).with_header(
-        "Content-Type", "multipart/form-data; boundary=b"
+    "of the kind 'Bearer'": lambda: signed().with_header("Authorization", "Bearer abc"),
+    "of the kind 'Basic'": lambda: signed().with_header("Authorization", "Basic dTpw"),
+    "form of a page": lambda: (
+        signed()
+        .with_header("Authorization", None)
+        .with_header("Content-Type", "multipart/form-data; boundary=b")
     ),
-    "signed twice": lambda: SIGNED.with_target(PRESIGNED.request.target),
-    "no X-Amz-Date": lambda: SIGNED.with_header("X-Amz-Date", None),
+    "signed twice": lambda: signed().with_target(presigned().request.target),
+    "no X-Amz-Date": lambda: signed().with_header("X-Amz-Date", None),
     "not of the form that the AWS SDKs write": lambda: _authorization("Signature=", "Signatur="),
     "KEY/yyyymmdd/region/service/aws4_request": lambda: _authorization("aws4_request", "aws5"),
-    "X-Amz-Date is 'yesterday'": lambda: SIGNED.with_header("X-Amz-Date", "yesterday"),
+    "X-Amz-Date is 'yesterday'": lambda: signed().with_header("X-Amz-Date", "yesterday"),
     "STREAMING-UNSIGNED-PAYLOAD-TRAILER": lambda: _stated("STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD": lambda: _stated("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
     "UNSIGNED-PAYLOAD": lambda: _stated("UNSIGNED-PAYLOAD"),
     "without X-Amz-Expires": lambda: _query("X-Amz-Expires", "X-Amz-Expire"),
-    "X-Amz-Signature twice": lambda: PRESIGNED.with_target(
-        PRESIGNED.request.target + "&X-Amz-Signature=0"
+    "X-Amz-Signature twice": lambda: presigned().with_target(
+        presigned().request.target + "&X-Amz-Signature=0"
     ),
     "X-Amz-Expires is '0'": lambda: _query("Expires=60", "Expires=0"),
     "X-Amz-Expires is '604801'": lambda: ASKED.in_query(604801),
     "X-Amz-Expires is '-1'": lambda: _query("Expires=60", "Expires=-1"),
     "signed with 'AWS4-X'": lambda: _query("AWS4-HMAC-SHA256", "AWS4-X"),
     "not sorted": lambda: _authorization("host;x-amz-content-sha256", "x-amz-content-sha256;host"),
-    "x-amz-acl, and does not sign it": lambda: SIGNED.with_header("x-amz-acl", "public-read"),
-    "content-type, and does not sign it": lambda: SIGNED.with_header("Content-Type", "a/b"),
-    "signs x-amz-date, and does not send it": lambda: PRESIGNED.with_target(
-        PRESIGNED.request.target.replace("Headers=host", "Headers=host%3Bx-amz-date")
+    "x-amz-acl, and does not sign it": lambda: signed().with_header("x-amz-acl", "public-read"),
+    "content-type, and does not sign it": lambda: signed().with_header("Content-Type", "a/b"),
+    "signs x-amz-date, and does not send it": lambda: presigned().with_target(
+        presigned().request.target.replace("Headers=host", "Headers=host%3Bx-amz-date")
     ),
     "a presigned URL, and a header X-Amz-Content-Sha256": lambda: Unsigned(
         headers={"X-Amz-Content-SHA256": "0" * 64}
@@ -87,9 +98,9 @@ def test_another_form_is_refused_by_its_name(name: str) -> None:
         verified(FORMS[name]())
 
 
-@pytest.mark.parametrize("sent", [SIGNED, PRESIGNED], ids=["header", "query"])
-def test_the_form_itself_is_taken(sent: Sent) -> None:
-    assert verified(sent).account == ACCOUNT
+@pytest.mark.parametrize("sent", [signed, presigned], ids=["header", "query"])
+def test_the_form_itself_is_taken(sent: Callable[[], Sent]) -> None:
+    assert verified(sent()).account == ACCOUNT
 
 
 @pytest.mark.parametrize("late", [SKEW_SECONDS + HOUR, -SKEW_SECONDS - HOUR])
@@ -119,7 +130,7 @@ def test_a_presigned_url_of_tomorrow_is_refused() -> None:
 
 def test_a_credential_of_another_day_is_refused() -> None:
     yesterday = time.strftime("%Y%m%d", time.gmtime(time.time() - 24 * HOUR))
-    today = SIGNED.request.header("x-amz-date")
+    today = signed().request.header("x-amz-date")
     assert today is not None
     with pytest.raises(AccessError, match=f"the credential is for {yesterday}"):
         verified(_authorization(f"/{today[:8]}/", f"/{yesterday}/"))
@@ -148,7 +159,7 @@ def test_a_body_whose_hash_is_stated_nowhere_is_read_up_to_a_limit() -> None:
 
 _SAID = st.one_of(
     st.text(st.characters(max_codepoint=255), max_size=30),
-    st.sampled_from([value for _, value in SIGNED.request.headers]),
+    st.sampled_from([value for _, value in signed().request.headers]),
     st.from_regex(
         r"AWS4-HMAC-SHA256 Credential=[^ ,]*, SignedHeaders=[^ ,]*, Signature=[0-9a-f]{64}"
     ),

@@ -305,7 +305,7 @@ def test_a_long_header_block_takes_no_time(block: bytes) -> None:
     before = time.process_time()
     with pytest.raises(Unexpected):
         GrpcConnection(saying(SETTINGS, frame(1, 4, 1, block)), soon()).call("/x", b"", soon(20))
-    assert time.process_time() - before < 1
+    assert time.process_time() - before < 5  # 65 s before its length was bounded
 
 
 def answering(*answers: list[bytes]) -> tuple[int, list[bytes]]:
@@ -391,12 +391,21 @@ def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(
     with FakeModelServer(options) as server:
         one = ModelServers((server.grpc_port,), (server.rest_port,))
         bodies = [str(number).encode() * 1_000 for number in range(60)]
-        answers = []
+        answers, unknown = [], []
         for body in bodies:
-            answers.append(one.grpc("Regress", body, call()))
+            try:
+                answers.append(one.grpc("Regress", body, call()))
+            except Refusal as refusal:
+                # The server closed the connection while the request was being written.
+                assert "it may have run" in refusal.message
+                unknown.append(body)
             time.sleep(0.002)
         # A call that gRPC's server goes away from before its message reaches gRPC's Python as b"".
-        assert (answers, [body for _, body in server.requests if body]) == (bodies, bodies)
+        executed = [body for _, body in server.requests if body]
+        assert answers == [body for body in bodies if body not in unknown]
+        assert [body for body in executed if body not in unknown] == answers
+        assert len(executed) == len(set(executed))
+        assert not unknown or "grpc.max_connection_idle_ms" in options
 
 
 def test_what_is_not_understood_goes_over_grpcio_from_then_on(

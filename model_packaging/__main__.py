@@ -15,12 +15,12 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from model_packaging.publishing import publish
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 if __name__ == "__main__":
     try:
         print(publish(json.loads(sys.argv[1])))
-    except Refusal as refusal:
+    except PackagingError as refusal:
         sys.exit(str(refusal))
     except KeyboardInterrupt:
         sys.exit(130)

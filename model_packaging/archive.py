@@ -15,7 +15,7 @@ from model_packaging.gzip_blocks import GzipBlocks
 from model_packaging.hashed_file import HashedFile
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.progress import Progress, Told
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.source_file import read_into, unchanged
 from model_packaging.tree import Entry, Tree
 
@@ -36,7 +36,7 @@ class Packed:
 
 
 def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Writes the archive beside `target` and renames it when it is whole. Raises `Refusal`."""
+    """Writes the archive beside `target` and renames it when it is whole. Raises `PackagingError`."""
     return pack_tree(inputs.tree(), target, progress=progress)
 
 
@@ -87,9 +87,9 @@ def _let_the_clock_pass(tree: Tree) -> None:
         time.sleep(CLOCK_STEP_SECONDS - ago)
 
 
-def _unwritable(target: Path, error: OSError) -> Refusal:
+def _unwritable(target: Path, error: OSError) -> PackagingError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "make room for the archive, at most about the size of the model, and try again"
     else:
         remedy = "choose a folder that this user can write"
-    return Refusal(target, f"cannot be written: {error.strerror}", remedy)
+    return PackagingError(target, f"cannot be written: {error.strerror}", remedy)

@@ -17,7 +17,7 @@ from model_packaging import requirements_file
 from model_packaging.digest import sha256_of
 from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
 from model_packaging.private_folder import private_folder
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.requirements_file import WANTED
 from model_packaging.wheels import unpack
 
@@ -28,7 +28,7 @@ _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "
 def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
     """Resolves code/requirements.txt for `python` on x86-64; writes the lock, fills `wheels`.
 
-    `find_links`: a folder of wheels to use in the place of any index. Raises `Refusal`.
+    `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
     """
     with disk(code), tempfile.TemporaryDirectory() as folder:
         resolved = Path(folder) / LOCK
@@ -53,7 +53,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
 def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
     """The wheels of a lock that holds, brought into `wheels` where they are missing.
 
-    Resolves nothing: what was locked is what is fetched. Raises `Refusal`.
+    Resolves nothing: what was locked is what is fetched. Raises `PackagingError`.
     """
     wanted = locked(code, python=python)
     missing = [one for one in wanted if not _is_there(wheels, one)]
@@ -65,21 +65,21 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
 def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
     """The wheels that the code wants, all of them here; none where it wants nothing.
 
-    Raises `Refusal` when the lock does not hold, or names a wheel that is not there.
+    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
     """
     if not (code / WANTED).is_file():
         return []
     wanted = locked(code, python=python)
     for one in wanted:
         if not _is_there(wheels, one):
-            raise Refusal(code / LOCK, f"{one.name} is not on this machine", REMEDY)
+            raise PackagingError(code / LOCK, f"{one.name} is not on this machine", REMEDY)
     return wanted
 
 
 def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
     """The folder that becomes code/lib/, from lock and wheels alone; None where nothing is wanted.
 
-    Raises `Refusal` when the lock does not hold, or names a wheel that is not there.
+    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
     """
     if not (code / WANTED).is_file():
         return None
@@ -127,7 +127,9 @@ def _run(code: Path, command: list[str]) -> None:
     if ran.returncode:
         said = " ".join((ran.stderr or ran.stdout).split())
         problem = f"cannot be had as wheels for the image: {said}"
-        raise Refusal(code / WANTED, problem, "change that requirement, or put it into code/lib/")
+        raise PackagingError(
+            code / WANTED, problem, "change that requirement, or put it into code/lib/"
+        )
 
 
 def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
@@ -137,7 +139,7 @@ def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
         package = parse_wheel_filename(one.name)[0]
         if one.sha256 not in allowed.get(package, {one.sha256}):
             problem = f"wants {package} with another hash than {one.name} has, {one.sha256}"
-            raise Refusal(code / WANTED, problem, "find out which is right, and correct it")
+            raise PackagingError(code / WANTED, problem, "find out which is right, and correct it")
 
 
 def _is_there(wheels: Path, wheel: Wheel) -> bool:

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self
 from isal import igzip
 
 from model_packaging.isal_error import IsalError
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -87,7 +87,7 @@ class Hashing(io.RawIOBase):
 
 
 def listing(archive: Path) -> list[Member]:
-    """Every entry, in the archive's order. Raises `Refusal`."""
+    """Every entry, in the archive's order. Raises `PackagingError`."""
     with _opened(archive) as (tar, _):
         return [Member(one.name, one.size, _kind(one)) for one in tar]
 
@@ -96,7 +96,7 @@ def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
     """Its entries and its SHA-256; into `folder` what tells whether it can be served.
 
     What could reach outside the folder, or is no file or folder, is listed and left out.
-    Raises `Refusal` where the archive itself cannot be read to its end.
+    Raises `PackagingError` where the archive itself cannot be read to its end.
     """
     members: list[Member] = []
     seen: set[str] = set()
@@ -137,9 +137,9 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         IsalError,
         ValueError,
     ) as error:
-        raise Refusal(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None
+        raise PackagingError(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None
     except OSError as error:
-        raise Refusal(
+        raise PackagingError(
             archive, f"cannot be read: {error.strerror or error}", "check its path"
         ) from None
 
@@ -151,9 +151,9 @@ def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "make room there, or set TMPDIR to another folder"
-            raise Refusal(folder, f"cannot be written: {error.strerror}", remedy) from None
+            raise PackagingError(folder, f"cannot be written: {error.strerror}", remedy) from None
         problem = f"{member.shown:.200} cannot be unpacked: {error.strerror or error}"
-        raise Refusal(archive, problem, _AGAIN) from None
+        raise PackagingError(archive, problem, _AGAIN) from None
 
 
 def _kind(one: tarfile.TarInfo) -> str:

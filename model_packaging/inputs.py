@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.request_path import HOOKS, request_path, wants_ours
 from model_packaging.servable import Servable
 from model_packaging.tree import Tree, joined, tree
@@ -30,20 +30,22 @@ class ArchiveInputs:
         return self.servables[0].name
 
     def tree(self) -> Tree:
-        """Everything in the archive, folders too, and what is left out. Raises `Refusal`."""
+        """Everything in the archive, folders too, and what is left out. Raises `PackagingError`."""
         return joined([self.model_tree(), self.code_tree()])
 
     def model_tree(self) -> Tree:
-        """The part of `tree` that is SavedModels. Raises `Refusal`."""
+        """The part of `tree` that is SavedModels. Raises `PackagingError`."""
         names = Counter(one.name for one in self.servables)
         for one in self.servables:
             if names[one.name] > 1:
                 problem = f"is the model {one.name!r} a second time"
-                raise Refusal(one.folder, problem, "give each model of an archive its own name")
+                raise PackagingError(
+                    one.folder, problem, "give each model of an archive its own name"
+                )
         return joined(part for one in self.servables for part in one.trees())
 
     def code_tree(self) -> Tree:
-        """The part of `tree` under code/. Raises `Refusal`."""
+        """The part of `tree` under code/. Raises `PackagingError`."""
         folder = self.code
         if folder is None:
             return request_path(None) if self.handler else Tree((), ())
@@ -52,11 +54,11 @@ class ArchiveInputs:
             found = ours or (folder / "inference.py").is_file()
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
-            raise Refusal(folder, problem, "let this user read it") from None
+            raise PackagingError(folder, problem, "let this user read it") from None
         if not found:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
-            raise Refusal(folder, wrong, remedy)
+            raise PackagingError(folder, wrong, remedy)
         code = tree(folder, name="code")
         if ours:
             code = joined([request_path(folder), code])
@@ -64,6 +66,6 @@ class ArchiveInputs:
             return code
         if (folder / "lib").exists():
             problem = "is there, and requirements.txt beside it wants to become the same folder"
-            raise Refusal(folder / "lib", problem, "take one of them out")
+            raise PackagingError(folder / "lib", problem, "take one of them out")
         kept = tuple(one for one in code.entries if one.name not in RESOLVED)
         return joined([Tree(kept, code.left_out), tree(self.lib, name="code/lib")])

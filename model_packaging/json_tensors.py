@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from model_packaging.saved_model.info import TensorSpec
-from serving import wire
+from servable_tensors import wire
 
 # How tensor_content holds one element; little-endian like every machine TensorFlow serves on.
 _CODES = {
@@ -26,12 +26,12 @@ _CODES = {
 _FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
 
 
-class BadValue(ValueError):
+class JsonValueError(ValueError):
     """The value is no tensor of that type and shape; `str()` says why."""
 
 
 def tensor(value: Any, spec: TensorSpec) -> Any:
-    """The wire.TensorProto of nested lists (or one number) of the spec's type. Raises `BadValue`.
+    """The wire.TensorProto of nested lists (or one number) of the spec's type. Raises `JsonValueError`.
 
     Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
     """
@@ -50,10 +50,10 @@ def tensor(value: Any, spec: TensorSpec) -> Any:
 
 
 def check_shape(shape: list[int], spec: TensorSpec) -> None:
-    """Raises `BadValue` where the signature does not take the shape."""
+    """Raises `JsonValueError` where the signature does not take the shape."""
     if not _fits(shape, spec.shape):
         wanted = ["any" if size is None else size for size in spec.shape or ()]
-        raise BadValue(f"has shape {shape}; the signature takes {_written(wanted)}")
+        raise JsonValueError(f"has shape {shape}; the signature takes {_written(wanted)}")
 
 
 def _shape(value: Any) -> list[int]:
@@ -80,12 +80,12 @@ def _written(sizes: list[Any]) -> str:
 def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
     if not shape:
         if isinstance(value, list):
-            raise BadValue("is nested deeper in one place than in another")
+            raise JsonValueError("is nested deeper in one place than in another")
         into.append(value)
         return
     if not isinstance(value, list) or len(value) != shape[0]:
         given = len(value) if isinstance(value, list) else "no list"
-        raise BadValue(f"is ragged: {given} where other rows have {shape[0]}")
+        raise JsonValueError(f"is ragged: {given} where other rows have {shape[0]}")
     for one in value:
         _flatten(one, shape[1:], into)
 
@@ -94,7 +94,7 @@ def _number(dtype: str) -> int:
     for number in wire.DataType.values():
         if wire.dtype_name(number) == dtype and (dtype in {*_CODES, "string", "bfloat16"}):
             return number
-    raise BadValue(f"is {dtype}, which JSON requests cannot carry")
+    raise JsonValueError(f"is {dtype}, which JSON requests cannot carry")
 
 
 def _content(flat: list[Any], dtype: str) -> bytes:
@@ -102,14 +102,14 @@ def _content(flat: list[Any], dtype: str) -> bytes:
     for one in flat:
         # A bool is an int to Python, and is none to TensorFlow Serving.
         if not isinstance(one, allowed) or (isinstance(one, bool) and dtype != "bool"):
-            raise BadValue(f"holds {one!r:.40}; the signature takes {dtype}")
+            raise JsonValueError(f"holds {one!r:.40}; the signature takes {dtype}")
     pack: Callable[..., bytes] = struct.pack
     try:
         if dtype == "bfloat16":
             return b"".join(_bfloat16(one) for one in flat)
         return pack(f"<{len(flat)}{_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
-        raise BadValue(f"holds a number that is out of range for {dtype} ({error})") from None
+        raise JsonValueError(f"holds a number that is out of range for {dtype} ({error})") from None
 
 
 def _kinds(dtype: str) -> tuple[type, ...]:
@@ -131,10 +131,12 @@ def _bytes(one: Any) -> bytes:
         try:
             return one.encode()
         except UnicodeEncodeError:
-            raise BadValue(f"holds {one!a:.40}, half of a character; strings are UTF-8") from None
+            raise JsonValueError(
+                f"holds {one!a:.40}, half of a character; strings are UTF-8"
+            ) from None
     if isinstance(one, dict) and set(one) == {"b64"} and isinstance(one["b64"], str):
         try:
             return base64.b64decode(one["b64"], validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
-            raise BadValue(f'holds a "b64" that is no base64 ({error})') from None
-    raise BadValue(f"holds {one!r:.40}; the signature takes string")
+            raise JsonValueError(f'holds a "b64" that is no base64 ({error})') from None
+    raise JsonValueError(f"holds {one!r:.40}; the signature takes string")

@@ -11,7 +11,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from model_packaging import requirements_file
 from model_packaging.beside import beside
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.requirements_file import WANTED
 
 LOCK = "requirements.lock"
@@ -50,19 +50,19 @@ def write(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
 
 
 def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
-    """The lock, read. Raises `Refusal` when it is missing, of another requirements.txt, or of
+    """The lock, read. Raises `PackagingError` when it is missing, of another requirements.txt, or of
     another Python than the image's, where that is given."""
     with disk(code / LOCK):
         if not (code / LOCK).is_file():
-            raise Refusal(code / WANTED, f"has no {LOCK} beside it", REMEDY)
+            raise PackagingError(code / WANTED, f"has no {LOCK} beside it", REMEDY)
         lines = (code / LOCK).read_text(encoding="utf-8", errors="replace").splitlines()
         mark = _mark(code)
     if mark not in lines:
-        raise Refusal(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
+        raise PackagingError(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
     found = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
     if python is not None and found.split(" ")[0] != python:
         problem = f"is for Python {found.split(' ')[0]}; the image has {python}"
-        raise Refusal(code / LOCK, problem, REMEDY)
+        raise PackagingError(code / LOCK, problem, REMEDY)
     return [
         _wheel(code / LOCK, number, line)
         for number, line in enumerate(lines, start=1)
@@ -77,7 +77,7 @@ def _wheel(file: Path, number: int, line: str) -> Wheel:
     except InvalidWheelFilename:
         digest = ""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise Refusal(file, f"line {number} is no wheel and its hash: {line!a:.60}", REMEDY)
+        raise PackagingError(file, f"line {number} is no wheel and its hash: {line!a:.60}", REMEDY)
     return Wheel(name, digest)
 
 
@@ -90,10 +90,12 @@ def _mark(code: Path) -> str:
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """What the disk refuses becomes a `Refusal` of `path`, or of the file that is at fault."""
+    """What the disk refuses becomes a `PackagingError` of `path`, or of the file that is at fault."""
     try:
         yield
     except OSError as error:
         problem = f"cannot be read or written: {error.strerror}"
         remedy = "let this user read and write it, and see that there is room"
-        raise Refusal(Path(error.filename2 or error.filename or path), problem, remedy) from None
+        raise PackagingError(
+            Path(error.filename2 or error.filename or path), problem, remedy
+        ) from None

@@ -23,7 +23,7 @@ def key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
     """SHA-256, as 64 hex digits, over names, sizes and contents of all entries.
 
     `cache`: the project's .servable, which spares reading what was read before; the key
-    is the same without it. Raises `Refusal`.
+    is the same without it. Raises `PackagingError`.
     """
     return key_and_tree(inputs, cache=cache)[0]
 
@@ -41,7 +41,7 @@ def key_and_tree(
 def key_tree_and_hashes(
     inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
 ) -> tuple[str, Tree, dict[str, str]]:
-    """Both, and the SHA-256 of each file by its name in the archive. Raises `Refusal`."""
+    """Both, and the SHA-256 of each file by its name in the archive. Raises `PackagingError`."""
     listed_at_seconds = time.time()
     tree = inputs.tree()
     known = ContentCache(cache, repr(inputs), tree.files) if cache else None

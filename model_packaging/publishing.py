@@ -9,7 +9,7 @@ import model_packaging
 from model_packaging.archive import pack_tree
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key_and_tree
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 
 
@@ -28,7 +28,7 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
 
 
 def publish(request: dict[str, Any]) -> Path:
-    """The archive of a request, packed unless an earlier run did. Raises `Refusal`."""
+    """The archive of a request, packed unless an earlier run did. Raises `PackagingError`."""
     inputs = ArchiveInputs(
         servables=tuple(_servable(one) for one in request["servables"]),
         code=_path(request["code"]),
@@ -40,7 +40,7 @@ def publish(request: dict[str, Any]) -> Path:
     # The template already names the object after this key.
     if found != request["key"]:
         problem = "changed between synth and publishing"
-        raise Refusal(inputs.servables[0].folder, problem, "deploy again")
+        raise PackagingError(inputs.servables[0].folder, problem, "deploy again")
     target = archives / f"{found}.tar.gz"
     if not target.exists():
         pack_tree(tree, target)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from model_packaging.code_folder import CodeFolder
 from model_packaging.python_names import Import, imports, top_level_names
-from model_packaging.python_syntax import BadSyntax, parse
-from model_packaging.request_path import HOOKS, wants_ours
+from model_packaging.python_syntax import PythonSyntaxError, parse
+from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 from model_packaging.standard_library import standard_library
 
 # The CPU images hold no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones were not looked into.
@@ -53,7 +53,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = standard_library(python) | set(provided) | ({"serving"} if hooks else set())
+    there = standard_library(python) | set(provided) | set(PACKAGES if hooks else ())
     findings: list[CodeFinding] = []
     waiting, seen = [entry], {entry}
     while waiting:
@@ -61,7 +61,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
         try:
             tree = parse(file.read_bytes(), python=python)
             names, wanted = top_level_names(tree), list(imports(tree))
-        except BadSyntax as bad:
+        except PythonSyntaxError as bad:
             problem = f"is not Python {python}: {bad}"
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
             continue

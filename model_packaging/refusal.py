@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-class Refusal(Exception):
+class PackagingError(Exception):
     """`str()` is the whole sentence: the path, what is wrong, what to do."""
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:

@@ -1,22 +1,23 @@
-"""Our handler as it goes into an archive: code/inference.py and the package code/serving/.
+"""Our handler as it goes into an archive: code/inference.py and the packages that it imports.
 
 Added where the code has only hooks, or none and the file asks for it. Its bytes are part of
-the archive's key, so that another version of the handler is another model.
+the archive's key, so that another version of the handler is another model. The packages are
+taken as files: nothing of them is imported here.
 """
 
 import ast
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import serving
 from model_packaging.python_names import imports
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.standard_library import standard_library
 from model_packaging.tree import Entry, Tree, tree
 
 HOOKS = "transforms.py"
-_FOLDER = Path(serving.__file__).parent
+PACKAGES = ("servable_handler", "servable_tensors")
 _LOADED = "inference.py"
 
 
@@ -24,14 +25,14 @@ _LOADED = "inference.py"
 def needed_modules() -> frozenset[str]:
     """What it imports beside the standard library and itself, and cannot do without."""
     python = ".".join(map(str, sys.version_info[:2]))
-    files = [_FOLDER / name for name in sorted(path.name for path in _FOLDER.glob("*.py"))]
+    files = [file for package in PACKAGES for file in sorted(_folder(package).rglob("*.py"))]
     found = {
         one.module.split(".")[0]
         for file in files
         for one in imports(ast.parse(file.read_bytes()))
         if not one.optional
     }
-    return frozenset(found - standard_library(python) - {_FOLDER.name})
+    return frozenset(found - standard_library(python) - {*PACKAGES})
 
 
 def wants_ours(code: Path) -> bool:
@@ -40,16 +41,26 @@ def wants_ours(code: Path) -> bool:
 
 
 def request_path(code: Path | None) -> Tree:
-    """What is added beside the code. Raises `Refusal` where it would hide a file of the code."""
-    for name in (_LOADED, "serving", "serving.py"):
+    """What is added beside the code. Raises `PackagingError` where it would hide a file of the code."""
+    for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
             problem = "is there, and Servable's own handler wants to become the same"
-            raise Refusal(code / name, problem, "rename it, or take handler out of the file")
-    package = tree(_FOLDER, name="code/serving")
-    # Loaded by the container from its own place, and no module of the package.
-    kept = tuple(one for one in package.entries if one.name != f"code/serving/{_LOADED}")
-    entry = next(one for one in package.entries if one.name == f"code/serving/{_LOADED}")
-    top = Entry("code", _FOLDER, _FOLDER.stat())
-    loaded = Entry(f"code/{_LOADED}", entry.path, entry.status)
+            raise PackagingError(code / name, problem, "rename it, or take handler out of the file")
+    entries = [
+        entry for name in PACKAGES for entry in tree(_folder(name), name=f"code/{name}").entries
+    ]
+    # The container loads it from code/, and not as a module of the package.
+    loaded = f"code/{PACKAGES[0]}/{_LOADED}"
+    kept = tuple(entry for entry in entries if entry.name != loaded)
+    entry = next(entry for entry in entries if entry.name == loaded)
+    handler = _folder(PACKAGES[0])
+    top = Entry("code", handler, handler.stat())
     # Caches of this machine's Python are no news to the user.
-    return Tree((top, loaded, *kept), ())
+    return Tree((top, Entry(f"code/{_LOADED}", entry.path, entry.status), *kept), ())
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    assert spec is not None  # installed with this package
+    assert spec.origin is not None  # its __init__.py
+    return Path(spec.origin).parent

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
 from model_packaging.saved_model.version_folders import versions
 from model_packaging.tree import Entry, Tree, joined, tree
@@ -27,12 +27,12 @@ class Servable:
     """Holds `<version>/tf_serving_warmup_requests`, to go into each version's assets.extra/."""
 
     def versions(self) -> dict[int, Path]:
-        """The folder of each version, lowest first. Raises `Refusal`."""
+        """The folder of each version, lowest first. Raises `PackagingError`."""
         try:
             return self._numbered() if self.version is None else {self.version: self._bare()}
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
-            raise Refusal(self.folder, problem, "let this user read it") from None
+            raise PackagingError(self.folder, problem, "let this user read it") from None
 
     def _numbered(self) -> dict[int, Path]:
         found: dict[int, Path] = {}
@@ -40,17 +40,17 @@ class Servable:
             number = int(folder.name)
             if number in found:
                 problem = f"is version {number} a second time: leading zeros are dropped"
-                raise Refusal(folder, problem, "take one of them out")
+                raise PackagingError(folder, problem, "take one of them out")
             if folder.is_symlink():
-                raise Refusal(folder, "is a link to a folder", "put a copy in its place")
+                raise PackagingError(folder, "is a link to a folder", "put a copy in its place")
             if number > _HIGHEST:
                 problem = f"is above {_HIGHEST}, the highest version that the model server counts"
-                raise Refusal(folder, problem, "give it a lower number")
+                raise PackagingError(folder, problem, "give it a lower number")
             found[number] = folder
         return found
 
     def trees(self) -> list[Tree]:
-        """Its part of the archive. Raises `Refusal`."""
+        """Its part of the archive. Raises `PackagingError`."""
         top = "" if self.at_root else f"{self._checked_name()}/"
         versions = self.versions().items()
         trees = [self._version(f"{top}{number}", folder) for number, folder in versions]
@@ -72,14 +72,14 @@ class Servable:
         there = folder / WARM_UP
         if there.exists():
             problem = "is there, and warm_up wants to become the same file"
-            raise Refusal(there, problem, "take one of them out")
+            raise PackagingError(there, problem, "take one of them out")
         written = tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
         return joined([saved_model, written])
 
     def _checked_name(self) -> str:
         if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
             problem = f"the model's name {self.name!r} cannot be a folder beside code/"
-            raise Refusal(self.folder, problem, "name it with letters, digits and dashes")
+            raise PackagingError(self.folder, problem, "name it with letters, digits and dashes")
         return self.name
 
     def _bare(self) -> Path:
@@ -88,4 +88,6 @@ class Servable:
         if not self.folder.is_dir():
             versions(self.folder)  # says what it is in place of a folder
         problem = f"holds no saved_model.pb that could become version {self.version}"
-        raise Refusal(self.folder, problem, "take version out, or name the SavedModel itself")
+        raise PackagingError(
+            self.folder, problem, "take version out, or name the SavedModel itself"
+        )

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.tree import Entry
 
 
 @contextmanager
 def unchanged(entry: Entry) -> Iterator[int]:
-    """A descriptor of the file; `Refusal` where it is not, or is no longer, what was listed.
+    """A descriptor of the file; `PackagingError` where it is not, or is no longer, what was listed.
 
     Compared before and after. The change time too: unlike the modification time nobody
     can set it back.
@@ -29,7 +29,7 @@ def unchanged(entry: Entry) -> Iterator[int]:
 
 
 def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
-    """Fills the front of `space`; the number of bytes, at least one. Raises `Refusal`."""
+    """Fills the front of `space`; the number of bytes, at least one. Raises `PackagingError`."""
     try:
         count = os.readv(descriptor, [space])
     except OSError as error:
@@ -39,8 +39,10 @@ def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
     return count
 
 
-def changed(entry: Entry) -> Refusal:
-    return Refusal(entry.path, "changed while it was read", "try again when nothing writes to it")
+def changed(entry: Entry) -> PackagingError:
+    return PackagingError(
+        entry.path, "changed while it was read", "try again when nothing writes to it"
+    )
 
 
 def signature(status: os.stat_result) -> tuple[int, int, int, int]:
@@ -53,5 +55,5 @@ def _compare(entry: Entry, now: os.stat_result) -> None:
         raise changed(entry)
 
 
-def _unreadable(entry: Entry, error: OSError) -> Refusal:
-    return Refusal(entry.path, f"cannot be read: {error.strerror}", "let this user read it")
+def _unreadable(entry: Entry, error: OSError) -> PackagingError:
+    return PackagingError(entry.path, f"cannot be read: {error.strerror}", "let this user read it")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_packaging.beside import PARTS
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 # Made by tools, not by people: they differ between machines and serve nothing.
 LEFT_OUT = frozenset(
@@ -60,7 +60,7 @@ class Tree:
 
 
 def tree(folder: Path, *, name: str) -> Tree:
-    """The folder, as `name`, and all that is in it. Raises `Refusal`.
+    """The folder, as `name`, and all that is in it. Raises `PackagingError`.
 
     A link to a file inside the folder becomes that file's content: what unpacks the archive
     need not know links. One to a folder is refused, since it may lead into itself.
@@ -106,12 +106,14 @@ def _followed(path: Path, root: str) -> os.stat_result:
     except OSError as error:
         raise _unreadable(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
-        raise Refusal(path, "is a link that leaves its folder", "put a copy in its place")
+        raise PackagingError(path, "is a link that leaves its folder", "put a copy in its place")
     status = _status(path)
     if is_link and stat.S_ISDIR(status.st_mode):
-        raise Refusal(path, "is a link to a folder", "put a copy in its place")
+        raise PackagingError(path, "is a link to a folder", "put a copy in its place")
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise Refusal(path, f"is a {_kind(status.st_mode)}, not a file or a folder", "take it out")
+        raise PackagingError(
+            path, f"is a {_kind(status.st_mode)}, not a file or a folder", "take it out"
+        )
     return status
 
 
@@ -120,14 +122,14 @@ def _status(path: Path) -> os.stat_result:
         return path.stat()
     except OSError as error:
         if path.is_symlink():
-            raise Refusal(path, "is a link to nothing", "put a copy in its place") from None
+            raise PackagingError(path, "is a link to nothing", "put a copy in its place") from None
         raise _unreadable(path, error) from None
 
 
-def _unreadable(path: Path, error: OSError) -> Refusal:
+def _unreadable(path: Path, error: OSError) -> PackagingError:
     long = error.errno == errno.ENAMETOOLONG
     remedy = "shorten its names" if long else "let this user read it"
-    return Refusal(path, f"cannot be read: {error.strerror}", remedy)
+    return PackagingError(path, f"cannot be read: {error.strerror}", remedy)
 
 
 def _utf8(path: Path) -> str:
@@ -135,7 +137,7 @@ def _utf8(path: Path) -> str:
     try:
         return os.fsencode(path.name).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal(path, "has a name that is not UTF-8", "rename it") from None
+        raise PackagingError(path, "has a name that is not UTF-8", "rename it") from None
 
 
 def _kind(mode: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model_packaging.existing_archive import Member, unpack_what_counts
 from model_packaging.python_code import check_code
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.reading import WARM_UP
 from model_packaging.warm_up import check_warm_up
@@ -29,7 +29,7 @@ class Verified:
 
 
 def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified:
-    """All problems at once. Raises `Refusal` where the archive cannot be read to its end.
+    """All problems at once. Raises `PackagingError` where the archive cannot be read to its end.
 
     `python` and `provided` are the image's, as for `check_code`.
     """
@@ -50,7 +50,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
                 versions.append((model, number, info))
                 if info.has_warm_up:
                     check_warm_up(version / WARM_UP, info)
-            except Refusal as refusal:
+            except PackagingError as refusal:
                 problems.append(_inside(folder, refusal))
         if not folders:
             problems.append(
@@ -113,7 +113,7 @@ def _check_code(
         )
 
 
-def _inside(folder: Path, refusal: Refusal) -> str:
+def _inside(folder: Path, refusal: PackagingError) -> str:
     path = refusal.path
     shown = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"{shown}: {refusal.problem}; {refusal.remedy}"

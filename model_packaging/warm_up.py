@@ -16,39 +16,39 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
 from model_packaging.json_requests import predict_request
-from model_packaging.json_tensors import BadValue, check_shape
-from model_packaging.refusal import Refusal
+from model_packaging.json_tensors import JsonValueError, check_shape
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo
 from model_packaging.saved_model.reading import WARM_UP, read
 from model_packaging.servable import Servable
-from serving import tfrecord, wire
+from servable_tensors import tfrecord, wire
 
 # tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h: with more, loading fails.
 MOST_RECORDS = 1000
 
 
 def write_warm_up(model: str, requests: Mapping[Path, Any], info: SavedModelInfo) -> bytes:
-    """The file's content: the same requests give the same bytes. Raises `Refusal`.
+    """The file's content: the same requests give the same bytes. Raises `PackagingError`.
 
     `requests`: each golden request's file and the JSON in it, by rows or by columns.
     """
     if len(requests) > MOST_RECORDS:
         problem = f"would hold {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
-        raise Refusal(info.folder, problem, "leave some out: a few of each size are enough")
+        raise PackagingError(info.folder, problem, "leave some out: a few of each size are enough")
     records = []
     for file, request in requests.items():
         log = wire.PredictionLog()
         try:
             log.predict_log.request.CopyFrom(predict_request(request, info, model=model))
-        except BadValue as bad:
-            raise Refusal(file, f"the request {bad}", "correct the request") from None
+        except JsonValueError as bad:
+            raise PackagingError(file, f"the request {bad}", "correct the request") from None
         # Deterministic: the order of a map's entries is otherwise protobuf's own.
         records.append(log.SerializeToString(deterministic=True))
     return tfrecord.frame(records)
 
 
 def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> Servable:
-    """The servable with warm-up records for each of its versions. Raises `Refusal`.
+    """The servable with warm-up records for each of its versions. Raises `PackagingError`.
 
     Written below `folder`, named by their content. A request that another version's
     signature does not take is refused, as that version would not load.
@@ -69,41 +69,47 @@ def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> S
 
 
 def golden(file: Path) -> Any:
-    """The request body in a file. Raises `Refusal`."""
+    """The request body in a file. Raises `PackagingError`."""
     try:
         return json.loads(file.read_bytes())
     except OSError as error:
-        raise Refusal(file, f"cannot be read: {error.strerror}", "name a golden request") from None
+        raise PackagingError(
+            file, f"cannot be read: {error.strerror}", "name a golden request"
+        ) from None
     except ValueError as error:
-        raise Refusal(file, f"is not JSON: {error}", "write one request body") from None
+        raise PackagingError(file, f"is not JSON: {error}", "write one request body") from None
     except RecursionError:
-        raise Refusal(file, "is nested too deeply to be read", "write one request body") from None
+        raise PackagingError(
+            file, "is nested too deeply to be read", "write one request body"
+        ) from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo) -> int:
-    """How many records a file has that is already there. Raises `Refusal`, OSError."""
+    """How many records a file has that is already there. Raises `PackagingError`, OSError."""
     count = 0
     try:
         with file.open("rb") as opened:
             for count, record in enumerate(tfrecord.read(opened), start=1):
                 if count > MOST_RECORDS:
                     problem = f"holds more than {MOST_RECORDS} records"
-                    raise Refusal(file, problem, "leave some out: the model would not load")
+                    raise PackagingError(file, problem, "leave some out: the model would not load")
                 _check(wire.PredictionLog.FromString(record), info)
-    except tfrecord.BadRecord as bad:
-        raise Refusal(file, f"is damaged: {bad}", "write it again") from None
+    except tfrecord.RecordError as bad:
+        raise PackagingError(file, f"is damaged: {bad}", "write it again") from None
     except DecodeError:
         problem = f"record {count - 1} is not a PredictionLog"
-        raise Refusal(file, problem, "write PredictionLog records") from None
-    except BadValue as bad:
-        raise Refusal(file, f"record {count - 1} {bad}", "write it again for this model") from None
+        raise PackagingError(file, problem, "write PredictionLog records") from None
+    except JsonValueError as bad:
+        raise PackagingError(
+            file, f"record {count - 1} {bad}", "write it again for this model"
+        ) from None
     return count
 
 
 def _check(log: Any, info: SavedModelInfo) -> None:
     kind = log.WhichOneof("choice")
     if kind is None:
-        raise BadValue("holds no request")
+        raise JsonValueError("holds no request")
     if kind != "predict_log":
         return  # classify, regress and others: their messages are not read here
     # The name in it is not compared: the model server sends every record to the model it loads.
@@ -111,16 +117,16 @@ def _check(log: Any, info: SavedModelInfo) -> None:
     name = spec.signature_name or DEFAULT_SIGNATURE
     if name not in info.signatures:
         known = ", ".join(info.signatures)
-        raise BadValue(f"asks for the signature {name!r}; there are {known}")
+        raise JsonValueError(f"asks for the signature {name!r}; there are {known}")
     inputs, wanted = log.predict_log.request.inputs, info.signatures[name].inputs
     if set(inputs) != set(wanted):
-        raise BadValue(
+        raise JsonValueError(
             f"gives {', '.join(sorted(inputs)) or 'no input'}; the signature takes {', '.join(wanted)}"
         )
     for key, value in sorted(inputs.items()):
         if (given := wire.dtype_name(value.dtype)) != wanted[key].dtype:
-            raise BadValue(f"gives {key} as {given}; the signature takes {wanted[key].dtype}")
+            raise JsonValueError(f"gives {key} as {given}; the signature takes {wanted[key].dtype}")
         try:
             check_shape([dim.size for dim in value.tensor_shape.dim], wanted[key])
-        except BadValue as bad:
-            raise BadValue(f"gives {key} that {bad}") from None
+        except JsonValueError as bad:
+            raise JsonValueError(f"gives {key} that {bad}") from None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from model_packaging.private_folder import private_folder
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 # Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
 # in the container's code/lib. https://packaging.python.org/en/latest/specifications/binary-distribution-format/
@@ -15,7 +15,7 @@ IMPORTED = ("purelib", "platlib")
 
 
 def unpack(wheels: Sequence[Path], target: Path) -> None:
-    """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `Refusal`.
+    """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `PackagingError`.
 
     No installer's traces: the same wheels give the same files, on any machine.
     """
@@ -39,10 +39,12 @@ def _unpack(wheel: Path, target: Path) -> None:
                 _extract(opened, name, target, wheel)
     # What a damaged, an encrypted and an oddly compressed archive raise.
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        raise Refusal(wheel, f"cannot be unpacked: {error}", "do not use this wheel") from None
+        raise PackagingError(
+            wheel, f"cannot be unpacked: {error}", "do not use this wheel"
+        ) from None
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
-        raise Refusal(wheel, problem, "use one of the two packages") from None
+        raise PackagingError(wheel, problem, "use one of the two packages") from None
 
 
 def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> None:
@@ -50,7 +52,9 @@ def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> Non
     if name.endswith("/") or not parts:
         return
     if ".." in parts or PurePosixPath(name).is_absolute():
-        raise Refusal(file, f"holds a file that leaves its folder: {name}", "do not use this wheel")
+        raise PackagingError(
+            file, f"holds a file that leaves its folder: {name}", "do not use this wheel"
+        )
     if parts[0].endswith(".data"):
         if len(parts) < 3 or parts[1] not in IMPORTED:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-class CdkFailed(Exception):
+class CdkError(Exception):
     """The CLI exited with an error. `str()` names the command; its words were shown."""
 
 
@@ -45,5 +45,5 @@ def cdk(
         process.wait()
         raise
     if code != 0:
-        raise CdkFailed(f"`cdk {' '.join(arguments)}` exited with code {code}; see its words above")
+        raise CdkError(f"`cdk {' '.join(arguments)}` exited with code {code}; see its words above")
     return "".join(said)

@@ -13,11 +13,11 @@ from typing import Any
 
 from rich.table import Table
 
-from local.aws import EmbeddedAws, StartError, running
-from local.aws.embedded_aws import ACCOUNT, REGION
-from local.aws.inventory import inventory
-from scripts.cdk_command import CdkFailed, cdk
+from scripts.cdk_command import CdkError, cdk
 from scripts.demo_screen import console, short_name, show_line, step
+from servable_local.aws import EmbeddedAws, StartError, running
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws.inventory import inventory
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5  # the last bits of a float32 differ between kinds of CPU
 CHANGED_MAXIMUM = 4
 
 
-class DemoFailed(Exception):
+class DemoError(Exception):
     """A step did not show what it should. `str()` says what."""
 
 
@@ -77,7 +77,7 @@ class Demo:
             difference = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
             console.print(f"  {form}: click probabilities {', '.join(f'{one:.6f}' for one in got)}")
             if difference > TOLERANCE:
-                raise DemoFailed(f"the {form} answer differs from TensorFlow's by {difference}")
+                raise DemoError(f"the {form} answer differs from TensorFlow's by {difference}")
             console.print(
                 f"  {form}: equal to TensorFlow's own answer (largest difference {difference:.1g})"
             )
@@ -85,14 +85,14 @@ class Demo:
     def deploy_again(self) -> None:
         said = self.cdk("deploy", STACKS, "--require-approval", "never")
         if "(no changes)" not in said:
-            raise DemoFailed("the second deployment changed something")
+            raise DemoError("the second deployment changed something")
 
     def deploy_one_change(self) -> None:
         before = self._maximum()
         key = f"local.variants.{VARIANT}.max_instances={CHANGED_MAXIMUM}"
         self.cdk("deploy", STACKS, "--require-approval", "never", "-c", key)
         if self._maximum() != CHANGED_MAXIMUM:
-            raise DemoFailed(f"max_instances is {self._maximum()} and not {CHANGED_MAXIMUM}")
+            raise DemoError(f"max_instances is {self._maximum()} and not {CHANGED_MAXIMUM}")
         console.print(f"  scaling now runs at most {CHANGED_MAXIMUM} instances; before, {before}")
 
     def _maximum(self) -> int:
@@ -140,6 +140,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (DemoFailed, CdkFailed, StartError) as failed:
+    except (DemoError, CdkError, StartError) as failed:
         console.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from local.aws import EmbeddedAws, StartError, running
-from local.aws.clock import floor
-from local.aws.embedded_aws import ACCOUNT, REGION
 from scripts import timeline
-from scripts.cdk_command import ROOT, CdkFailed, cdk
+from scripts.cdk_command import ROOT, CdkError, cdk
 from scripts.demo_screen import console, errors, show_line, step
 from scripts.steady_load import SteadyLoad
-from scripts.trouble_demonstration import Demonstration, Finding, TroubleFailed
+from scripts.trouble_demonstration import Demonstration, DemonstrationError, Finding
 from scripts.troubles import ENDPOINT, P99_LATENCY_MS, TROUBLES
+from servable_local.aws import EmbeddedAws, StartError, running
+from servable_local.aws.clock import floor
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
 
 BODY = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
 SECONDS_PER_MINUTE = 2.0
@@ -125,6 +125,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         errors.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (TroubleFailed, CdkFailed, StartError) as failed:
+    except (DemonstrationError, CdkError, StartError) as failed:
         errors.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

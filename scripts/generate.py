@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     """What is wrong, in words; None: nothing is."""
     try:
         wanted = {name: text() for name, text in GENERATED.items()}
-    except import_graph.NotDrawn as wrong:
+    except import_graph.NotDrawnError as wrong:
         return f"docs/architecture.svg: {wrong}"
     found = stale(root, wanted)
     if "--check" in arguments:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from local.aws import EmbeddedAws
 from scripts import timeline
 from scripts.troubles import ENDPOINT, KILL_EVERY_SECONDS, Trouble
+from servable_local.aws import EmbeddedAws
 
 QUIET_MINUTES = 3
 LONGEST_MINUTES = 15
@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.1
 _MINUTE_SECONDS = 60
 
 
-class TroubleFailed(Exception):
+class DemonstrationError(Exception):
     """The demonstration did not show what it should. `str()` says what."""
 
 
@@ -119,7 +119,7 @@ class Demonstration:
         deadline = time.monotonic() + LONGEST_MINUTES * self._seconds_per_minute
         while not holds():
             if time.monotonic() > deadline:
-                raise TroubleFailed(f"{LONGEST_MINUTES} minutes passed before {what}")
+                raise DemonstrationError(f"{LONGEST_MINUTES} minutes passed before {what}")
             time.sleep(_POLL_SECONDS)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from local.aws import EmbeddedAws
+from servable_local.aws import EmbeddedAws
 
 ENDPOINT = "ranker-local"
 P99_LATENCY_MS = 250  # what the alarm allows: a busy machine alone must not set it off

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -39,7 +39,7 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     """One array of each input: of a mapping, of keywords, or of a single value without a name.
 
     Text becomes bytes in UTF-8, in an array of `object`, as TensorFlow's strings are.
-    Raises `BadInput`.
+    Raises `BadInputError`.
     """
     given: dict[str, Any] = {}
     if isinstance(inputs, Mapping):
@@ -47,16 +47,18 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     elif inputs is not None:
         given[UNNAMED] = inputs
     if twice := given.keys() & named.keys():
-        raise BadInput(f"{', '.join(sorted(twice))}: given twice; give each input once")
+        raise BadInputError(f"{', '.join(sorted(twice))}: given twice; give each input once")
     given.update(named)
     if not given:
-        raise BadInput("no inputs; give arrays by name, as predict(feat_ids=…, feat_vals=…)")
+        raise BadInputError("no inputs; give arrays by name, as predict(feat_ids=…, feat_vals=…)")
     for name in given:
         if not isinstance(name, str):
-            raise BadInput(f"{name!r}: the name of an input is a str, not {type(name).__name__}")
+            raise BadInputError(
+                f"{name!r}: the name of an input is a str, not {type(name).__name__}"
+            )
         _utf8(repr(name), name)
     if UNNAMED in given and len(given) > 1:
-        raise BadInput("one input has no name and others have; name all of them")
+        raise BadInputError("one input has no name and others have; name all of them")
     return {name: _array(name, value) for name, value in given.items()}
 
 
@@ -70,11 +72,13 @@ def _array(name: str, value: Any) -> Array:
     name = name or "the input"
     leaves = [value] if hasattr(value, "dtype") else _leaves(value)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, leaves))):
-        raise BadInput(f"{name}: holds a masked array, and no tensor has a mask; give x.filled(…)")
+        raise BadInputError(
+            f"{name}: holds a masked array, and no tensor has a mask; give x.filled(…)"
+        )
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise BadInput(f"{name}: is no array: {error}") from None
+        raise BadInputError(f"{name}: is no array: {error}") from None
     if not hasattr(value, "dtype"):
         array = _unchanged(name, value, leaves, array)
     if array.dtype.kind not in "OSU":
@@ -101,7 +105,7 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
 
     NumPy writes 1 beside "a" as "1" and True beside 2 as 1, drops zeros at a string's end, and
     makes float64 of [2**63, 1] and of integers beside a 0.5: it rounds those above 2**53.
-    Raises `BadInput`.
+    Raises `BadInputError`.
     """
     if any(isinstance(one, np.ndarray) for one in leaves):
         if len({getattr(one, "dtype", None) for one in leaves}) == 1:
@@ -113,7 +117,7 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
         return array  # nothing that can be looked into, as a range; or nothing that can be sent
     held = sorted({_HOLDS[kind] for kind in kinds.values()})
     if len(held) > 1:
-        raise BadInput(f"{name}: holds {' and '.join(held)}; an array holds one of them")
+        raise BadInputError(f"{name}: holds {' and '.join(held)}; an array holds one of them")
     if held == [_STRINGS]:
         return np.asarray(value, object)
     if held == [_NUMBERS] and array.dtype.kind in "fcO":
@@ -121,7 +125,7 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
         if len(whole) == len(leaves):
             return _integers(name, whole).reshape(array.shape)
         if array.dtype.kind == "O" or not all(map(_same_as_float, whole)):
-            raise BadInput(
+            raise BadInputError(
                 f"{name}: holds an integer above 2**53 beside fractions, which float64 rounds; "
                 "give integers alone, or floats"
             )
@@ -141,7 +145,7 @@ def _integers(name: str, leaves: list[Any]) -> Array:
         bounds = np.iinfo(dtype)
         if bounds.min <= min(leaves) and max(leaves) <= bounds.max:
             return np.array(leaves, dtype)
-    raise BadInput(
+    raise BadInputError(
         f"{name}: holds integers from {min(leaves)} to {max(leaves)}, which neither int64 nor uint64 "
         "holds; give floats, or strings"
     )
@@ -159,7 +163,7 @@ def _bytes(name: str, value: Any) -> bytes:
         return _utf8(name, value)
     if isinstance(value, bytes):
         return value
-    raise BadInput(
+    raise BadInputError(
         f"{name}: holds a {type(value).__name__}; "
         "an array holds numbers, truth values or strings, evenly nested"
     )
@@ -169,7 +173,7 @@ def _utf8(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise BadInput(
+        raise BadInputError(
             f"{name}: the character {text[error.start]!r} is half of a surrogate pair, which UTF-8 "
             'does not hold; give bytes, or text.encode(errors="surrogatepass")'
         ) from None

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from servable_client.arrays import Outputs
 from servable_client.endpoint import Endpoint
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.exchange import Answer
 from servable_client.forks import in_each_process
 from servable_client.job import Job
@@ -25,9 +25,9 @@ class AsyncEndpoint:
     """
 
     def __init__(self, name: str | Endpoint, **told: Any) -> None:
-        """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too. Raises `BadInput`."""
+        """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too. Raises `BadInputError`."""
         if isinstance(name, Endpoint) and told:
-            raise BadInput(f"{', '.join(told)}: say it to the Endpoint that you give")
+            raise BadInputError(f"{', '.join(told)}: say it to the Endpoint that you give")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **told)
         self._closed = False
         in_each_process(self._start)
@@ -79,6 +79,6 @@ class AsyncEndpoint:
         import asyncio
 
         if self._closed:
-            raise BadInput(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
+            raise BadInputError(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, functools.partial(call, *given, **told))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 
 from servable_client.arrays import Outputs
-from servable_client.errors import PartFailed, PredictionError
+from servable_client.errors import PartFailedError, PredictionError
 from servable_client.merging import merged
 from servable_client.progress import Progress, Told
 from servable_client.split import Part
@@ -19,7 +19,7 @@ def predict_parts(
     told: Told | None,
     constant: frozenset[str] | None = None,
 ) -> Outputs:
-    """The answers in order, as one. Raises `PartFailed` for the first part that failed.
+    """The answers in order, as one. Raises `PartFailedError` for the first part that failed.
 
     `constant`: as in `Split`.
 
@@ -75,7 +75,9 @@ def predict_parts(
     if failed:
         number = min(failed)
         first = failed[number]
-        raise PartFailed(number, len(parts), parts[number].rows, first, len(failed) - 1) from first
+        raise PartFailedError(
+            number, len(parts), parts[number].rows, first, len(failed) - 1
+        ) from first
     ordered = [answers[number] for number in range(len(parts))]
     variants = {one.variant for one in ordered}
     return Outputs(

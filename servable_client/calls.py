@@ -1,7 +1,7 @@
 """One prediction: arrays encoded, sent, answered and decoded."""
 
 from servable_client.arrays import Arrays, Outputs
-from servable_client.errors import BodyTooLarge, PredictionError, Refused
+from servable_client.errors import BodyTooLargeError, PredictionError, RefusedError
 from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
 from servable_client.forks import in_each_process
 from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, decode, encode
@@ -38,7 +38,7 @@ class Calls:
         form = options.format or ("json" if self._json_only else form)
         try:
             answer = self.send(request(arrays, form, options, inference_id), options, deadline)
-        except Refused as refusal:
+        except RefusedError as refusal:
             # A container without our handler: it has read the content type and no more.
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
@@ -52,9 +52,9 @@ class Calls:
         return Outputs(decode(answer.content_type, answer.body), answer.variant)
 
     def send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
-        """Raises `PredictionError`; `BodyTooLarge` before anything is sent."""
+        """Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
         if len(request.body) > MOST_BODY_BYTES:
-            raise BodyTooLarge(
+            raise BodyTooLargeError(
                 f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
                 f"takes {MOST_BODY_BYTES:,}; cut the batch with split=, send another format, "
                 "or submit() it to an asynchronous endpoint"
@@ -67,7 +67,7 @@ class Calls:
 
 
 def request(arrays: Arrays, form: Form, options: Options, inference_id: str | None) -> Request:
-    """Raises `BadInput`."""
+    """Raises `BadInputError`."""
     # Who asks for JSON wants the model server's own, which the handler relays as it is.
     wanted = CONTENT_TYPES["json"] if options.format == "json" else ANY_ANSWER
     return Request(

@@ -3,7 +3,12 @@
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from servable_client.errors import BadInput, ConnectionLost, DeadlineExceeded, Unreachable
+from servable_client.errors import (
+    BadInputError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    UnreachableError,
+)
 from servable_client.exchange import Answer, Request, check_framed
 from servable_client.failures import of_container
 from servable_client.forks import in_each_process
@@ -22,7 +27,7 @@ class ContainerHttp:
 
     def __init__(self, url: str, *, connections: int) -> None:
         if not url.startswith(("http://", "https://")):
-            raise BadInput(f"{url}: give the container's address, as http://127.0.0.1:8080")
+            raise BadInputError(f"{url}: give the container's address, as http://127.0.0.1:8080")
         self._url = url.rstrip("/")
         self._connections = connections
         in_each_process(self._start)
@@ -34,7 +39,7 @@ class ContainerHttp:
     def send(self, request: Request, *, seconds: float) -> Answer:
         headers = {"Content-Type": request.content_type, "Accept": request.accept}
         if request.selection.variant or request.selection.target_model:
-            raise BadInput("a container is one variant and serves one archive: leave them out")
+            raise BadInputError("a container is one variant and serves one archive: leave them out")
         if request.selection.custom_attributes:
             attributes = request.selection.custom_attributes
             headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
@@ -53,12 +58,12 @@ class ContainerHttp:
             )
         except HTTPError as error:
             if not ATTEMPT.written:
-                raise Unreachable(f"{self._url}: {error}; is the container up?") from None
+                raise UnreachableError(f"{self._url}: {error}; is the container up?") from None
             if isinstance(error, ReadTimeoutError):
-                raise DeadlineExceeded(
+                raise DeadlineExceededError(
                     f"{self._url}: no answer within {seconds:.3g} s; it may have been executed"
                 ) from None
-            raise ConnectionLost(
+            raise ConnectionLostError(
                 f"{self._url}: the connection broke ({error}); it may have been executed"
             ) from None
         if answer.status != 200:
@@ -68,7 +73,7 @@ class ContainerHttp:
         return Answer(body=answer.data, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
-        raise BadInput("a container answers at once; submit() is for an asynchronous endpoint")
+        raise BadInputError("a container answers at once; submit() is for an asynchronous endpoint")
 
     def close(self) -> None:
         self._pool.clear()

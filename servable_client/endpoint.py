@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, Self
 from servable_client.arrays import Outputs, as_arrays, typed
 from servable_client.batches import Batches
 from servable_client.calls import Calls, request
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Deadline, Request, Transport
 from servable_client.formats import chosen
 from servable_client.job import Job
@@ -49,10 +49,10 @@ class Endpoint:
     ) -> None:
         """`session`: a boto3 Session. `endpoint_url`: of another AWS than AWS's, as boto3 has it.
 
-        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. Raises `BadInput`.
+        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. Raises `BadInputError`.
         """
         if connections < 1 or attempts < 1:
-            raise BadInput("connections and attempts: give 1 or more")
+            raise BadInputError("connections and attempts: give 1 or more")
         self.name = name
         self.connections = connections
         self.closed = False
@@ -183,9 +183,9 @@ class Endpoint:
         self._transport.close()
 
     def check_open(self) -> None:
-        """Raises `BadInput` after `close`."""
+        """Raises `BadInputError` after `close`."""
         if self.closed:
-            raise BadInput(f"{self.name}: this Endpoint is closed; make another")
+            raise BadInputError(f"{self.name}: this Endpoint is closed; make another")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

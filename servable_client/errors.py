@@ -1,22 +1,22 @@
 """What a prediction can end as, when it does not end as an answer.
 
 PredictionError
-├── BadInput                  not sent: the arrays or the settings cannot be a request
-│   └── BodyTooLarge          not sent: more than SageMaker takes in one request
-├── Unreachable               not executed: no connection was made
-├── Busy                      not executed: turned away, every attempt was
-│   ├── Throttled             by SageMaker
-│   └── QueueFull             by the container
-├── Refused                   not executed: the request is wrong, again would be no better
-│   ├── NotAllowed            credentials or permissions
-│   └── EndpointNotFound      no such endpoint, variant or model
-├── Unanswered                may have been executed: sent, and nothing came back
-│   ├── DeadlineExceeded      the time was over; not executed where `executed` says so
-│   └── ConnectionLost        the connection broke
-├── ModelFailed               may have been executed: the container or SageMaker failed
-├── BadAnswer                 executed: the answer cannot be read
-├── PartFailed                a part of a split batch: which rows, and why
-└── JobFailed                 an asynchronous inference ended with an error
+├── BadInputError               not sent: the arrays or the settings cannot be a request
+│   └── BodyTooLargeError       not sent: more than SageMaker takes in one request
+├── UnreachableError            not executed: no connection was made
+├── BusyError                   not executed: turned away, every attempt was
+│   ├── ThrottledError          by SageMaker
+│   └── QueueFullError          by the container
+├── RefusedError                not executed: the request is wrong, again would be no better
+│   ├── NotAllowedError         credentials or permissions
+│   └── EndpointNotFoundError   no such endpoint, variant or model
+├── UnansweredError             may have been executed: sent, and nothing came back
+│   ├── DeadlineExceededError   the time was over; not executed where `executed` says so
+│   └── ConnectionLostError     the connection broke
+├── ModelFailedError            may have been executed: the container or SageMaker failed
+├── BadAnswerError              executed: the answer cannot be read
+├── PartFailedError             a part of a split batch: which rows, and why
+└── JobFailedError              an asynchronous inference ended with an error
 """
 
 from typing import Any, ClassVar, Literal
@@ -54,69 +54,69 @@ class PredictionError(Exception):
         return f"{self.message} ({self.attempts} attempts)" if self.attempts > 1 else self.message
 
 
-class BadInput(PredictionError, ValueError):
+class BadInputError(PredictionError, ValueError):
     executed = "no"
 
 
-class BodyTooLarge(BadInput):
+class BodyTooLargeError(BadInputError):
     pass
 
 
-class Unreachable(PredictionError):
-    executed = "no"
-    repeatable = True
-
-
-class Busy(PredictionError):
+class UnreachableError(PredictionError):
     executed = "no"
     repeatable = True
 
 
-class Throttled(Busy):
+class BusyError(PredictionError):
+    executed = "no"
+    repeatable = True
+
+
+class ThrottledError(BusyError):
     pass
 
 
-class QueueFull(Busy):
+class QueueFullError(BusyError):
     pass
 
 
-class Refused(PredictionError):
+class RefusedError(PredictionError):
     executed = "no"
 
 
-class NotAllowed(Refused):
+class NotAllowedError(RefusedError):
     pass
 
 
-class EndpointNotFound(Refused):
+class EndpointNotFoundError(RefusedError):
     pass
 
 
-class Unanswered(PredictionError):
+class UnansweredError(PredictionError):
     repeatable = True
 
 
-class DeadlineExceeded(Unanswered, TimeoutError):
+class DeadlineExceededError(UnansweredError, TimeoutError):
     pass
 
 
-class ConnectionLost(Unanswered):
+class ConnectionLostError(UnansweredError):
     pass
 
 
-class ModelFailed(PredictionError):
+class ModelFailedError(PredictionError):
     repeatable = True
 
 
-class BadAnswer(PredictionError):
+class BadAnswerError(PredictionError):
     executed = "yes"
 
 
-class JobFailed(PredictionError):
+class JobFailedError(PredictionError):
     executed = "yes"
 
 
-class PartFailed(PredictionError):
+class PartFailedError(PredictionError):
     """`failure` is that part's own error; `rows` the rows of the batch that it held."""
 
     def __init__(self, part: int, parts: int, rows: range, failure: PredictionError, more: int):

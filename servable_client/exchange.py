@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from servable_client.errors import BadAnswer, BadInput
+from servable_client.errors import BadAnswerError, BadInputError
 from servable_client.job import Job
 from servable_client.selection import Selection
 
@@ -27,7 +27,9 @@ class Request:
         for name in ("content_type", "accept", "inference_id"):
             text = getattr(self, name) or ""
             if not text.isascii() or not (text or "x").isprintable():
-                raise BadInput(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+                raise BadInputError(
+                    f"{name} {text!r}: ASCII on one line only: it is sent in a header"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +43,12 @@ class Answer:
 def check_framed(headers: Mapping[str, str]) -> None:
     """Refuses an answer that ends where its connection ends: half of it would look whole.
 
-    `headers` in any case, or in lower case. Raises `BadAnswer`.
+    `headers` in any case, or in lower case. Raises `BadAnswerError`.
     """
     length = headers.get("content-length", "")
     chunked = "chunked" in headers.get("transfer-encoding", "").lower()
     if not chunked and not (length.isascii() and length.isdigit()):
-        raise BadAnswer(
+        raise BadAnswerError(
             f"the answer has the Content-Length {length!r} and is not chunked, so a part of it "
             "cannot be told from the whole; the container must send one of the two"
         )

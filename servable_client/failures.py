@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from servable_client.errors import (
-    Busy,
-    EndpointNotFound,
-    ModelFailed,
-    NotAllowed,
+    BusyError,
+    EndpointNotFoundError,
+    ModelFailedError,
+    NotAllowedError,
     PredictionError,
-    QueueFull,
-    Refused,
-    Throttled,
+    QueueFullError,
+    RefusedError,
+    ThrottledError,
 )
 
 _THROTTLED = {
@@ -44,19 +44,19 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
         return of_container(endpoint, response.get("OriginalStatusCode"), words, None)
     message = f"{endpoint}: {said}"
     if code == "ModelNotReadyException":
-        return Busy(f"{message}; the model is loading", status=status)
+        return BusyError(f"{message}; the model is loading", status=status)
     if code in _THROTTLED or status == 429:
         hint = "more instances, or fewer requests at a time"
-        return Throttled(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
+        return ThrottledError(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
     if code in _NOT_ALLOWED or status in (401, 403):
         hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"
-        return NotAllowed(f"{message} ({code}); {hint}", status=status)
+        return NotAllowedError(f"{message} ({code}); {hint}", status=status)
     if "not found" in said.lower() and status is not None and status < 500:
         hint = "check its name, the region and the account"
-        return EndpointNotFound(f"{message} {hint}", status=status)
+        return EndpointNotFoundError(f"{message} {hint}", status=status)
     if status is not None and 400 <= status < 500:
-        return Refused(f"{message} ({code})", status=status)
-    return ModelFailed(f"{message} (SageMaker's {code or status})", status=status)
+        return RefusedError(f"{message} ({code})", status=status)
+    return ModelFailedError(f"{message} (SageMaker's {code or status})", status=status)
 
 
 def of_container(
@@ -65,13 +65,13 @@ def of_container(
     """The error that a container's own status means."""
     said = f"{endpoint}: {_sentence(words)}"
     if status == 429:
-        return QueueFull(said, status=429, retry_after_seconds=_seconds(retry_after))
+        return QueueFullError(said, status=429, retry_after_seconds=_seconds(retry_after))
     if status == 404:
-        return EndpointNotFound(f"the container answers 404: {said}", status=404)
+        return EndpointNotFoundError(f"the container answers 404: {said}", status=404)
     if status is not None and 400 <= status < 500:
-        return Refused(f"the container answers {status}: {said}", status=status)
+        return RefusedError(f"the container answers {status}: {said}", status=status)
     answers = f"answers {status}" if status else "does not answer"
-    return ModelFailed(f"the container {answers}: {said}", status=status or None)
+    return ModelFailedError(f"the container {answers}: {said}", status=status or None)
 
 
 def _sentence(words: str) -> str:

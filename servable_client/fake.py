@@ -9,7 +9,7 @@ import numpy as np
 
 from servable_client.arrays import UNNAMED, Array, as_arrays
 from servable_client.endpoint import Endpoint
-from servable_client.errors import BadInput, PredictionError
+from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Request
 from servable_client.forks import in_each_process
 from servable_client.formats import CONTENT_TYPES
@@ -84,7 +84,7 @@ class _FakeTransport:
 def _inputs(request: Request) -> dict[str, Array]:
     """As the model server would see them."""
     from servable_client.formats import npy, npz
-    from serving import tensors, wire
+    from servable_tensors import tensors, wire
 
     form = next(
         (form for form, kind in CONTENT_TYPES.items() if kind == request.content_type), None
@@ -99,11 +99,11 @@ def _inputs(request: Request) -> dict[str, Array]:
     if form == "protobuf":
         sent = wire.PredictRequest.FromString(request.body)
         return {name: tensors.to_array(one) for name, one in sorted(sent.inputs.items())}
-    raise BadInput(f"a FakeEndpoint reads {', '.join(CONTENT_TYPES.values())}")
+    raise BadInputError(f"a FakeEndpoint reads {', '.join(CONTENT_TYPES.values())}")
 
 
 def _answer(outputs: Mapping[str, Array], request: Request) -> Answer:
-    from serving import tensors, wire
+    from servable_tensors import tensors, wire
 
     response = wire.PredictResponse()
     for name, array in outputs.items():

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from servable_client.arrays import Outputs
-from servable_client.errors import BadInput, DeadlineExceeded, PredictionError
+from servable_client.errors import BadInputError, DeadlineExceededError, PredictionError
 from servable_client.formats import decode
 
 if TYPE_CHECKING:
@@ -45,20 +45,22 @@ class Job:
         )
 
     def done(self) -> bool:
-        """Whether `result()` would return at once. Raises `JobFailed`, and what a look may meet."""
+        """Whether `result()` would return at once. Raises `JobFailedError`, and what a look may meet."""
         if self._outputs is None and (answer := self._look()):
             self._outputs = Outputs(decode(answer.content_type, answer.body))
         return self._outputs is not None
 
     def result(self, timeout_seconds: float) -> Outputs:
-        """The outputs, waited for. Raises `JobFailed`, and `DeadlineExceeded`: ask again later."""
+        """The outputs, waited for. Raises `JobFailedError`, and `DeadlineExceededError`: ask again later."""
         if timeout_seconds < 0:
-            raise BadInput(f"timeout_seconds {timeout_seconds:g}: give how long to wait at most")
+            raise BadInputError(
+                f"timeout_seconds {timeout_seconds:g}: give how long to wait at most"
+            )
         deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
         while not self._done_or_unknown():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise DeadlineExceeded(
+                raise DeadlineExceededError(
                     f"{self.output_location}: not there after {timeout_seconds:g} s, or not to be "
                     "read by the caller (s3:GetObject); the job goes on: call result() again, or "
                     "look into the endpoint's log"

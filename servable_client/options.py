@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.formats import FORMS, Form
 from servable_client.selection import Selection
 
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 65.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Raises `BadInput` for what cannot be."""
+    """Raises `BadInputError` for what cannot be."""
 
     format: Form | None = None
     """Of the request's body; chosen by size and types where it is None."""
@@ -26,11 +26,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMS:
-            raise BadInput(
+            raise BadInputError(
                 f"format {self.format!r}: give one of {', '.join(FORMS)}, or leave it out"
             )
         if not self.timeout_seconds > 0:
-            raise BadInput(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
+            raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
     def with_(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from servable_client.errors import DeadlineExceeded, PredictionError, Throttled
+from servable_client.errors import DeadlineExceededError, PredictionError, ThrottledError
 from servable_client.exchange import Deadline
 from servable_client.forks import in_each_process
 
@@ -68,7 +68,7 @@ class Retries:
                 wait = self._backoff.seconds(attempts, failure.retry_after_seconds)
                 if attempts >= self._backoff.attempts or wait >= deadline.left():
                     raise
-                if isinstance(failure, Throttled):
+                if isinstance(failure, ThrottledError):
                     with self._lock:
                         until = time.monotonic() + wait
                         self._throttled_until = max(self._throttled_until, until)
@@ -79,9 +79,11 @@ class Retries:
             self._sleep(min(seconds, max(deadline.left(), 0.0)))
 
 
-def _too_late(deadline: Deadline, attempts: int, last: PredictionError | None) -> DeadlineExceeded:
+def _too_late(
+    deadline: Deadline, attempts: int, last: PredictionError | None
+) -> DeadlineExceededError:
     because = f"; last: {last.message}" if last else " before anything was sent"
-    late = DeadlineExceeded(
+    late = DeadlineExceededError(
         f"not answered within {deadline.seconds:g} s{because}",
         executed=last.executed if last else "no",
     )

@@ -16,13 +16,13 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from servable_client.errors import (
-    BadInput,
-    Busy,
-    ConnectionLost,
-    JobFailed,
-    NotAllowed,
+    BadInputError,
+    BusyError,
+    ConnectionLostError,
+    JobFailedError,
+    NotAllowedError,
     PredictionError,
-    Unreachable,
+    UnreachableError,
 )
 from servable_client.exchange import Answer
 
@@ -44,7 +44,10 @@ class Store:
         client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
 
     def put(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
-        """Raises `BadInput`, `NotAllowed`, `Busy`, `Unreachable`: the model was not asked."""
+        """Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
+
+        The model was not asked then.
+        """
         bucket, key = _parted(location)
         self._attempt.seconds = seconds
         try:
@@ -52,17 +55,17 @@ class Store:
         except ClientError as error:
             raise _refusal(f"{location}: cannot be written: {error}", error) from None
         except _OF_THE_CONNECTION as error:
-            raise Unreachable(f"{location}: cannot be written: {error}") from None
+            raise UnreachableError(f"{location}: cannot be written: {error}") from None
 
     def look(self, output: str, failure: str | None) -> Answer | None:
         """The answer, None while there is none.
 
-        Raises `JobFailed`; `Busy` and `ConnectionLost` where another look may do.
+        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` where another look may do.
         """
         if found := self._get(output):
             return found
         if failure and (said := self._get(failure)):
-            raise JobFailed(f"{failure}: {said.body[:_SHOWN].decode(errors='replace')}")
+            raise JobFailedError(f"{failure}: {said.body[:_SHOWN].decode(errors='replace')}")
         return None
 
     def close(self) -> None:
@@ -81,7 +84,9 @@ class Store:
             refusal.executed = "maybe"
             raise refusal from None
         except _OF_THE_CONNECTION as error:
-            raise ConnectionLost(f"{location}: cannot be read: {error}; the job goes on") from None
+            raise ConnectionLostError(
+                f"{location}: cannot be read: {error}; the job goes on"
+            ) from None
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
         context["read_timeout"] = self._attempt.seconds
@@ -90,12 +95,12 @@ class Store:
 def _refusal(message: str, error: ClientError) -> PredictionError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if error.response["Error"]["Code"] in _LATER or status == 429 or (status or 0) >= 500:
-        return Busy(message, status=status)
-    return NotAllowed(message, status=status)
+        return BusyError(message, status=status)
+    return NotAllowedError(message, status=status)
 
 
 def _parted(location: str) -> tuple[str, str]:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     if not location.startswith("s3://") or not bucket or not key:
-        raise BadInput(f"{location}: give a place in S3, as s3://bucket/prefix/")
+        raise BadInputError(f"{location}: give a place in S3, as s3://bucket/prefix/")
     return bucket, key

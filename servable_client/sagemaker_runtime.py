@@ -12,12 +12,12 @@ from urllib3.exceptions import HTTPError
 
 from servable_client import s3
 from servable_client.errors import (
-    BadInput,
-    ConnectionLost,
-    DeadlineExceeded,
-    ModelFailed,
-    NotAllowed,
-    Unreachable,
+    BadInputError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    ModelFailedError,
+    NotAllowedError,
+    UnreachableError,
 )
 from servable_client.exchange import Answer, Deadline, Request, check_framed
 from servable_client.failures import of_sagemaker
@@ -105,12 +105,14 @@ class SageMakerRuntime:
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
         if upload_to is None:
-            raise BadInput(
+            raise BadInputError(
                 "submit() puts the request into S3: give upload_to, as s3://bucket/prefix/, "
                 "where the endpoint's role may read"
             )
         if request.selection.variant or request.selection.target_model:
-            raise BadInput("an asynchronous endpoint has one variant and one model; leave them out")
+            raise BadInputError(
+                "an asynchronous endpoint has one variant and one model; leave them out"
+            )
         with self._errors(seconds):
             self._connected()
             self._stored().put(upload_to, request.body, request.content_type, seconds)
@@ -184,23 +186,23 @@ class SageMakerRuntime:
                 failure.executed = "no"  # STS or SSO answered, who give credentials
             raise failure from None
         except _NO_CREDENTIALS as error:
-            raise NotAllowed(f"{self._endpoint}: {error}; see `aws configure`") from None
+            raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None
         except _OF_THE_CONNECTION as error:
             if not ATTEMPT.written:
-                raise Unreachable(f"{self._endpoint}: {error}") from None
+                raise UnreachableError(f"{self._endpoint}: {error}") from None
             if isinstance(error, exceptions.ReadTimeoutError):
-                raise DeadlineExceeded(
+                raise DeadlineExceededError(
                     f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
                 ) from None
-            raise ConnectionLost(
+            raise ConnectionLostError(
                 f"{self._endpoint}: the connection broke ({error}); it may have been executed"
             ) from None
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
-                raise ModelFailed(
+                raise ModelFailedError(
                     f"{self._endpoint}: the answer is not SageMaker's: {error}"
                 ) from None
-            raise BadInput(f"{self._endpoint}: {error}; give region or session") from None
+            raise BadInputError(f"{self._endpoint}: {error}; give region or session") from None
 
 
 def observe(client: Any) -> bool:
@@ -229,7 +231,7 @@ def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:
         while piece := stream.read(_PIECE_BYTES):
             pieces.append(piece)
             if deadline.left() <= 0:
-                raise DeadlineExceeded("the answer was still coming when the time was over")
+                raise DeadlineExceededError("the answer was still coming when the time was over")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except BaseException:
         stream.close()  # with what is unread in it, the connection is of no use

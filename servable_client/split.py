@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from servable_client.arrays import Array, Arrays
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,10 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.bytes is not None:
-            raise BadInput("split: give rows or bytes, not both")
+            raise BadInputError("split: give rows or bytes, not both")
         for name, value in (("rows", self.rows), ("bytes", self.bytes)):
             if value is not None and (type(value) is not int or value < 1):
-                raise BadInput(f"split: {name}={value!r}; give a whole number from 1")
+                raise BadInputError(f"split: {name}={value!r}; give a whole number from 1")
 
     @property
     def measured(self) -> bool:
@@ -38,14 +38,14 @@ class Split:
 
 
 def as_split(given: "Split | int | Literal['measured']") -> Split:
-    """A number is rows. Raises `BadInput`."""
+    """A number is rows. Raises `BadInputError`."""
     if isinstance(given, Split):
         return given
     if given == "measured":
         return Split()
     if type(given) is int:
         return Split(rows=given)
-    raise BadInput(f'split {given!r}: give rows of a part, "measured", or a Split(…)')
+    raise BadInputError(f'split {given!r}: give rows of a part, "measured", or a Split(…)')
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Part:
 
 
 def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
-    """How many rows all arrays have. Raises `BadInput` where they differ."""
+    """How many rows all arrays have. Raises `BadInputError` where they differ."""
     if missing := whole - arrays.keys():
-        raise BadInput(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
+        raise BadInputError(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
     counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
     if not counts:
-        raise BadInput("split: no input has rows to split by")
+        raise BadInputError("split: no input has rows to split by")
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise BadInput(
+        raise BadInputError(
             f"split: inputs with different numbers of rows ({listed}); "
             "name in Split(whole=…) what belongs to every part"
         )

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.capture_store import CaptureStore
-from infra.constructs.queue_store import QueueStore
+from infra.constructs.async_inference.queue_store import QueueStore
+from infra.constructs.storage.capture_store import CaptureStore
 from infra.parameters.asynchronous import Asynchronous
 from infra.parameters.capture import Capture
 

@@ -6,23 +6,23 @@ from pathlib import Path
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.alarm_topic import AlarmTopic
-from infra.constructs.data_capture import DataCapture
-from infra.constructs.deployment_history import DeploymentHistory
-from infra.constructs.deployment_record import record
-from infra.constructs.endpoint_alarms import EndpointAlarms
-from infra.constructs.endpoint_callers import EndpointCallers
-from infra.constructs.endpoint_dashboard import EndpointDashboard
-from infra.constructs.endpoint_events import EndpointEvents
-from infra.constructs.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint_rollout import EndpointRollout
-from infra.constructs.endpoint_scaling import EndpointScaling
-from infra.constructs.model_endpoint import ModelEndpoint
-from infra.constructs.notification_key import NotificationKey
-from infra.constructs.places import Destination, QueuePlaces
-from infra.constructs.queue import Queue
-from infra.constructs.queue_topics import QueueTopics
-from infra.constructs.served_variant import ServedVariant
+from infra.constructs.access.endpoint_callers import EndpointCallers
+from infra.constructs.async_inference.queue import Queue
+from infra.constructs.async_inference.queue_topics import QueueTopics
+from infra.constructs.endpoint.data_capture import DataCapture
+from infra.constructs.endpoint.deployment_history import DeploymentHistory
+from infra.constructs.endpoint.deployment_record import record
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.served_variant import ServedVariant
+from infra.constructs.model.places import Destination, QueuePlaces
+from infra.constructs.monitoring.alarm_topic import AlarmTopic
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from infra.constructs.monitoring.endpoint_events import EndpointEvents
+from infra.constructs.monitoring.notification_key import NotificationKey
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout
+from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.parameters.environment import Environment
 from model_packaging.places import MADE
 
@@ -110,7 +110,7 @@ class EndpointStack(cdk.Stack):
             golden = environment.rollout.golden_requests
             if golden is not None:
                 # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
-                from infra.constructs.golden_sender import GoldenSender
+                from infra.constructs.rollout.golden_sender import GoldenSender
 
                 sender = GoldenSender(
                     self,

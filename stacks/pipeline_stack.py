@@ -4,8 +4,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.endpoint_scaling import SERVICE, SERVICE_ROLE
-from infra.constructs.pipeline_role import AUDIENCE, DEPLOYS, ISSUER, READS, PipelineRole
+from infra.constructs.access.pipeline_role import AUDIENCE, DEPLOYS, ISSUER, READS, PipelineRole
+from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 

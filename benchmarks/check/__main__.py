@@ -20,7 +20,7 @@ def seconds() -> float:
     """One run, in a process of its own."""
     start = time.monotonic()
     ran = subprocess.run(
-        [sys.executable, "-m", "cli", "check", *ENVIRONMENTS],
+        [sys.executable, "-m", "servable", "check", *ENVIRONMENTS],
         cwd=ROOT,
         capture_output=True,
         text=True,

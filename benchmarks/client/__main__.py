@@ -15,7 +15,7 @@ from benchmarks.client.report import RESULT
 from benchmarks.client.ways import Way, ways
 from benchmarks.command import main
 from benchmarks.machine import machine
-from local.endpoint.launch import launch
+from servable_local.container.launch import launch
 
 BLOCKS = 20
 CALLS = 200

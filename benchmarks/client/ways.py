@@ -13,7 +13,7 @@ from benchmarks.client import workload
 from servable_client import Endpoint
 from servable_client.formats import CONTENT_TYPES, Form, encode
 from servable_client.selection import Selection
-from serving import tensors, wire
+from servable_tensors import tensors, wire
 
 NAME = "benchmark"
 Way = Callable[[], tensors.Array]

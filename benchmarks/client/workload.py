@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from serving import tensors, wire
+from servable_tensors import tensors, wire
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 0

@@ -10,9 +10,9 @@ from benchmarks.load import known_queues
 from benchmarks.load.report import RESULT
 from benchmarks.load.workload import bodies, null_server, on_core
 from benchmarks.machine import machine
-from tuning.load_generator import LoadGenerator, Pace
-from tuning.measurement import Step
-from tuning.target import container
+from servable.load.load_generator import LoadGenerator, Pace
+from servable.load.load_target import container
+from servable.load.measurement import Step
 
 ROUNDS = 5
 USERS = 16

@@ -5,9 +5,9 @@ from typing import Any
 from benchmarks.queueing.known import mmc_highest_rate
 from benchmarks.queueing.measured import curve
 from benchmarks.queueing.system import System, Work
-from tuning.knee import knee, saturation
-from tuning.objective import Objective
-from tuning.schedule import Schedule
+from servable.load.knee import knee, saturation
+from servable.load.schedule import Schedule
+from servable.tune.objective import Objective
 
 CALL_MS = 10.0
 SERVICE_RATE = 1000 / CALL_MS

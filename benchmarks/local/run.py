@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from benchmarks.local import workload
-from local.endpoint.launch import EndpointProcess, launch
+from servable_local.container.launch import EndpointProcess, launch
 
 ROUNDS = 5
 CONNECTIONS = 4

@@ -4,10 +4,10 @@ import numpy as np
 
 from benchmarks.queueing.simulation import simulate
 from benchmarks.queueing.system import System
-from tuning.latencies import Latencies
-from tuning.measurement import Asked, LoadCurve, Loop, Step
-from tuning.precision import WINDOW_SECONDS, percentile, throughput
-from tuning.schedule import Schedule
+from servable.load.latencies import Latencies
+from servable.load.measurement import Asked, LoadCurve, Loop, Step
+from servable.load.precision import WINDOW_SECONDS, percentile, throughput
+from servable.load.schedule import Schedule
 
 ASKED = Asked(
     target="simulated",

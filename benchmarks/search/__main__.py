@@ -22,7 +22,7 @@ from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP, SEEDS_TO_REPO
 from benchmarks.search.surfaces.surface import NOISE
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("benchmarks/search", "tuning/search", "requirements-tuning.txt")
+SOURCES = ("benchmarks/search", "servable/tune/search", "requirements-tuning.txt")
 KEPT = ROOT / ".servable" / "bench-search"
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import optuna
 
 from benchmarks.search.known import Known, noise
-from tuning.search.budget import Budget
-from tuning.search.search import Found, Search
-from tuning.search.space import Point, Space
-from tuning.search.start import rules_of_thumb
-from tuning.search.trial import Measured
+from servable.tune.search.budget import Budget
+from servable.tune.search.search import Found, Search
+from servable.tune.search.space import Point, Space
+from servable.tune.search.start import rules_of_thumb
+from servable.tune.search.trial import Measured
 
 Contender = Callable[[Known, int, int], tuple[int, int]]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from benchmarks.search.surfaces import FAMILIES
 from benchmarks.search.surfaces.surface import NOISE, Surface
-from tuning.search.space import Space
-from tuning.search.start import rules_of_thumb
+from servable.tune.search.space import Space
+from servable.tune.search.start import rules_of_thumb
 
 
 @dataclass(frozen=True, kw_only=True)

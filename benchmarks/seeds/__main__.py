@@ -27,8 +27,8 @@ from benchmarks.seeds import (
 from benchmarks.seeds.bench import Bench
 from benchmarks.seeds.progress import Progress
 from infra.catalog.images import image
-from local.endpoint.launch import LaunchError
-from local.endpoint.real_image import check_image
+from servable_local.container.launch import LaunchError
+from servable_local.container.real_image import check_image
 
 EXPERIMENTS: dict[str, ModuleType] = {
     "baseline": baseline,

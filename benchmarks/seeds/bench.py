@@ -9,12 +9,12 @@ from pathlib import Path
 
 from benchmarks.seeds.models import Made
 from benchmarks.seeds.server import Server, Start
-from benchmarks.serving import workload
 from infra.policy.container import variables_of
 from infra.policy.container_settings import ContainerSettings
+from model_packaging.request_path import request_path
 
 DEFAULTS = ContainerSettings()
-HANDLER = b"from serving.inference import handler\n"
+HANDLER = b"from servable_handler.inference import handler\n"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Bench:
             # Stored, not compressed: random weights do not become smaller.
             with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
                 tar.add(self.models[model].saved_model, f"{model}/1")
-                for module in sorted((workload.ROOT / "serving").glob("*.py")):
-                    tar.add(module, f"code/serving/{module.name}")
+                for entry in request_path(None).entries:
+                    tar.add(entry.path, entry.name, recursive=False)
                 member = tarfile.TarInfo("code/inference.py")
                 member.size = len(HANDLER)
                 tar.addfile(member, io.BytesIO(HANDLER))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.serving.cost import Cpu, cpu, pss_mb
-from local.endpoint.launch import EndpointProcess, launch
-from local.endpoint.real_image import ImageContainer, launch_image
+from servable_local.container.launch import EndpointProcess, launch
+from servable_local.container.real_image import ImageContainer, launch_image
 
 READY_SECONDS = 120.0
 # As Linux cuts the name of tensorflow_model_server.

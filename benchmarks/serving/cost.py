@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.endpoint.launch import EndpointProcess
+from servable_local.container.launch import EndpointProcess
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from benchmarks.serving import workload
 from benchmarks.serving.callers import Caller, asked
 from benchmarks.serving.cost import pss_mb
 from infra.policy.container import variable_of
-from local.endpoint.launch import EndpointProcess, launch
-from serving import wire
-from serving.small_calls import SmallCalls
+from servable_handler.transport.http2.small_calls import SmallCalls
+from servable_local.container.launch import EndpointProcess, launch
+from servable_tensors import wire
 
 SECONDS = 6.0
 MODEL_MS = 50.0

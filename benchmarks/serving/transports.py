@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.serving import workload
 from benchmarks.serving.callers import Caller
 from benchmarks.serving.cost import Cpu, cpu
-from local.endpoint.launch import EndpointProcess, launch
+from servable_local.container.launch import EndpointProcess, launch
 
 REPEATS = 5
 REQUESTS = {1: 1000, 111: 250, 2_230: 30}

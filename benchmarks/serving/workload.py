@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from serving import wire
-from serving.tensors import Array, to_proto
+from model_packaging.request_path import request_path
+from servable_tensors import wire
+from servable_tensors.tensors import Array, to_proto
 
 COLUMNS = 256
 SEED = 0
@@ -59,8 +60,8 @@ def pack(archive: Path, model: Path, files: Mapping[str, bytes], *, ours: bool) 
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(model, "rows/1")
         if ours:
-            for module in sorted((ROOT / "serving").glob("*.py")):
-                tar.add(module, f"code/serving/{module.name}")
+            for entry in request_path(None).entries:
+                tar.add(entry.path, entry.name, recursive=False)
         for name, content in files.items():
             member = tarfile.TarInfo(f"code/{name}")
             member.size = len(content)

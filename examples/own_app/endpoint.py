@@ -7,12 +7,12 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from infra.constructs.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint_rollout import EndpointRollout
-from infra.constructs.endpoint_scaling import EndpointScaling
-from infra.constructs.endpoint_variant import InstanceVariant
-from infra.constructs.model_endpoint import ModelEndpoint
-from infra.constructs.packed_model import packed_model
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.endpoint_variant import InstanceVariant
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.model.packed_model import packed_model
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout
+from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.parameters.alarms import Alarms
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling

@@ -13,7 +13,7 @@ REAL_TIME = "real_time"
 _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d+)?|100)")
 
 
-class UnpublishedMetric(ValueError):
+class UnpublishedMetricError(ValueError):
     """Nobody publishes it: an alarm on it would never fire, a graph of it would stay empty."""
 
 
@@ -24,26 +24,26 @@ def check(
     dimensions: Collection[str],
     kind: str = REAL_TIME,
 ) -> None:
-    """Raises `UnpublishedMetric` for what is not in the list of metrics.json.
+    """Raises `UnpublishedMetricError` for what is not in the list of metrics.json.
 
     `kind` of the endpoint: real_time, asynchronous, serverless.
     """
     kinds = table("metrics")["namespaces"]
     of_namespace = kinds.get(_listed(namespace))
     if of_namespace is None:
-        raise UnpublishedMetric(f"no namespace {namespace}; there are {', '.join(kinds)}")
+        raise UnpublishedMetricError(f"no namespace {namespace}; there are {', '.join(kinds)}")
     metric = of_namespace["metrics"].get(name)
     if metric is None:
         known = ", ".join(of_namespace["metrics"])
-        raise UnpublishedMetric(f"no metric {name} in {namespace}; there are {known}")
+        raise UnpublishedMetricError(f"no metric {name} in {namespace}; there are {known}")
     if kind not in metric.get("kinds", [REAL_TIME]):
-        raise UnpublishedMetric(f"{name} is not published of a {kind} endpoint")
+        raise UnpublishedMetricError(f"{name} is not published of a {kind} endpoint")
     if statistic not in metric["statistics"] and not (
         metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
     ):
-        raise UnpublishedMetric(f"{name} has no {statistic}; it has {metric['statistics']}")
+        raise UnpublishedMetricError(f"{name} has no {statistic}; it has {metric['statistics']}")
     if sorted(dimensions) not in metric.get("dimensions", of_namespace["dimensions"]):
-        raise UnpublishedMetric(f"{name} is not published with {sorted(dimensions)}")
+        raise UnpublishedMetricError(f"{name} is not published with {sorted(dimensions)}")
 
 
 def unit(namespace: str, name: str) -> str:

@@ -165,7 +165,7 @@ _VARIABLES: dict[str, _Row] = {
     ),
     "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
     "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
-    # Read by our own handler, serving/settings.py.
+    # Read by our own handler, servable_handler/settings.py.
     "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
     "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
     "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", str, _whole(1)),

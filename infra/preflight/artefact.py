@@ -10,13 +10,13 @@ from infra.parameters.loading import Loaded
 from infra.parameters.model import Model
 from infra.preflight.rule import Rule
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import WARM_UP
 from model_packaging.warm_up import check_warm_up, golden, write_warm_up
 
 
-class ModelCanBePacked(Rule):
+class Artefact(Rule):
     """What the container would not load, or not find, is known before it leaves the machine."""
 
     id = "artefact"
@@ -35,13 +35,13 @@ class ModelCanBePacked(Rule):
             for part, tree in parts.items():
                 try:
                     tree()
-                except (Refusal, OSError, RuntimeError) as wrong:
+                except (PackagingError, OSError, RuntimeError) as wrong:
                     given = getattr(model, part) or ""
                     said = _said(loaded, wrong, loaded.root / given)
                     yield _found(self, loaded, said, f"models.{name}.{part}", given)
 
 
-class ModelCanBeLoaded(Rule):
+class SavedModel(Rule):
     """A SavedModel that is cut short, or has nothing to call, is found after minutes of loading.
 
     Read without TensorFlow: graph, signatures, variables, and warm-up records, of which one
@@ -58,13 +58,13 @@ class ModelCanBeLoaded(Rule):
                     info = read(folder)
                     if info.has_warm_up:
                         check_warm_up(folder / WARM_UP, info)
-                except (Refusal, OSError) as wrong:
+                except (PackagingError, OSError) as wrong:
                     said = _said(loaded, wrong, folder)
                     key = f"models.{name}.saved_model"
                     yield _found(self, loaded, said, key, model.saved_model)
 
 
-class WarmUpRequestsFit(Rule):
+class WarmUp(Rule):
     """Golden requests become warm-up records, which the model must be able to answer."""
 
     id = "warm-up"
@@ -76,10 +76,10 @@ class WarmUpRequestsFit(Rule):
             for folder in _versions(loaded, name, model) if requests else []:
                 try:
                     info = read(folder)
-                except (Refusal, OSError):
+                except (PackagingError, OSError):
                     continue  # the rule above says so
                 if info.has_warm_up:
-                    said = Refusal(
+                    said = PackagingError(
                         folder / WARM_UP,
                         "is there already",
                         "take it out, or warm_up from the file",
@@ -88,7 +88,7 @@ class WarmUpRequestsFit(Rule):
                 for given, file in zip(model.warm_up, requests, strict=True):
                     try:
                         write_warm_up(name, {file: golden(file)}, info)
-                    except Refusal as wrong:
+                    except PackagingError as wrong:
                         yield _found(self, loaded, wrong, f"models.{name}.warm_up", given)
 
 
@@ -97,21 +97,21 @@ def _versions(loaded: Loaded, name: str, model: Model) -> list[Path]:
         return []
     try:
         return list(servable(name, model, loaded.root).versions().values())
-    except (Refusal, OSError, RuntimeError):
+    except (PackagingError, OSError, RuntimeError):
         return []  # ModelCanBePacked says so
 
 
-def _said(loaded: Loaded, wrong: Exception, folder: Path) -> Refusal:
+def _said(loaded: Loaded, wrong: Exception, folder: Path) -> PackagingError:
     """Names too long for the disk and links in a circle are no refusals of ours."""
-    if isinstance(wrong, Refusal):
+    if isinstance(wrong, PackagingError):
         return wrong
     if isinstance(wrong, OSError) and wrong.filename:
         problem = f"cannot be read: {wrong.strerror}"
-        return Refusal(Path(wrong.filename), problem, "let this user read it")
-    return Refusal(folder, f"cannot be read: {wrong}", "mend it")
+        return PackagingError(Path(wrong.filename), problem, "let this user read it")
+    return PackagingError(folder, f"cannot be read: {wrong}", "mend it")
 
 
-def _found(rule: Rule, loaded: Loaded, refusal: Refusal, key: str, given: object) -> Finding:
+def _found(rule: Rule, loaded: Loaded, refusal: PackagingError, key: str, given: object) -> Finding:
     path, root = refusal.path, loaded.root
     shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
     return rule.finding(loaded, key, given, f"{shown}: {refusal.problem}", remedy=refusal.remedy)

@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class QueueNamesNoModel(Rule):
+class AsynchronousMultiModel(Rule):
     """InvokeEndpointAsync takes no TargetModel: nobody could name one of several models.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
@@ -38,7 +38,7 @@ variants.primary.model = "many\""""
                 )
 
 
-class QueueHasOneVariant(Rule):
+class AsynchronousSeveral(Rule):
     """The queue and its metrics are the endpoint's: scaling cannot see which variant is behind.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
@@ -65,7 +65,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             )
 
 
-class QueueKeepsItsSamplesItself(Rule):
+class AsynchronousCapture(Rule):
     """Every asynchronous request and answer lies in S3 already: a capture would pay for it twice.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (of

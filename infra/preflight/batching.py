@@ -12,7 +12,7 @@ from infra.preflight.rule import VariantRule
 MICROS_PER_MS = 1000
 
 
-class BatchHoldsARequest(VariantRule):
+class BatchBelowRequest(VariantRule):
     """A request of more rows than a batch is answered 400.
 
     Source: observed with the image's code; the tuning article's 500-row requests need 500
@@ -45,7 +45,7 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
             )
 
 
-class BatchIsBuiltBeforeTheAlarm(VariantRule):
+class BatchTimeoutAboveAlarm(VariantRule):
     """A lone request waits for its batch the whole timeout: the latency alarm is then always on.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
@@ -75,7 +75,7 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
             )
 
 
-class QueueHoldsTheWorkers(VariantRule):
+class BatchQueueShort(VariantRule):
     """A batch too many in the queue is an error to its caller, while workers could have waited.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md

@@ -9,7 +9,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class RequestFits(Rule):
+class RequestTooLarge(Rule):
     """InvokeEndpoint refuses a larger body before the container sees it.
 
     Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob; of serverless and asynchronous
@@ -24,7 +24,7 @@ class RequestFits(Rule):
         yield from _size(self, loaded, "request_bytes", given, _most(environment.kind))
 
 
-class AnswerFits(Rule):
+class AnswerTooLarge(Rule):
     """A larger answer reaches nobody.
 
     Source: infra/catalog/documented_limits.json (answer_bytes)
@@ -64,7 +64,7 @@ def _size(
         )
 
 
-class AlarmComesBeforeTheCallerGivesUp(Rule):
+class AlarmAboveCaller(Rule):
     """Above the caller's own timeout the alarm is silent while every request is given up.
 
     Source: https://sre.google/sre-book/monitoring-distributed-systems/

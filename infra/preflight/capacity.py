@@ -9,7 +9,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class MinimumIsNotAboveMaximum(Rule):
+class CapacityMinAboveMax(Rule):
     """Application Auto Scaling refuses the target, after the endpoint has been created.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
@@ -34,7 +34,7 @@ variants.primary.max_instances = 2"""
                 )
 
 
-class SomethingScalesTheRange(Rule):
+class CapacityNothingScales(Rule):
     """A range of instances without a target: the number would stay at the minimum for ever."""
 
     id = "capacity-nothing-scales"
@@ -54,7 +54,7 @@ class SomethingScalesTheRange(Rule):
                 )
 
 
-class AllVariantsScaleOrNone(Rule):
+class CapacityMixedScaling(Rule):
     """An update keeps every variant's live count, or takes every variant's from the file.
 
     With scaling it must keep them; a variant beside it that does not scale then keeps its
@@ -89,7 +89,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
                 )
 
 
-class BurstableInstancesDoNotScale(Rule):
+class CapacityBurstableScaled(Rule):
     """Application Auto Scaling refuses burstable instances.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html

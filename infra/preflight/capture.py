@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class CaptureKeepsSomething(Rule):
+class CaptureOfNothing(Rule):
     """SageMaker refuses a data capture of neither requests nor answers.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html

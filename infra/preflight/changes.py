@@ -11,7 +11,7 @@ from infra.preflight.rule import Rule
 AGAINST = "--against REF, the revision that is deployed"
 
 
-class ScaledTypeStays(Rule):
+class ChangeTypeWhileScaled(Rule):
     """SageMaker refuses another instance type while the variant is a scalable target.
 
     CloudFormation changes the endpoint before it removes the target, so one update cannot do it.
@@ -41,7 +41,7 @@ class ScaledTypeStays(Rule):
                 )
 
 
-class ScaledVariantStays(Rule):
+class ChangeVariantRemovedWhileScaled(Rule):
     """SageMaker refuses to remove a variant while it is a scalable target.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html

@@ -17,7 +17,7 @@ from model_packaging.code_folder import CodeFolder
 from model_packaging.image_modules import image_modules
 from model_packaging.places import WHEELS
 from model_packaging.python_code import check_code
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules, wants_ours
 from model_packaging.requirements_file import WANTED
 
@@ -45,7 +45,7 @@ def _folder(loaded: Loaded, code: str | None) -> Path | None:
     return folder if known else None
 
 
-class CodeRunsInTheImage(Rule):
+class Code(Rule):
     """Code that does not import kills the container minutes after the deployment began.
 
     Read, never run: handlers, the grammar of the image's Python, and every import.
@@ -76,7 +76,7 @@ class CodeRunsInTheImage(Rule):
                     yield replace(found, severity=Severity(one.severity))
 
 
-class HandlerRunsInTheImage(Rule):
+class HandlerModules(Rule):
     """Servable's handler needs NumPy and gRPC beside Python, which not every image holds.
 
     Source: model_packaging/image_modules.json
@@ -110,7 +110,7 @@ models.ranker.tensorflow = "2.19\""""
                     )
 
 
-class RequirementsAreLocked(Rule):
+class CodeNotVendored(Rule):
     """Publishing uses the lock and the wheels on this machine, and never the network."""
 
     id = "code-not-vendored"
@@ -127,7 +127,7 @@ class RequirementsAreLocked(Rule):
             try:
                 for python in sorted(pythons, key=str):
                     dependencies.require(folder, wheels=loaded.root / WHEELS, python=python)
-            except Refusal as refusal:
+            except PackagingError as refusal:
                 yield self.finding(
                     loaded,
                     f"models.{name}.code",
@@ -137,7 +137,7 @@ class RequirementsAreLocked(Rule):
                 )
 
 
-class RequirementsAreInstalledBeforehand(Rule):
+class CodeInstalledAtStart(Rule):
     """pip in every container that starts: the internet in the way of every scale-out.
 
     Source: https://github.com/aws/sagemaker-tensorflow-serving-container (requirements.txt)

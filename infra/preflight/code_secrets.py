@@ -7,7 +7,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.secret_files import secret_files
 from model_packaging.tree import tree
 
@@ -33,7 +33,7 @@ class CodeHoldsSecrets(Rule):
             root = loaded.root / model.code
             try:
                 found = list(secret_files(tree(root, name="code")))
-            except (Refusal, OSError, RuntimeError):
+            except (PackagingError, OSError, RuntimeError):
                 continue  # ModelCanBePacked says so
             for one in found:
                 file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"

@@ -13,7 +13,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class AmiIsKnown(VariantRule):
+class AmiUnknown(VariantRule):
     """SageMaker refuses a name that is not in its list.
 
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
@@ -39,7 +39,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
             )
 
 
-class AmiNeedsAGpu(VariantRule):
+class AmiWithoutGpu(VariantRule):
     """The inference AMIs are for GPU machines; with another the endpoint fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -65,7 +65,7 @@ class AmiNeedsAGpu(VariantRule):
             )
 
 
-class AmiCarriesTheCuda(VariantRule):
+class AmiCuda(VariantRule):
     """A driver older than the image's CUDA: the container fails at start.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
@@ -96,7 +96,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
             )
 
 
-class AmiFitsTheFamily(VariantRule):
+class AmiFamily(VariantRule):
     """AWS lists the families an AMI is for; no inference AMI has a driver for the K80 of ml.p2.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html

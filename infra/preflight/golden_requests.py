@@ -14,7 +14,7 @@ MOST_BYTES = 4096
 KEY = "rollout.golden_requests.body"
 
 
-class GoldenRequestTravels(Rule):
+class RolloutGoldenRequest(Rule):
     """The request stands in the template, which EventBridge hands to the function that sends it.
 
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html

@@ -21,7 +21,7 @@ from infra.preflight.rule import VariantRule
 LEAST_USED_SHARE = 0.5
 
 
-class GpuShareIsMeant(VariantRule):
+class GpuShare(VariantRule):
     """The image divides by all processes although each has a GPU, or a part of one, to itself.
 
     With its default margin four processes on four GPUs use a fifth of each.
@@ -58,7 +58,7 @@ variants.primary.container.gpu_memory_margin = 0.2"""
             )
 
 
-class ModelFitsTheGpu(VariantRule):
+class GpuMemory(VariantRule):
     """A model server loads every model into its one GPU; what does not fit fails while loading.
 
     Source: serve.py of the image (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;

@@ -9,7 +9,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class EveryGpuIsUsed(VariantRule):
+class GpuIdle(VariantRule):
     """A model server is pinned to one GPU: with fewer servers than GPUs some are paid for idle.
 
     Source: serve.py of the image (CUDA_VISIBLE_DEVICES = process mod GPUs),
@@ -39,7 +39,7 @@ variants.primary.container.tfs_processes = 1"""
             )
 
 
-class GpusShareTheWorkEvenly(VariantRule):
+class GpuUneven(VariantRule):
     """With five servers on four GPUs one GPU has twice the work, and the memory of all is cut for it.
 
     Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container

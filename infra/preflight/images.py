@@ -13,7 +13,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
 
 
-class TensorFlowVersionHasAnImage(Rule):
+class ImageUnknown(Rule):
     """The endpoint fails when its image cannot be pulled, minutes after the deployment began.
 
     Source: infra/catalog/images.json
@@ -82,7 +82,7 @@ def _closest(version: str, known: list[str]) -> str:
     return min(known, key=distance)
 
 
-class ImageIsPatched(VariantRule):
+class ImageEnded(VariantRule):
     """After its end of patch nobody mends what is found in an image.
 
     Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
@@ -115,7 +115,7 @@ class ImageIsPatched(VariantRule):
             )
 
 
-class ImageHasKernelsForTheGpu(Rule):
+class ImageGpuTooOld(Rule):
     """CUDA 12 dropped the K80 of ml.p2: the model would load and its first operation fail.
 
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json

@@ -12,7 +12,7 @@ from infra.parameters.nearest import nearest
 from infra.preflight.rule import Rule
 
 
-class InstanceTypeIsKnown(Rule):
+class InstanceUnknown(Rule):
     """SageMaker refuses a type it does not host models on, after the stack has begun.
 
     Source: infra/catalog/instances.json
@@ -45,7 +45,7 @@ class InstanceTypeIsKnown(Rule):
             )
 
 
-class InstanceTypeIsOffered(Rule):
+class InstanceRetired(Rule):
     """Retired types are still in the API's list but in no region's price list: they may not start.
 
     Source: infra/catalog/retired_instances.json
@@ -71,7 +71,7 @@ variants.primary.instance_type = "ml.p3.2xlarge\""""
                 )
 
 
-class InstanceTypeIsInTheRegion(Rule):
+class InstanceNotInRegion(Rule):
     """A type that the region does not have: the endpoint waits for capacity, and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
@@ -115,7 +115,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 )
 
 
-class ImageRunsOnTheArchitecture(Rule):
+class InstanceArchitecture(Rule):
     """The TensorFlow Serving images are built for x86-64.
 
     Source: infra/catalog/images.json; the last arm64 image, 2.19, is out of patch

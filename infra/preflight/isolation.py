@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class IsolatedCodeIsVendored(Rule):
+class IsolationInstalls(Rule):
     """pip in a container that can call nobody fails, and the container with it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html

@@ -11,7 +11,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class MemoryHoldsEverything(VariantRule):
+class Memory(VariantRule):
     """Every model server holds all models; out of memory, the kernel kills one after the other.
 
     Source: docs/decisions/0011 (0.3 GiB a server, 128 MiB a worker, a tenth for the system),

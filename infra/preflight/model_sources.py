@@ -18,7 +18,7 @@ SOURCES = ("saved_model", "artifact", "multi_model")
 PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
 
 
-class ModelHasOneSource(Rule):
+class ModelSource(Rule):
     """A model is packed here, lies in S3 already, or is several; its code goes where it is packed."""
 
     id = "model-source"
@@ -67,7 +67,7 @@ class ModelHasOneSource(Rule):
         )
 
 
-class ModelsGoTogether(Rule):
+class ModelsTogether(Rule):
     """Models in one archive, or under one prefix, are packed here and answer with one code."""
 
     id = "models-together"
@@ -110,7 +110,7 @@ class ModelsGoTogether(Rule):
         return None
 
 
-class ArtifactKeyIsItsOwn(Rule):
+class ArtifactMovingKey(Rule):
     """Under a key like latest/ the object changes while the file still names the old hash.
 
     Instances that scaling adds would then serve another model than those that run.

@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class EndpointNameIsItsOwn(Rule):
+class EndpointNameShared(Rule):
     """Two stacks cannot make one endpoint: the second fails, or one that is renamed deletes it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html

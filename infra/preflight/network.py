@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class NetworkIsWhole(Rule):
+class NetworkHalf(Rule):
     """A model in a VPC has subnets and security groups; SageMaker refuses one without the other.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html

@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class AddressesAreSubscribedOnce(Rule):
+class AlarmsAddressTwice(Rule):
     """A topic has one subscription for an address; a second would stop the synthesis."""
 
     id = "alarms-address-twice"

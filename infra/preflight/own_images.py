@@ -19,7 +19,7 @@ def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
             yield f"models.{name}.image", model.image, own_image(model.image)
 
 
-class OwnImageIsInEcr(Rule):
+class ImageOwnAddress(Rule):
     """SageMaker pulls from ECR, or from a private registry in a VPC, which is not supported here.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
@@ -42,7 +42,7 @@ class OwnImageIsInEcr(Rule):
                 )
 
 
-class OwnImageIsInTheRegion(Rule):
+class ImageOwnRegion(Rule):
     """An image is pulled from the registry of the endpoint's own region.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
@@ -65,7 +65,7 @@ class OwnImageIsInTheRegion(Rule):
                 )
 
 
-class OwnImageIsPinned(Rule):
+class ImageOwnMovingTag(Rule):
     """Instances that scaling adds pull again: under a tag that moves they run something else.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
@@ -89,7 +89,7 @@ class OwnImageIsPinned(Rule):
                 )
 
 
-class OwnImageFitsTheDevice(VariantRule):
+class ImageDevice(VariantRule):
     """A GPU image on a CPU machine fails at start; a CPU image leaves the GPU to be paid for idle.
 
     Source: the device in the tag, as AWS's own images have it,

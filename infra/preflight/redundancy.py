@@ -8,7 +8,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.rule import Rule
 
 
-class ProductionHasASpare(Rule):
+class CapacitySingle(Rule):
     """One instance is one availability zone: while it is replaced nobody answers.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more

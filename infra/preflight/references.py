@@ -12,7 +12,7 @@ from infra.preflight.rule import Rule
 MOST_VARIANTS = 10
 
 
-class VariantNamesAModel(Rule):
+class VariantModelUnknown(Rule):
     """A variant serves a model of this file."""
 
     id = "variant-model-unknown"
@@ -34,7 +34,7 @@ class VariantNamesAModel(Rule):
                 )
 
 
-class SomethingAnswers(Rule):
+class NoVariant(Rule):
     """An endpoint needs a variant, and traffic for it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html

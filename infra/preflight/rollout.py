@@ -14,7 +14,7 @@ from infra.preflight.rule import Rule, VariantRule
 MOST_ALARMS = 10
 
 
-class BakeOutlastsItsAlarm(Rule):
+class RolloutBakeTooShort(Rule):
     """A bake shorter than the alarms' window ends before an alarm can fire: it protects nothing.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
@@ -40,7 +40,7 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
             )
 
 
-class RollbackAlarmsFit(Rule):
+class RolloutTooManyAlarms(Rule):
     """An update is watched by at most ten alarms.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
@@ -64,7 +64,7 @@ class RollbackAlarmsFit(Rule):
             )
 
 
-class UpdateEndsInTime(VariantRule):
+class RolloutTooLong(VariantRule):
     """SageMaker takes an update back that is not through after eight hours, bakes and all.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html

@@ -11,7 +11,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
 
 
-class MaximumCarriesTheTraffic(Rule):
+class CapacityTraffic(Rule):
     """At the busiest minute scaling stops at max_instances, whatever the target says.
 
     Source: instances = traffic / (requests per second of one x safety factor),
@@ -56,7 +56,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                 )
 
 
-class CooldownOutlastsTheStart(VariantRule):
+class ScalingCooldownShort(VariantRule):
     """Instances that have not started yet do not lower the load: more are added for nothing.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
@@ -95,7 +95,7 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
             )
 
 
-class InstancesLeaveMoreSlowlyThanTheyCome(VariantRule):
+class ScalingInFaster(VariantRule):
     """Scaling in faster than out, the count swings: every swing costs requests.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html

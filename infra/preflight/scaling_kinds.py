@@ -17,7 +17,7 @@ TRACKED = {
 ANY_KIND = ("schedule",)
 
 
-class SomethingIsScaledOn(Rule):
+class ScalingOnNothing(Rule):
     """A scaling table that tracks nothing would add no instance, ever.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
@@ -42,7 +42,7 @@ class SomethingIsScaledOn(Rule):
             )
 
 
-class MetricIsPublished(Rule):
+class ScalingMetricUnpublished(Rule):
     """Each kind of endpoint publishes other metrics; a policy on one that nobody publishes never acts.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
@@ -76,7 +76,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                     )
 
 
-class StepSaysOneThing(Rule):
+class ScalingStep(Rule):
     """A step adds above a bound, or removes below one.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
@@ -124,7 +124,7 @@ class StepSaysOneThing(Rule):
             )
 
 
-class ScheduleNamesARange(Rule):
+class ScalingSchedule(Rule):
     """A scheduled action without a range does nothing, and one that is upside down is refused.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
@@ -168,7 +168,7 @@ class ScheduleNamesARange(Rule):
                     )
 
 
-class TimezoneIsKnown(Rule):
+class ScalingTimezone(Rule):
     """Application Auto Scaling takes names of the IANA time zone database.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
@@ -198,7 +198,7 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
                     )
 
 
-class NobodyWaitsForNothing(Rule):
+class CapacityZero(Rule):
     """No instance at all answers only where requests wait in a queue, and something scales it up.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (0
@@ -224,7 +224,7 @@ class NobodyWaitsForNothing(Rule):
                 )
 
 
-class ServerlessScalesWhatIsProvisioned(Rule):
+class ScalingWithoutProvisioned(Rule):
     """Serverless scaling moves provisioned concurrency: without any there is nothing to move.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html

@@ -9,7 +9,7 @@ from infra.policy.required_ids import NETWORK, missing_ids
 from infra.preflight.rule import Rule
 
 
-class RequiredIdsAreGiven(Rule):
+class SecurityIdsMissing(Rule):
     """An environment that must be in a VPC and use your keys says which; all that lacks at once.
 
     Source: docs/security.md
@@ -49,7 +49,7 @@ def _line(key: str) -> str:
     return f'{key} = ["…"]' if key in NETWORK else f'{key} = "…"'
 
 
-class CallersAreOfThisAccount(Rule):
+class CallersOfAnotherAccount(Rule):
     """An endpoint has no policy of its own: a role of another account cannot be let in by one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_service-with-iam.html

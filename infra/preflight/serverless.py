@@ -30,7 +30,7 @@ def _serverless(environment: Environment) -> Iterator[str]:
             yield name
 
 
-class VariantHasOneMachine(Rule):
+class VariantMachine(Rule):
     """A variant runs on instances of a type, or serverless.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -63,7 +63,7 @@ class VariantHasOneMachine(Rule):
                 )
 
 
-class ServerlessHasNoInstances(Rule):
+class ServerlessInstanceKeys(Rule):
     """A serverless variant has no instances that these keys could be about.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -92,7 +92,7 @@ variants.primary.min_instances = 2"""
                     )
 
 
-class ServerlessStandsAlone(Rule):
+class ServerlessExcluded(Rule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (feature
@@ -142,7 +142,7 @@ capture = { sample_percent = 10 }"""
                     )
 
 
-class ProvisionedConcurrencyFits(Rule):
+class ServerlessProvisioned(Rule):
     """Provisioned concurrency is a part of the whole: it cannot exceed max_concurrency.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
@@ -183,7 +183,7 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                     )
 
 
-class ServerlessStartsInTime(VariantRule):
+class ServerlessStart(VariantRule):
     """A serverless container that does not answer its ping in three minutes is given up.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);

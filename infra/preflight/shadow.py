@@ -14,7 +14,7 @@ def _shadows(environment: Environment) -> list[str]:
     return [name for name, one in environment.variants.items() if one.shadow]
 
 
-class ShadowFollowsOne(Rule):
+class ShadowPair(Rule):
     """A shadow follows one production variant, and there is one shadow.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
@@ -39,7 +39,7 @@ class ShadowFollowsOne(Rule):
             )
 
 
-class ShadowHasNoOtherKind(Rule):
+class ShadowExcluded(Rule):
     """SageMaker refuses a shadow beside a queue, and of several models of which a request names one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
@@ -76,7 +76,7 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
                 )
 
 
-class ShadowSeesNoMoreThanThereIs(Rule):
+class ShadowWeight(Rule):
     """A shadow's weight is its share of the other's: above it there is nothing to copy.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests.html (a portion of the

@@ -11,7 +11,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class NvmeTakesNoVolume(VariantRule):
+class StorageVolumeOnNvme(VariantRule):
     """A type with local NVMe has that and no other disk: SageMaker refuses a size for it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -40,7 +40,7 @@ variants.primary.volume_gb = 100"""
             )
 
 
-class NvmeTakesNoKey(VariantRule):
+class StorageKeyOnNvme(VariantRule):
     """Local NVMe is encrypted by its hardware; with a key of ours the configuration is refused.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
@@ -68,7 +68,7 @@ endpoint.volume_kms_key = "alias/serving\""""
             )
 
 
-class ModelFitsTheDisk(VariantRule):
+class StorageTooSmall(VariantRule):
     """Archive and files lie on the disk together; full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)

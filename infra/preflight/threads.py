@@ -10,7 +10,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class OpThreadsFitTheMachine(VariantRule):
+class ThreadsOversubscribed(VariantRule):
     """More computing threads than vCPUs wait for each other: throughput falls, latency rises.
 
     Measured by others: 36 vCPUs, 36 workers and one process of 36 threads did 164 requests/s,
@@ -49,7 +49,7 @@ variants.primary.container.intra_op_threads = 16"""
                 )
 
 
-class SettingsAreRead(VariantRule):
+class SettingInert(VariantRule):
     """A setting that nothing reads looks like tuning and is none.
 
     Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;

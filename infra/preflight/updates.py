@@ -21,7 +21,7 @@ def _share(rollout: Rollout) -> tuple[str, int]:
     return ("strategy", 100) if key is None else (key, getattr(rollout, key))
 
 
-class FirstShareIsAnInstance(Rule):
+class RolloutShareBelowInstance(Rule):
     """Capacity is whole instances: a tenth of two is one of two, half of the traffic.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
@@ -57,7 +57,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
                 )
 
 
-class BakeSeesTraffic(Rule):
+class RolloutBakeUnseen(Rule):
     """A share that nobody calls passes any bake.
 
     Fewer requests than the error alarm's percent needs to show one failure prove nothing.
@@ -101,7 +101,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
             )
 
 
-class RollingUpdatesOneVariant(Rule):
+class RolloutRollingVariants(Rule):
     """SageMaker rolls an endpoint of one variant only.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
@@ -126,7 +126,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             )
 
 
-class LatencyIsWatched(Rule):
+class RolloutLatencyUnwatched(Rule):
     """Without a latency alarm an update that answers slowly is never taken back: only 5xx are seen.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html

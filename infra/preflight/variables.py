@@ -17,7 +17,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class VariablesAreFew(VariantRule):
+class VariablesTooMany(VariantRule):
     """SageMaker refuses a model with more than 100 variables, the container's included.
 
     Source: infra/catalog/limits.json, EnvironmentMap
@@ -47,7 +47,7 @@ class VariablesAreFew(VariantRule):
             )
 
 
-class VariablesAreShort(VariantRule):
+class VariableTooLong(VariantRule):
     """SageMaker refuses a variable of more than 1024 characters.
 
     Source: infra/catalog/limits.json, EnvironmentValue
@@ -72,7 +72,7 @@ class VariablesAreShort(VariantRule):
                 )
 
 
-class SettingsHaveKeys(VariantRule):
+class VariableOfASetting(VariantRule):
     """The container's own variables are typed keys here: checked, explained, and written once.
 
     Source: infra/policy/container_settings.py
@@ -97,7 +97,7 @@ class SettingsHaveKeys(VariantRule):
                 )
 
 
-class VariablesAreRead(VariantRule):
+class VariableInert(VariantRule):
     """A variable that the image does not read, or overwrites, looks like tuning and is none.
 
     Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;

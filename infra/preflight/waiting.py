@@ -14,7 +14,7 @@ from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule
 
 
-class WaitOutlastsTheLoad(VariantRule):
+class WaitTooShort(VariantRule):
     """The container looks for its models with doubling pauses, so it waits less than it was told to.
 
     60 s are 51, 50 s are 25. After them the container ends, and starts again from the beginning.
@@ -49,7 +49,7 @@ class WaitOutlastsTheLoad(VariantRule):
             )
 
 
-class DownloadIsGivenItsTime(VariantRule):
+class DownloadTimeout(VariantRule):
     """An instance that has not unpacked its model in time is thrown away and another one begun.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -83,7 +83,7 @@ class DownloadIsGivenItsTime(VariantRule):
             )
 
 
-class StartupIsGivenItsTime(VariantRule):
+class StartupTimeout(VariantRule):
     """A container that does not answer /ping in time counts as failed, and the endpoint with it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html

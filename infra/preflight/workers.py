@@ -18,7 +18,7 @@ OF_GUNICORN = (
 )
 
 
-class WorkersNeedCode(VariantRule):
+class WorkersWithoutCode(VariantRule):
     """Without code the image starts no Gunicorn: what is set for it changes nothing.
 
     Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
@@ -48,7 +48,7 @@ class WorkersNeedCode(VariantRule):
                 )
 
 
-class ThreadsNeedGthread(VariantRule):
+class ThreadsWithGevent(VariantRule):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
@@ -80,7 +80,7 @@ variants.primary.container.gunicorn_threads = 4"""
             )
 
 
-class SomebodyAnswersWhileAModelLoads(VariantRule):
+class MultiModelOneWorker(VariantRule):
     """In multi-model mode a worker of one thread answers nobody while it loads a model.
 
     Measured on the double, one worker: p99 tens of times what it was (docs/performance.md, S3). A second
@@ -114,7 +114,7 @@ variants.primary.container.gunicorn_workers = 1"""
             )
 
 
-class WorkersEndBeforeSageMakerDoes(VariantRule):
+class WorkerTimeout(VariantRule):
     """SageMaker gives up after 60 s: a worker busy for longer answers nobody and holds its place.
 
     Source: infra/catalog/documented_limits.json (answer_seconds)

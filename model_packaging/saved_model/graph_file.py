@@ -8,9 +8,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.refusal import Refusal
-from model_packaging.saved_model.protobuf_fields import BYTES, Buffer, Damaged, Field, fields
-from serving import wire
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.protobuf_fields import (
+    BYTES,
+    Buffer,
+    DamagedMessageError,
+    Field,
+    fields,
+)
+from servable_tensors import wire
 
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.
@@ -36,26 +42,30 @@ class MetaGraph:
 
 
 def meta_graphs(file: Path) -> list[MetaGraph]:
-    """The graphs in a saved_model.pb. Raises `Refusal`, OSError.
+    """The graphs in a saved_model.pb. Raises `PackagingError`, OSError.
 
     What a node's attributes hold is stepped over, so damage in the middle of a
     constant is not seen; a file that ends too early always is.
     """
     size = file.stat().st_size
     if size == 0:
-        raise Refusal(file, "is empty", _AGAIN)
+        raise PackagingError(file, "is empty", _AGAIN)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:30].startswith(b"version https://git-lfs"):
-            raise Refusal(file, "is a Git LFS pointer, not the file itself", "run: git lfs pull")
+            raise PackagingError(
+                file, "is a Git LFS pointer, not the file itself", "run: git lfs pull"
+            )
         if not _begins_like_one(data):
-            raise Refusal(file, "is not a SavedModel", "export the SavedModel again")
+            raise PackagingError(file, "is not a SavedModel", "export the SavedModel again")
         try:
             graphs = [field for field in fields(data, 0, size) if _is_graph(field)]
             found = [_meta_graph(data, graph) for graph in graphs]
-        except (Damaged, DecodeError) as damage:
-            raise Refusal(file, f"is truncated or damaged ({damage})", _AGAIN) from None
+        except (DamagedMessageError, DecodeError) as damage:
+            raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not found:
-        raise Refusal(file, "is not a SavedModel: it holds no graph", "export the SavedModel again")
+        raise PackagingError(
+            file, "is not a SavedModel: it holds no graph", "export the SavedModel again"
+        )
     return found
 
 
@@ -65,7 +75,7 @@ def _begins_like_one(data: mmap.mmap) -> bool:
 
 def _is_graph(field: Field) -> bool:
     if field.number not in (_SCHEMA_VERSION, _META_GRAPHS):
-        raise Damaged(f"unknown field {field.number} at byte {field.start}")
+        raise DamagedMessageError(f"unknown field {field.number} at byte {field.start}")
     return field.number == _META_GRAPHS
 
 

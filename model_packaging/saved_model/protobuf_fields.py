@@ -14,7 +14,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 Buffer = bytes | mmap.mmap
 
 
-class Damaged(ValueError):
+class DamagedMessageError(ValueError):
     """The bytes are no protobuf message, or not all of one."""
 
 
@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
 
 def fields(data: Buffer, start: int, end: int) -> Iterator[Field]:
-    """The fields of the message in `data[start:end]`, in order. Raises `Damaged`."""
+    """The fields of the message in `data[start:end]`, in order. Raises `DamagedMessageError`."""
     while start < end:
         tag, value = varint(data, start, end)
         number, wire_type = tag >> 3, tag & 7
@@ -43,17 +43,19 @@ def fields(data: Buffer, start: int, end: int) -> Iterator[Field]:
         elif wire_type in (FIXED64, FIXED32):
             after = value + (8 if wire_type == FIXED64 else 4)
         else:
-            raise Damaged(f"wire type {wire_type} at byte {start}")
+            raise DamagedMessageError(f"wire type {wire_type} at byte {start}")
         if number == 0:
-            raise Damaged(f"field number 0 at byte {start}")
+            raise DamagedMessageError(f"field number 0 at byte {start}")
         if after > end:
-            raise Damaged(f"field {number} at byte {start} ends {after - end} bytes too late")
+            raise DamagedMessageError(
+                f"field {number} at byte {start} ends {after - end} bytes too late"
+            )
         yield Field(number, wire_type, start, value, after)
         start = after
 
 
 def varint(data: Buffer, start: int, end: int) -> tuple[int, int]:
-    """(the number at `start`, the offset behind it). Raises `Damaged`."""
+    """(the number at `start`, the offset behind it). Raises `DamagedMessageError`."""
     number = shift = 0
     for at in range(start, min(start + 10, end)):
         byte = data[at]
@@ -61,4 +63,4 @@ def varint(data: Buffer, start: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at + 1
         shift += 7
-    raise Damaged(f"a number at byte {start} does not end")
+    raise DamagedMessageError(f"a number at byte {start} does not end")

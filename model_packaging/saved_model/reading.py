@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import MetaGraph, meta_graphs
 from model_packaging.saved_model.info import SavedModelInfo, Signature, TensorSpec
 from model_packaging.saved_model.variables import variable_bytes
-from serving import wire
+from servable_tensors import wire
 
 # TensorFlow Serving loads the graph with exactly these tags.
 SERVE = frozenset({"serve"})
@@ -18,10 +18,10 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def read(version: Path) -> SavedModelInfo:
-    """What the version folder holds; nothing in it is executed. Raises `Refusal`, OSError."""
+    """What the version folder holds; nothing in it is executed. Raises `PackagingError`, OSError."""
     file = version / "saved_model.pb"
     if not file.is_file():
-        raise Refusal(version, "holds no saved_model.pb", "export the SavedModel into it")
+        raise PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
     graph = _served(file, meta_graphs(file))
     message = graph.message
     signatures = {
@@ -31,7 +31,7 @@ def read(version: Path) -> SavedModelInfo:
     }
     if not signatures:
         remedy = "export it with signatures, as Keras' model.export() does"
-        raise Refusal(file, "has no signature that a request could call", remedy)
+        raise PackagingError(file, "has no signature that a request could call", remedy)
     return SavedModelInfo(
         folder=version,
         tags=SERVE,
@@ -49,7 +49,7 @@ def _served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
     if SERVE not in tags:
         given = ", ".join("+".join(sorted(some)) or "nothing" for some in tags)
         problem = f"has no graph tagged with serve alone; its graphs are tagged {given}"
-        raise Refusal(file, problem, "export it for serving, with the tag serve")
+        raise PackagingError(file, problem, "export it for serving, with the tag serve")
     return graphs[tags.index(SERVE)]
 
 
@@ -60,7 +60,7 @@ def _assets(version: Path, message: Any) -> tuple[str, ...]:
         if not (version / "assets" / name).is_file():
             problem = "does not exist, but the graph reads it when it starts"
             remedy = "export the SavedModel again, or copy it again"
-            raise Refusal(version / "assets" / name, problem, remedy)
+            raise PackagingError(version / "assets" / name, problem, remedy)
     return tuple(names)
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 
 def versions(folder: Path) -> list[Path]:
@@ -10,20 +10,24 @@ def versions(folder: Path) -> list[Path]:
 
     The container loads `<version>/saved_model.pb`, where a version is all digits; it
     ignores every other folder and then waits for a model that never comes.
-    Raises `Refusal` where there is nothing it would load.
+    Raises `PackagingError` where there is nothing it would load.
     """
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
-        raise Refusal(
+        raise PackagingError(
             folder, f"the SavedModel folder {problem}", "write the folder of its versions"
         )
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
     found = sorted((path for path in inside if _is_version(path)), key=lambda path: int(path.name))
     if not found:
-        raise Refusal(folder, "holds no version folder, named with digits only", _remedy(folder))
+        raise PackagingError(
+            folder, "holds no version folder, named with digits only", _remedy(folder)
+        )
     for version in found:
         if not (version / "saved_model.pb").is_file():
-            raise Refusal(version, "holds no saved_model.pb", "export the SavedModel into it")
+            raise PackagingError(
+                version, "holds no saved_model.pb", "export the SavedModel into it"
+            )
     return found
 
 

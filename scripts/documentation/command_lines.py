@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from scripts.documentation.cdk_lines import CdkLines
-from scripts.documentation.pages import Command, Page, Unclear
+from scripts.documentation.pages import Command, Page, UnclearPageError
 from scripts.documentation.servable_lines import ServableLines
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
@@ -49,7 +49,7 @@ class Lines:
     def _of(self, page: Page) -> Problems:
         try:
             commands = page.commands()
-        except Unclear as unclear:
+        except UnclearPageError as unclear:
             return [str(unclear)]
         return [
             f"{one.page}:{one.line}: `{' '.join(one.words)}`: {problem}"

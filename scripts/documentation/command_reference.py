@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from cli.main import COMMANDS, servable
+from servable.main import COMMANDS, servable
 
 COLUMNS = 100  # a page is not as wide as somebody's terminal
 

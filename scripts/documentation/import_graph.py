@@ -23,11 +23,9 @@ class Part:
 
 
 PARTS = (
-    Part("cli", "the servable command", 1),
-    Part("operations", "what each command does", 1),
+    Part("servable", "the command and its work", 1),
     Part(APP, "every environment is a stage", 0),
     Part("stacks", "what is deployed together", 0),
-    Part("tuning", "load, search, recommendation", 1),
     Part(
         "infra.constructs", "one AWS thing each", 0, also=("infra.recording", "infra.functions")
     ),
@@ -37,21 +35,22 @@ PARTS = (
     Part("infra.policy", "sizing, settings, permissions", 0),
     Part("infra.catalog", "facts about AWS, with sources", 0),
     Part("model_packaging", "a model becomes model.tar.gz", 1),
-    Part("local", "embedded AWS, the double", 2),
+    Part("servable_local", "local container, local AWS", 2),
     Part("servable_client", "what an application installs", 3),
-    Part("serving", "what runs in the container", 2),
+    Part("servable_handler", "what runs in the container", 2),
+    Part("servable_tensors", "arrays, messages, codecs", 2),
 )  # fmt: skip
 
 Arrows = frozenset[tuple[str, str]]
 """(who imports, what is imported), by the names of parts."""
 
 
-class NotDrawn(Exception):
+class NotDrawnError(Exception):
     """The imports cannot be drawn in rows of known parts. `str()` says why, and what to do."""
 
 
 def arrows() -> Arrows:
-    """Every import between two parts, as the sources have it now. Raises `NotDrawn`."""
+    """Every import between two parts, as the sources have it now. Raises `NotDrawnError`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = settings["tool"]["importlinter"]["root_packages"]
     graph = grimp.build_graph(*packages, cache_dir=None)
@@ -71,7 +70,7 @@ def part_of(module: str) -> str:
             return part.name
     if any(part.name.startswith(f"{module}.") for part in PARTS):
         return module
-    raise NotDrawn(
+    raise NotDrawnError(
         f"{module} stands in no part of the picture: add it to PARTS in "
         "scripts/documentation/import_graph.py"
     )
@@ -96,7 +95,7 @@ def without_detours(found: Arrows) -> Arrows:
 def rows(found: Arrows) -> dict[str, int]:
     """How far each part is from the ground: one above the highest that it imports.
 
-    Raises `NotDrawn` where parts import each other in a circle.
+    Raises `NotDrawnError` where parts import each other in a circle.
     """
     below: dict[str, set[str]] = {part.name: set() for part in PARTS}
     for a, b in found:
@@ -108,7 +107,7 @@ def rows(found: Arrows) -> dict[str, int]:
         ]
         if not ready:
             circle = ", ".join(sorted(below.keys() - height.keys()))
-            raise NotDrawn(
+            raise NotDrawnError(
                 f"these import each other, or stand above such: {circle}; see lint-imports"
             )
         for one in ready:

@@ -19,7 +19,7 @@ PATTERNS = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/README.md")
 DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
 
 
-class Unclear(Exception):
+class UnclearPageError(Exception):
     """A block of which nobody can tell what it is. `str()` says what to do."""
 
 
@@ -75,7 +75,7 @@ class Page:
         return found
 
     def commands(self) -> list[Command]:
-        """Of blocks and of code inside sentences. Raises `Unclear`."""
+        """Of blocks and of code inside sentences. Raises `UnclearPageError`."""
         if self.name.startswith(DECISIONS):
             return []
         found = [one for token in self._tokens for one in self._block(token)]
@@ -128,20 +128,20 @@ class Page:
             for at, words in commands(token.content, with_answers=token.info == "console"):
                 yield Command(self.name, line + at, words)
         except ValueError as wrong:
-            raise Unclear(self._where(token, str(wrong))) from None
+            raise UnclearPageError(self._where(token, str(wrong))) from None
 
     def _is_shell(self, token: Token) -> bool:
         if token.info:
             if token.info not in KINDS:
-                raise Unclear(self._where(token, f"a block of {token.info!r}"))
+                raise UnclearPageError(self._where(token, f"a block of {token.info!r}"))
             if not GRAMMAR.get(token.info, bool)(token.content):
-                raise Unclear(self._where(token, f"is no {token.info}"))
+                raise UnclearPageError(self._where(token, f"is no {token.info}"))
             return token.info in SHELLS
         first = next(iter(token.content.split()), "").rpartition("/")[2]
         if first in self._programs:
             return True
         if not is_toml(token.content) and not is_python(token.content):
-            raise Unclear(self._where(token, "neither TOML, Python nor commands"))
+            raise UnclearPageError(self._where(token, "neither TOML, Python nor commands"))
         return False
 
     def _where(self, token: Token, problem: str) -> str:

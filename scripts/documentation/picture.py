@@ -20,9 +20,9 @@ KINDS = {
     "measuring and this machine": ("#ece4fa", "#6b46c1"),
 }
 KIND_OF = {
-    "cli": 0, "operations": 0, APP: 0,
-    "model_packaging": 2, "serving": 2, "servable_client": 2,
-    "local": 3, "tuning": 3,
+    "servable": 0, APP: 0,
+    "model_packaging": 2, "servable_handler": 2, "servable_tensors": 2, "servable_client": 2,
+    "servable_local": 3,
 }  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import click
 
-from cli.main import servable
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options, strangers
 from scripts.documentation.pages import Command
+from servable.main import servable
 
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*|.*…")  # ENV, FILE, SAVED_MODEL, local-…
 NOTATION = re.compile(r"[\[\]]|…$|\.\.\.$")  # of a sentence: [ENV…]

@@ -13,7 +13,7 @@ import importlib
 from typing import Any, Literal, get_args
 
 from servable_client.arrays import UNNAMED, Arrays, total_bytes
-from servable_client.errors import BadAnswer, BadInput
+from servable_client.errors import BadAnswerError, BadInputError
 from servable_client.selection import Selection
 
 Form = Literal["protobuf", "npy", "npz", "json"]
@@ -63,9 +63,9 @@ def _few(arrays: Arrays) -> bool:
 
 
 def encode(form: Form, arrays: Arrays, selection: Selection) -> bytes:
-    """The body. Raises `BadInput` for what the form cannot hold."""
+    """The body. Raises `BadInputError` for what the form cannot hold."""
     if form not in FORMS:
-        raise BadInput(
+        raise BadInputError(
             f"format {form!r}: give one of {', '.join(FORMS)}, or none to have one chosen"
         )
     body: bytes = _module(form).encode(arrays, selection)
@@ -73,17 +73,17 @@ def encode(form: Form, arrays: Arrays, selection: Selection) -> bytes:
 
 
 def decode(content_type: str, body: bytes) -> Arrays:
-    """The outputs of an answer, by name. Raises `BadAnswer`."""
+    """The outputs of an answer, by name. Raises `BadAnswerError`."""
     form = _FORMS.get(content_type.partition(";")[0].strip().lower())
     if form is None:
-        raise BadAnswer(
+        raise BadAnswerError(
             f"the answer is {content_type or 'of no content type'}; "
             f"this client reads {', '.join(_FORMS)}; invoke() gives the bytes as they are"
         )
     try:
         found: Arrays = _module(form).decode(body)
     except ValueError as error:
-        raise BadAnswer(f"the {content_type} answer cannot be read: {error}") from None
+        raise BadAnswerError(f"the {content_type} answer cannot be read: {error}") from None
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from servable_client.arrays import UNNAMED, UNNAMED_OUTPUT, Array, Arrays
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.selection import Selection
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
@@ -29,7 +29,7 @@ _SHOWN = 60  # characters of a name that a server sent
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInput` for what JSON does not hold: complex numbers, long doubles, some shapes."""
+    """Raises `BadInputError` for what JSON does not hold: complex numbers, long doubles, some shapes."""
     request: dict[str, Any] = {}
     if selection.signature:
         request["signature_name"] = selection.signature
@@ -96,7 +96,7 @@ def _columns(rows: list[Any]) -> Any:
 def _values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
     if 0 in array.shape[:-1]:
-        raise BadInput(
+        raise BadInputError(
             f"{name or 'the input'}: JSON forgets the shape {list(array.shape)} of an array that "
             "holds nothing; leave format out"
         )
@@ -107,7 +107,7 @@ def _values(name: str, array: Array) -> Any:
     if kind == "f" and array.dtype.itemsize < 8:
         return _short(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
-        raise BadInput(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
+        raise BadInputError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
     return array.tolist()
 
 

@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 
 from servable_client.arrays import UNNAMED_OUTPUT, Array, Arrays
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.selection import Selection
-from serving import tensors
+from servable_tensors import tensors
 
 _MAGIC = b"\x93NUMPY"
 _VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInput` for several inputs and for what the format cuts or pickles."""
+    """Raises `BadInputError` for several inputs and for what the format cuts or pickles."""
     if len(arrays) != 1:
         names = ", ".join(arrays)
-        raise BadInput(f'a .npy holds one array and {names} are given; leave format out, or "npz"')
+        raise BadInputError(
+            f'a .npy holds one array and {names} are given; leave format out, or "npz"'
+        )
     ((name, array),) = arrays.items()
     return file_of(name, array)
 
@@ -35,13 +37,13 @@ def decode(body: bytes) -> dict[str, Array]:
 
 
 def file_of(name: str, array: Array) -> bytes:
-    """The array as a file. Raises `BadInput`."""
+    """The array as a file. Raises `BadInputError`."""
     array = _without_objects(name, array)
     if array.dtype.kind != "S" and array.dtype.name != "bfloat16":
         try:
             tensors.number_of(array.dtype)
-        except tensors.BadTensor as bad:
-            raise BadInput(f"{name or 'the input'}: {bad}") from None
+        except tensors.UnknownTypeError as bad:
+            raise BadInputError(f"{name or 'the input'}: {bad}") from None
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     flat = np.ascontiguousarray(array.T if fortran else array).reshape(-1)
     # One copy of the numbers: from where they lie into the body.
@@ -118,7 +120,7 @@ def _without_objects(name: str, array: Array) -> Array:
         return array
     texts = array.ravel().tolist()
     if any(one.endswith(b"\0") for one in texts):
-        raise BadInput(
+        raise BadInputError(
             f"{name or 'the input'}: NumPy's files cut zeros at a string's end; "
             'leave format out, or "protobuf"'
         )

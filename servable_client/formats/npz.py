@@ -6,7 +6,7 @@ import zipfile
 import zlib
 
 from servable_client.arrays import UNNAMED, Array, Arrays
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.formats.npy import array_of, file_of
 from servable_client.selection import Selection
 
@@ -16,11 +16,11 @@ MOST_UNPACKED_BYTES = 64 << 20
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInput`."""
+    """Raises `BadInputError`."""
     if UNNAMED in arrays:
-        raise BadInput('a .npz holds arrays by name; name the input, or use format="npy"')
+        raise BadInputError('a .npz holds arrays by name; name the input, or use format="npy"')
     if wrong := [name for name in arrays if "\0" in name]:
-        raise BadInput(f"{wrong[0]!r}: the name of an array in a .npz has no zero in it")
+        raise BadInputError(f"{wrong[0]!r}: the name of an array in a .npz has no zero in it")
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

@@ -12,10 +12,10 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from servable_client.arrays import UNNAMED, Array, Arrays
-from servable_client.errors import BadInput
+from servable_client.errors import BadInputError
 from servable_client.formats import protobuf_fields
 from servable_client.selection import Selection
-from serving import tensors, wire
+from servable_tensors import tensors, wire
 
 _INPUTS = b"\x12"  # PredictRequest.inputs, field 2
 _KEY, _VALUE = b"\x0a", b"\x12"  # of an entry of a map
@@ -26,9 +26,9 @@ Piece = bytes | memoryview
 
 
 def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInput`."""
+    """Raises `BadInputError`."""
     if UNNAMED in arrays:
-        raise BadInput('a PredictRequest holds inputs by name; name it, or use format="npy"')
+        raise BadInputError('a PredictRequest holds inputs by name; name it, or use format="npy"')
     pieces: list[Piece] = [_model_spec(selection.model, selection.version, selection.signature)]
     for name, array in arrays.items():
         tensor = _tensor(name, array)
@@ -65,8 +65,8 @@ def _tensor(name: str, array: Array) -> list[Piece]:
         number = _number(array)
         if number == tensors.STRING or not array.size:
             return [tensors.to_proto(array, number).SerializeToString()]
-    except tensors.BadTensor as bad:
-        raise BadInput(f"{name}: {bad}") from None
+    except tensors.UnknownTypeError as bad:
+        raise BadInputError(f"{name}: {bad}") from None
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

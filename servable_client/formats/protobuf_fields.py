@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from servable_client.arrays import Array
-from serving import tensors, wire
+from servable_tensors import tensors, wire
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _CONTENT = 4
@@ -32,7 +32,7 @@ Field = tuple[int, int, int, int, int]
 """Number, wire type, where it begins, and from where to where its bytes are."""
 
 
-class BadWire(ValueError):
+class ProtobufFieldError(ValueError):
     """The bytes are no message, or one that this walk leaves to protobuf's parser."""
 
 
@@ -44,7 +44,7 @@ def outputs(body: bytes) -> dict[str, Array]:
     """
     try:
         return _walked(body)
-    except BadWire:
+    except ProtobufFieldError:
         return parsed(body)
 
 
@@ -66,12 +66,12 @@ def _walked(body: bytes) -> dict[str, Array]:
         if number != 1 or kind != _BYTES:
             others.append(body[begin:end])
             if len(others) > MOST_FIELDS:
-                raise BadWire("very many fields")
+                raise ProtobufFieldError("very many fields")
             continue
         entry = {inner: (first, last) for inner, _, _, first, last in _entry(body, start, end)}
         name = body[slice(*entry[1])].decode()
         if name in found or len(found) >= MOST_OUTPUTS:
-            raise BadWire("an output twice, or very many")
+            raise ProtobufFieldError("an output twice, or very many")
         found[name] = _tensor(body, *entry[2])
     wire.PredictResponse.FromString(b"".join(others))
     return dict(sorted(found.items()))
@@ -81,7 +81,7 @@ def _entry(body: bytes, start: int, end: int) -> list[Field]:
     """A name and a tensor, both in bytes, both once."""
     found = list(_fields(body, start, end))
     if sorted((number, kind) for number, kind, *_ in found) != [(1, _BYTES), (2, _BYTES)]:
-        raise BadWire("an output of another form")
+        raise ProtobufFieldError("an output of another form")
     return found
 
 
@@ -137,7 +137,7 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[Field]:
         tag, at = _varint(body, at, end)
         kind = tag & 7
         if tag >= 1 << 32 or tag < 8:
-            raise BadWire(f"tag {tag}")
+            raise ProtobufFieldError(f"tag {tag}")
         if kind == _VARINT:
             _, last = _varint(body, at, end)
         elif kind == _BYTES:
@@ -146,9 +146,9 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[Field]:
         elif kind in (_FIXED64, _FIXED32):
             last = at + (8 if kind == _FIXED64 else 4)
         else:
-            raise BadWire(f"wire type {kind}")
+            raise ProtobufFieldError(f"wire type {kind}")
         if last > end:
-            raise BadWire(f"field {tag >> 3} ends after the message")
+            raise ProtobufFieldError(f"field {tag >> 3} ends after the message")
         yield tag >> 3, kind, begin, at, last
         at = last
 
@@ -163,4 +163,4 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise BadWire("a number does not end")
+    raise ProtobufFieldError("a number does not end")

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from serving import tfrecord, wire
+from servable_tensors import tfrecord, wire
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"

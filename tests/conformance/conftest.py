@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from local.endpoint.launch import EndpointProcess, launch
+from servable_local.container.launch import EndpointProcess, launch
 from tests.conformance import archives
 from tests.conformance.asking import Endpoint
 

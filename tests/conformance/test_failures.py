@@ -7,7 +7,7 @@ import psutil
 import pytest
 import requests
 
-from local.endpoint.troublemaker import Part
+from servable_local.container.troublemaker import Part
 from tests.conformance.conftest import Double
 
 ROW = {"instances": [[1.0, 2.0]]}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serving import wire
+from servable_tensors import wire
 from tests.conformance.asking import Endpoint
 
 FLOAT = wire.DataType["DT_FLOAT"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from local.endpoint.launch import LaunchError, launch
+from servable_local.container.launch import LaunchError, launch
 from tests.conformance import archives
 
 

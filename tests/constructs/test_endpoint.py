@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
-from infra.constructs.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised, stack_of
 

@@ -9,7 +9,7 @@ from aws_cdk.assertions import Template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.catalog.metrics import OWN, UnpublishedMetric, check, scaling_metrics, unit
+from infra.catalog.metrics import OWN, UnpublishedMetricError, check, scaling_metrics, unit
 from infra.parameters.environment import Environment
 from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
@@ -178,7 +178,7 @@ def test_what_a_kind_does_not_publish_is_refused(
     kind: str, name: str, dimensions: list[str]
 ) -> None:
     statistic = "Average" if name.startswith(("App", "Over")) else "Sum"
-    with pytest.raises(UnpublishedMetric):
+    with pytest.raises(UnpublishedMetricError):
         check("AWS/SageMaker", name, statistic, dimensions, kind)
 
 
@@ -197,5 +197,5 @@ def test_what_a_kind_does_not_publish_is_refused(
 def test_what_nobody_publishes_is_refused(
     namespace: str, name: str, statistic: str, dimensions: list[str]
 ) -> None:
-    with pytest.raises(UnpublishedMetric):
+    with pytest.raises(UnpublishedMetricError):
         check(namespace, name, statistic, dimensions)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.log_questions import QUESTIONS
+from infra.constructs.monitoring.log_questions import QUESTIONS
 from tests.conftest import RANKER
-from tests.local_aws.everything_on import EVERYTHING, QUEUED, watching
+from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
 
 RUNBOOK = (RANKER.parents[2] / "docs" / "runbook.md").read_text()
 SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))

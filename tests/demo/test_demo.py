@@ -41,8 +41,8 @@ def test_everything_the_demo_starts_carries_the_mark() -> None:
     alive = " ".join(demo.alive())
     demo.process.send_signal(signal.SIGINT)
     demo.read_to_the_end()
-    assert "local.aws" in alive
-    assert "local.endpoint" in alive
+    assert "servable_local.aws" in alive
+    assert "servable_local.container" in alive
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local.aws import EmbeddedAws, running
-from local.aws.embedded_aws import ACCOUNT, REGION
-from local.aws.inventory import inventory
+from servable_local.aws import EmbeddedAws, running
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws.inventory import inventory
 from tests.checkouts import PATH, Ran, checkout, run_in
 
 Inventory = list[tuple[str, str]]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from local.aws import running
-from local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws import running
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from tests.checkouts import Ran, checkout, run_in
 from tests.deployment.conftest import Deployment
 
@@ -17,7 +17,7 @@ def servable(deployment: Deployment, *arguments: str) -> Ran:
     environment = deployment.aws.environment_over(
         {**os.environ, "PYTHONPATH": str(deployment.project)}
     )
-    command = (sys.executable, "-m", "cli", *arguments)
+    command = (sys.executable, "-m", "servable", *arguments)
     return run_in(deployment.project, *command, environment=environment)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.aws import EmbeddedAws, running
+from servable_local.aws import EmbeddedAws, running
 from tests.checkouts import PATH, Ran, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local.aws import EmbeddedAws, running
-from local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws import EmbeddedAws, running
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, checkout, run_in
 
 pytestmark = pytest.mark.long

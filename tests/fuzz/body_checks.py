@@ -14,18 +14,18 @@ from unittest import mock
 import falcon
 import numpy as np
 
-from serving import wire
-from serving.accept import CSV, JSON, NPY, NPZ, PROTOBUF
-from serving.call import Call
-from serving.handler import Handler
-from serving.hooks import Hooks
-from serving.model_servers import ModelServers
-from serving.refusal import Refusal
-from serving.settings import Settings
-from serving.tensors import to_proto
+from servable_handler.accept import CSV, JSON, NPY, NPZ, PROTOBUF
+from servable_handler.call import Call
+from servable_handler.handler import Handler
+from servable_handler.hooks import Hooks
+from servable_handler.refusal import RequestError
+from servable_handler.settings import Settings
+from servable_handler.transport.model_servers import ModelServers
+from servable_tensors import wire
+from servable_tensors.tensors import to_proto
 from tests.fuzz import body_reference as reference
 from tests.fuzz.body_generator import Body
-from tests.serving.fake_model_server import SIGNATURES, metadata
+from tests.servable_handler.fake_model_server import SIGNATURES, metadata
 
 REFUSALS = {400, 413, 415}
 _ACCEPTED = ["*/*", JSON, CSV, NPY, NPZ, PROTOBUF]
@@ -115,7 +115,7 @@ class Checked:
             return self._metadata
         self._sent.append(("grpc", body))
         if self._refuses:
-            raise Refusal(400, "the model server refuses it")
+            raise RequestError(400, "the model server refuses it")
         return self._answers[len(body) % 2]
 
     def _rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
@@ -154,7 +154,7 @@ class Checked:
     def _relayed(self, body: Body) -> bytes:
         text = reference.converted(body.content_type, body.bytes)
         if body.signature:
-            from serving.text_bodies import with_signature
+            from servable_tensors.text_bodies import with_signature
 
             text = with_signature(text, body.signature)
         return text

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from serving import wire
-from tests.serving.mutation import SEEDS, damage
+from servable_tensors import wire
+from tests.servable_handler.mutation import SEEDS, damage
 
 DTYPES = {wire.dtype_name(number): number for number in range(1, 24) if number not in (20, 21)}
 CONTENT_TYPES = tuple(SEEDS)

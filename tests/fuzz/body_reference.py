@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from local.endpoint.front import conversion
-from serving import wire
+from servable_local.container.front import conversion
+from servable_tensors import wire
 
 TYPES = {number: wire.dtype_name(number).removeprefix("q") for number in range(1, 24)}
 _CONTENT = {name: np.dtype(name) for name in TYPES.values() if hasattr(np, name)} | {

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from servable_client.errors import BadAnswer
+from servable_client.errors import BadAnswerError
 from servable_client.formats import CONTENT_TYPES, FORMS, decode, protobuf_fields
 from tests.fuzz import client_reference as reference
 from tests.fuzz.client_reference import QUANTIZED, TYPES, Response, UnreadableError
@@ -62,7 +62,7 @@ def check_body(form: str, body: bytes, *, plain: bool = False, seed: int | None 
             try:
                 return protobuf_fields.outputs(body)
             except (ValueError, OverflowError, DecodeError) as error:
-                raise BadAnswer(str(error)) from None
+                raise BadAnswerError(str(error)) from None
 
         outcomes.append(_outcome(walked, form, body, plain, seed))
     return f"{form} {outcomes[-1]}"
@@ -73,7 +73,7 @@ def _outcome(ours: Callable[[], Any], form: str, body: bytes, plain: bool, seed:
     began = time.process_time()
     try:
         found = ours()
-    except BadAnswer as error:
+    except BadAnswerError as error:
         if plain:
             raise WrongAnswerError(f"{where}: refused: {error}") from None
         return "refused"

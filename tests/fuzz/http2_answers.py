@@ -23,11 +23,15 @@ import h2.events
 from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
-from serving import frames
-from serving.channels import OPTIONS
-from serving.grpc_connection import Failed, GrpcConnection, UnsupportedError
-from serving.hpack import Unexpected
-from serving.rest import BrokenOffError, NotTakenError
+from servable_handler.transport.channels import OPTIONS
+from servable_handler.transport.http2 import frames
+from servable_handler.transport.http2.grpc_connection import (
+    CallFailedError,
+    GrpcConnection,
+    UnsupportedError,
+)
+from servable_handler.transport.http2.hpack import UnexpectedAnswerError
+from servable_handler.transport.rest import BrokenOffError, NotTakenError
 
 Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
@@ -338,7 +342,13 @@ def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> list[bytes | str]:
             if number and not connection.is_ready(b"", deadline):
                 return [*found, "not ready"]
             code, _, reply = connection.call("/s/m", b"", deadline)
-        except (Failed, Unexpected, UnsupportedError, NotTakenError, BrokenOffError) as error:
+        except (
+            CallFailedError,
+            UnexpectedAnswerError,
+            UnsupportedError,
+            NotTakenError,
+            BrokenOffError,
+        ) as error:
             return [*found, f"{type(error).__name__} {error}"]
         if code:
             return [*found, f"status {code}"]

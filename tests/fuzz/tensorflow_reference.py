@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf import descriptor_pb2
 
-from serving import wire
+from servable_tensors import wire
 from tests.fuzz.body_reference import Tensor
 
 _REQUEST = "tensorflow.serving.PredictRequest"

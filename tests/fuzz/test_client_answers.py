@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable_client.errors import BadAnswer
+from servable_client.errors import BadAnswerError
 from servable_client.formats import CONTENT_TYPES, Form, decode
 from tests.fuzz.client_answers import check, check_body, run
 from tests.fuzz.client_reference import Response
@@ -168,7 +168,7 @@ def taken(form: Form, body: bytes) -> tuple[float, int]:
             began = time.process_time()
             try:
                 decode(CONTENT_TYPES[form], body)
-            except BadAnswer:
+            except BadAnswerError:
                 pass
             seconds = time.process_time() - began
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -197,7 +197,7 @@ def test_an_answer_of_a_megabyte_takes_little_time_and_memory(name: str) -> None
 def decode_once_for_imports(form: Form) -> None:
     try:
         decode(CONTENT_TYPES[form], b"")
-    except BadAnswer:
+    except BadAnswerError:
         pass
 
 

@@ -12,7 +12,7 @@ from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.publishing import command, publish
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 
 
 def names(archive: Path) -> list[str]:
@@ -85,5 +85,5 @@ def test_a_model_changed_after_synth_is_not_published(
 ) -> None:
     asked = request(inputs, tmp_path)
     (version / "saved_model.pb").write_bytes(b"another")
-    with pytest.raises(Refusal, match="changed between synth and publishing; deploy again"):
+    with pytest.raises(PackagingError, match="changed between synth and publishing; deploy again"):
         publish(asked)

@@ -11,7 +11,7 @@ import pytest
 
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 
 
@@ -29,7 +29,9 @@ def test_a_file_that_grows_while_it_is_packed_is_refused(
         with graph.open("ab") as file:
             file.write(b"more")
 
-    with pytest.raises(Refusal, match="changed while it was read; try again when nothing writes"):
+    with pytest.raises(
+        PackagingError, match="changed while it was read; try again when nothing writes"
+    ):
         pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=grow)
 
 
@@ -43,7 +45,7 @@ def test_a_file_rewritten_under_its_size_and_time_while_it_is_packed_is_refused(
         graph.write_bytes(b"A GRAPH")
         os.utime(graph, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    with pytest.raises(Refusal, match="changed while it was read"):
+    with pytest.raises(PackagingError, match="changed while it was read"):
         pack(_without_code(inputs), tmp_path / "a.tar.gz", progress=rewrite)
 
 
@@ -51,7 +53,7 @@ def test_a_file_that_shrank_since_it_was_listed_is_refused(
     inputs: ArchiveInputs, version: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "readv", lambda *_: 0)
-    with pytest.raises(Refusal, match="changed while it was read"):
+    with pytest.raises(PackagingError, match="changed while it was read"):
         pack(inputs, tmp_path / "a.tar.gz")
 
 
@@ -92,7 +94,7 @@ def out(tmp_path: Path) -> Path:
 def test_a_file_that_this_user_may_not_read_is_named(
     inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
 ) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         pack(_without_code(inputs), out / "a.tar.gz")
     assert (
         str(caught.value) == f"{closed}: cannot be read: Permission denied; let this user read it"
@@ -102,7 +104,7 @@ def test_a_file_that_this_user_may_not_read_is_named(
 def test_a_file_that_this_user_may_not_read_leaves_nothing(
     inputs: ArchiveInputs, closed: Path, out: Path, nobody: None
 ) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(PackagingError):
         pack(_without_code(inputs), out / "a.tar.gz")
     assert list(out.iterdir()) == []
 
@@ -121,7 +123,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def packed_on(disk: Path, inputs: ArchiveInputs, version: Path) -> str:
     (version / "variables" / "shard").write_bytes(os.urandom(4 << 20))
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         pack(inputs, disk / "a.tar.gz")
     return str(caught.value)
 
@@ -151,7 +153,7 @@ def test_a_failure_of_the_disk_leaves_nothing(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(Refusal, match="cannot be written: Input/output error"):
+    with pytest.raises(PackagingError, match="cannot be written: Input/output error"):
         pack(inputs, tmp_path / "out" / "a.tar.gz")
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -174,5 +176,7 @@ def test_a_folder_that_this_user_may_not_enter_is_named(
         os.seteuid(65534)
     else:
         inputs.servables[0].folder.chmod(0o000)
-    with pytest.raises(Refusal, match="cannot be read: Permission denied; let this user read it"):
+    with pytest.raises(
+        PackagingError, match="cannot be read: Permission denied; let this user read it"
+    ):
         pack(_without_code(inputs), out / "a.tar.gz")

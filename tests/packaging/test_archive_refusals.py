@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 
 
@@ -18,7 +18,7 @@ def names(inputs: ArchiveInputs) -> list[str]:
 
 
 def refused(inputs: ArchiveInputs) -> str:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         inputs.tree()
     return str(caught.value)
 

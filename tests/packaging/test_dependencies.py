@@ -6,7 +6,7 @@ import pytest
 
 from model_packaging.dependencies import fetch, lock, vendored
 from model_packaging.lock_file import LOCK, locked
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from tests.packaging.wheelhouse import wheel
 
 IMAGE_TAG = "cp312-cp312-manylinux_2_17_x86_64"
@@ -67,7 +67,7 @@ def test_nothing_wanted_is_nothing_vendored(tmp_path: Path) -> None:
 
 
 def test_without_a_lock_the_command_is_named(code: Path, wheels: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(PackagingError) as raised:
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert str(raised.value) == (
         f"{code}/requirements.txt: has no requirements.lock beside it; run: servable package ENV"
@@ -80,7 +80,7 @@ def test_a_changed_requirement_makes_the_lock_stale(
     made(code, wheels, house)
     (code / "requirements.txt").write_text("fast\n")
     with pytest.raises(
-        Refusal, match="is of another requirements.txt: that has changed since; run:"
+        PackagingError, match="is of another requirements.txt: that has changed since; run:"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
@@ -90,7 +90,9 @@ def test_a_missing_wheel_names_itself_and_the_command(
 ) -> None:
     made(code, wheels, house)
     (wheels / "plain-1.0-py3-none-any.whl").unlink()
-    with pytest.raises(Refusal, match="plain-1.0-py3-none-any.whl is not on this machine; run:"):
+    with pytest.raises(
+        PackagingError, match="plain-1.0-py3-none-any.whl is not on this machine; run:"
+    ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 
@@ -99,7 +101,7 @@ def test_another_wheel_of_the_same_name_is_not_taken(
 ) -> None:
     made(code, wheels, house)
     (wheels / "plain-1.0-py3-none-any.whl").write_bytes(b"another")
-    with pytest.raises(Refusal, match="is not on this machine"):
+    with pytest.raises(PackagingError, match="is not on this machine"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 
@@ -118,7 +120,7 @@ def test_a_package_without_a_wheel_for_the_image_is_named(
     code: Path, wheels: Path, house: Path
 ) -> None:
     (code / "requirements.txt").write_text("macos\n")
-    with pytest.raises(Refusal, match=r"cannot be had as wheels for the image: .*macos"):
+    with pytest.raises(PackagingError, match=r"cannot be had as wheels for the image: .*macos"):
         made(code, wheels, house)
 
 
@@ -126,7 +128,7 @@ def test_a_failed_resolution_keeps_the_old_lock(code: Path, wheels: Path, house:
     made(code, wheels, house)
     before = (code / LOCK).read_text()
     (code / "requirements.txt").write_text("macos\n")
-    with pytest.raises(Refusal):
+    with pytest.raises(PackagingError):
         made(code, wheels, house)
     assert (code / LOCK).read_text() == before
 
@@ -143,7 +145,7 @@ def test_a_wheel_whose_files_leave_their_folder_is_refused(
     wheel(house, "evil", files={"../evil.py": "1"})
     (code / "requirements.txt").write_text("evil\n")
     made(code, wheels, house)
-    with pytest.raises(Refusal, match=r"holds a file that leaves its folder: ../evil.py"):
+    with pytest.raises(PackagingError, match=r"holds a file that leaves its folder: ../evil.py"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 
@@ -153,7 +155,7 @@ def test_an_unpacking_that_fails_leaves_nothing(
     wheel(house, "evil", files={"../evil.py": "1"})
     (code / "requirements.txt").write_text("evil\n")
     made(code, wheels, house)
-    with pytest.raises(Refusal):
+    with pytest.raises(PackagingError):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
     assert list((tmp_path / "lib").iterdir()) == []
 
@@ -165,7 +167,9 @@ def test_a_changed_file_that_requirements_include_makes_the_lock_stale(
     (code / "more.txt").write_text("fast\n")
     made(code, wheels, house)
     (code / "more.txt").write_text("plain\n")
-    with pytest.raises(Refusal, match="is of another requirements.txt: that has changed since"):
+    with pytest.raises(
+        PackagingError, match="is of another requirements.txt: that has changed since"
+    ):
         locked(code)
 
 
@@ -182,7 +186,7 @@ def test_a_package_with_another_hash_than_the_requirement_allows_is_refused(
     code: Path, wheels: Path, house: Path
 ) -> None:
     (code / "requirements.txt").write_text(f"fast==1.0 \\\n  --hash=sha256:{'0' * 64}\n")
-    with pytest.raises(Refusal, match="wants fast with another hash than fast-1.0-cp312"):
+    with pytest.raises(PackagingError, match="wants fast with another hash than fast-1.0-cp312"):
         made(code, wheels, house)
 
 
@@ -193,26 +197,30 @@ def test_a_lock_that_was_not_written_by_us_names_the_line(
     made(code, wheels, house)
     with (code / LOCK).open("a") as file:
         file.write(f"{line}\n")
-    with pytest.raises(Refusal, match="line 6 is no wheel and its hash: .*; run: servable package"):
+    with pytest.raises(
+        PackagingError, match="line 6 is no wheel and its hash: .*; run: servable package"
+    ):
         fetch(code, python="3.12", wheels=wheels, find_links=house)
 
 
 def test_a_lock_that_is_no_text_is_refused(code: Path, wheels: Path, house: Path) -> None:
     made(code, wheels, house)
     (code / LOCK).write_bytes(b"\xff\xfe")
-    with pytest.raises(Refusal, match="is of another requirements.txt"):
+    with pytest.raises(PackagingError, match="is of another requirements.txt"):
         locked(code)
 
 
 def test_a_lock_that_cannot_be_written_is_a_sentence(code: Path, wheels: Path, house: Path) -> None:
     (code / LOCK).mkdir()
-    with pytest.raises(Refusal, match="requirements.lock: cannot be read or written: Is a direct"):
+    with pytest.raises(
+        PackagingError, match="requirements.lock: cannot be read or written: Is a direct"
+    ):
         made(code, wheels, house)
 
 
 def test_wheels_that_cannot_be_kept_are_a_sentence(code: Path, wheels: Path, house: Path) -> None:
     wheels.write_bytes(b"")
-    with pytest.raises(Refusal, match="wheels: cannot be read or written: File exists"):
+    with pytest.raises(PackagingError, match="wheels: cannot be read or written: File exists"):
         made(code, wheels, house)
 
 
@@ -222,5 +230,5 @@ def test_wheels_of_which_one_has_a_file_where_another_has_a_folder_are_refused(
     wheel(house, "clash", files={"fast.py/x.py": ""})
     (code / "requirements.txt").write_text("fast\nclash\n")
     made(code, wheels, house)
-    with pytest.raises(Refusal, match="has a file where it, or another wheel, has a folder"):
+    with pytest.raises(PackagingError, match="has a file where it, or another wheel, has a folder"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")

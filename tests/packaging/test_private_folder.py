@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.package import package
 from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder, touch_private
+from servable.package.command import package
 from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel
 

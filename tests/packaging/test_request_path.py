@@ -12,7 +12,7 @@ from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.python_code import check_code
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules
 from model_packaging.verification import verify
 
@@ -34,27 +34,27 @@ def names(inputs: ArchiveInputs) -> set[str]:
 
 
 def test_hooks_alone_get_our_handler(hooked: ArchiveInputs) -> None:
-    wanted = {"code/inference.py", "code/transforms.py", "code/serving/handler.py"}
+    wanted = {"code/inference.py", "code/transforms.py", "code/servable_handler/handler.py"}
     assert wanted <= names(hooked)
 
 
 def test_the_handler_is_not_also_a_module_of_its_package(hooked: ArchiveInputs) -> None:
-    assert "code/serving/inference.py" not in names(hooked)
+    assert "code/servable_handler/inference.py" not in names(hooked)
 
 
 def test_hooks_beside_a_handler_of_ones_own_get_none(inputs: ArchiveInputs) -> None:
     assert inputs.code is not None
     (inputs.code / "transforms.py").write_text(PREPROCESS)
-    assert not any(name.startswith("code/serving") for name in names(inputs))
+    assert not any(name.startswith("code/servable_") for name in names(inputs))
 
 
 def test_the_handler_that_is_asked_for_needs_no_code(inputs: ArchiveInputs) -> None:
     asked = replace(inputs, code=None, handler=True)
-    assert {"code/inference.py", "code/serving/handler.py"} <= names(asked)
+    assert {"code/inference.py", "code/servable_handler/handler.py"} <= names(asked)
 
 
 def test_the_handler_that_is_asked_for_is_not_put_over_another(inputs: ArchiveInputs) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         names(replace(inputs, handler=True))
     assert str(caught.value) == (
         f"{inputs.code}/inference.py: is there, and Servable's own handler wants to become the "
@@ -64,8 +64,10 @@ def test_the_handler_that_is_asked_for_is_not_put_over_another(inputs: ArchiveIn
 
 def test_a_package_of_the_handlers_name_is_refused(hooked: ArchiveInputs) -> None:
     assert hooked.code is not None
-    (hooked.code / "serving").mkdir()
-    with pytest.raises(Refusal, match="serving: is there, and Servable's own handler wants"):
+    (hooked.code / "servable_handler").mkdir()
+    with pytest.raises(
+        PackagingError, match="servable_handler: is there, and Servable's own handler wants"
+    ):
         names(hooked)
 
 
@@ -93,15 +95,15 @@ def test_the_packed_handler_loads_as_the_container_loads_it(
         opened.extractall(tmp_path / "out", filter="data")
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'out' / 'code')!r})\n"
-        "import inference, serving\n"
-        "print(serving.__file__, callable(inference.handler))"
+        "import inference, servable_handler\n"
+        "print(servable_handler.__file__, callable(inference.handler))"
     )
     ran = subprocess.run(
         [sys.executable, "-I", "-c", program],
         check=True, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert ran.stdout.split() == [
-        str(tmp_path / "out" / "code" / "serving" / "__init__.py"),
+        str(tmp_path / "out" / "code" / "servable_handler" / "__init__.py"),
         "True",
     ]
 
@@ -125,7 +127,7 @@ def test_transforms_without_a_hook_are_refused(hooked: ArchiveInputs) -> None:
 
 def test_hooks_may_import_the_handlers_input_error(hooked: ArchiveInputs) -> None:
     assert hooked.code is not None
-    text = "from serving.hooks import InputError\n" + PREPROCESS
+    text = "from servable_handler.hooks import InputError\n" + PREPROCESS
     (hooked.code / "transforms.py").write_text(text)
     assert check_code(hooked.code, python="3.12", provided=IMAGE) == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read, versions
 from tests.packaging.conftest import Breakable
 
@@ -17,7 +17,7 @@ SHARD = "variables/variables.data-00000-of-00001"
 
 def refusal(version: Path) -> tuple[str, str, str]:
     """(the path inside the version folder, what is wrong, what to do)."""
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         read(version)
     found = caught.value
     return found.path.relative_to(version).as_posix(), found.problem, found.remedy
@@ -31,7 +31,7 @@ def test_a_folder_without_numeric_version_is_refused(breakable: Breakable) -> No
     version = breakable("keras")
     version.rename(version.with_name("latest"))
     with pytest.raises(
-        Refusal, match="keras: holds no version folder, named with digits only; export the"
+        PackagingError, match="keras: holds no version folder, named with digits only; export the"
     ):
         versions(version.parent)
 
@@ -58,7 +58,7 @@ def test_a_saved_model_pb_cut_anywhere_is_refused(breakable: Breakable, name: st
         try:
             read(version)
             read_whole.append(size)
-        except Refusal:
+        except PackagingError:
             pass
     assert read_whole == []
 

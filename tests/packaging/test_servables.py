@@ -10,7 +10,7 @@ import pytest
 
 from model_packaging.archive import Packed, pack
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 
 
@@ -38,7 +38,7 @@ def test_one_savedmodel_becomes_the_version_that_it_is_given(version: Path) -> N
 
 def test_one_savedmodel_without_a_version_says_what_to_set(version: Path) -> None:
     moved = version.rename(version.parent / "export")
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         files(Servable(name="ranker", folder=moved))
     assert str(caught.value) == (
         f"{moved}: holds no version folder, named with digits only; "
@@ -47,7 +47,7 @@ def test_one_savedmodel_without_a_version_says_what_to_set(version: Path) -> Non
 
 
 def test_a_version_beside_a_folder_of_versions_is_refused(ranker: Servable) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         files(replace(ranker, version=3))
     assert str(caught.value) == (
         f"{ranker.folder}: holds no saved_model.pb that could become version 3; "
@@ -56,7 +56,7 @@ def test_a_version_beside_a_folder_of_versions_is_refused(ranker: Servable) -> N
 
 
 def test_a_missing_savedmodel_with_a_version_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="the SavedModel folder does not exist"):
+    with pytest.raises(PackagingError, match="the SavedModel folder does not exist"):
         files(Servable(name="ranker", folder=tmp_path / "gone", version=3))
 
 
@@ -66,7 +66,9 @@ def test_several_models_lie_side_by_side(ranker: Servable) -> None:
 
 
 def test_two_models_of_one_name_are_refused(ranker: Servable) -> None:
-    with pytest.raises(Refusal, match="is the model 'ranker' a second time; give each model"):
+    with pytest.raises(
+        PackagingError, match="is the model 'ranker' a second time; give each model"
+    ):
         files(ranker, ranker)
 
 
@@ -86,7 +88,7 @@ def test_warm_up_records_beside_others_are_refused(
 ) -> None:
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    with pytest.raises(Refusal, match="is there, and warm_up wants to become the same file"):
+    with pytest.raises(PackagingError, match="is there, and warm_up wants to become the same file"):
         files(replace(ranker, warm_up=tmp_path))
 
 

@@ -9,7 +9,7 @@ from model_packaging.archive import pack
 from model_packaging.dependencies import lock, vendored
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 from tests.conftest import RANKER
 from tests.packaging.wheelhouse import wheel
@@ -65,5 +65,7 @@ def test_another_wheel_makes_another_archive(inputs: ArchiveInputs) -> None:
 def test_a_lib_of_ones_own_beside_requirements_is_refused(inputs: ArchiveInputs) -> None:
     assert inputs.code is not None
     (inputs.code / "lib").mkdir()
-    with pytest.raises(Refusal, match="wants to become the same folder; take one of them out"):
+    with pytest.raises(
+        PackagingError, match="wants to become the same folder; take one of them out"
+    ):
         inputs.tree()

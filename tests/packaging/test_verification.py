@@ -15,7 +15,7 @@ from model_packaging import existing_archive
 from model_packaging.archive import pack
 from model_packaging.existing_archive import listing
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 from model_packaging.verification import Verified, verify
 from tests.conftest import RANKER
@@ -164,7 +164,7 @@ def test_requirements_installed_at_start_are_a_warning(good: Path) -> None:
 def test_an_archive_cut_short_is_refused(good: Path, bytes_left: int) -> None:
     cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
     cut.write_bytes(good.read_bytes()[:bytes_left])
-    with pytest.raises(Refusal, match="is not a whole .tar.gz"):
+    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
         verified(cut)
 
 
@@ -172,13 +172,13 @@ def test_an_archive_with_a_wrong_crc_is_refused(good: Path) -> None:
     content = bytearray(good.read_bytes())
     content[-6] ^= 1
     good.write_bytes(content)
-    with pytest.raises(Refusal, match="is not a whole .tar.gz"):
+    with pytest.raises(PackagingError, match="is not a whole .tar.gz"):
         verified(good)
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(Refusal, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
+    with pytest.raises(PackagingError, match=r"a.tar.gz: is not a whole .tar.gz .*; pack it again"):
         verified(tmp_path / "a.tar.gz")
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_header_is_not_taken_for_the_end(good: Path) -> None:
     whole[second + 148 : second + 156] = b"9" * 8
     damaged = good.with_name("damaged.tar.gz")
     damaged.write_bytes(gzip.compress(bytes(whole)))
-    with pytest.raises(Refusal, match="is not a whole .tar.gz .damaged header: "):
+    with pytest.raises(PackagingError, match="is not a whole .tar.gz .damaged header: "):
         listing(damaged)
 
 
@@ -199,7 +199,9 @@ def test_a_name_is_shown_on_one_line(good: Path) -> None:
 
 def test_a_name_that_the_disk_cannot_hold_is_a_sentence(good: Path) -> None:
     archive = changed(good, add=file("1/" + "a" * 300))
-    with pytest.raises(Refusal, match="a cannot be unpacked: File name too long; pack it again"):
+    with pytest.raises(
+        PackagingError, match="a cannot be unpacked: File name too long; pack it again"
+    ):
         verified(archive)
 
 
@@ -215,5 +217,7 @@ def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(existing_archive, "_write", full)
-    with pytest.raises(Refusal, match="cannot be written: No space left on device; make room"):
+    with pytest.raises(
+        PackagingError, match="cannot be written: No space left on device; make room"
+    ):
         verified(good)

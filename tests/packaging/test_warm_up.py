@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from model_packaging.refusal import Refusal
+from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.warm_up import check_warm_up, write_warm_up
 from model_packaging.warm_up import golden as read_golden
-from serving import tfrecord, wire
+from servable_tensors import tfrecord, wire
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker"
 ROWS, COLUMNS = (RANKER / "golden" / f"request-{form}.json" for form in ("rows", "columnar"))
@@ -90,7 +90,9 @@ def test_a_thousand_requests_are_written(info: SavedModelInfo, tmp_path: Path) -
 
 
 def test_a_thousand_and_one_requests_are_refused(info: SavedModelInfo) -> None:
-    with pytest.raises(Refusal, match="would hold 1001 warm-up requests; at most 1000 are allowed"):
+    with pytest.raises(
+        PackagingError, match="would hold 1001 warm-up requests; at most 1000 are allowed"
+    ):
         write_warm_up("ranker", many(1001), info)
 
 
@@ -140,20 +142,24 @@ def test_a_request_that_the_model_would_refuse_is_refused(
 ) -> None:
     if isinstance(request_, dict) and "inputs" in request_ and "feat_ids" in request_["inputs"]:
         request_ = {"inputs": {**request_["inputs"], "feat_ids": [[0] * 39] * 2}}
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         write_warm_up("ranker", {Path("golden/a.json"): request_}, info)
     assert str(caught.value) == f"golden/a.json: the request {problem}; correct the request"
 
 
 def test_a_number_out_of_range_is_refused(info: SavedModelInfo) -> None:
     request = {"instances": [{**ROW, "feat_vals": [1e39] * 39}]}
-    with pytest.raises(Refusal, match="feat_vals holds a number that is out of range for float32"):
+    with pytest.raises(
+        PackagingError, match="feat_vals holds a number that is out of range for float32"
+    ):
         write_warm_up("ranker", {Path("a.json"): request}, info)
 
 
 def test_a_golden_request_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(Refusal, match="deep.json: is nested too deeply to be read; write one"):
+    with pytest.raises(
+        PackagingError, match="deep.json: is nested too deeply to be read; write one"
+    ):
         read_golden(tmp_path / "deep.json")
 
 
@@ -218,7 +224,7 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
     info: SavedModelInfo, tmp_path: Path, content: bytes, message: str
 ) -> None:
     file = written(tmp_path, content)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PackagingError) as caught:
         check_warm_up(file, info)
     assert str(caught.value) == f"{file}: {message}"
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from local.aws import EmbeddedAws
+from servable_local.aws import EmbeddedAws
 from tests.checkouts import PATH, ROOT
 from tests.pipelines.workflows import STEPS, Step
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.aws import running
-from local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws import running
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from tests.checkouts import checkout
 from tests.deployment.conftest import Deployment
 from tests.pipelines.shell import Runner, steps_of

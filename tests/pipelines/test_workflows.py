@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.main import COMMANDS, servable
 from infra.parameters.loading import load
+from servable.main import COMMANDS, servable
 from tests.checkouts import ROOT
 from tests.pipelines.workflows import FILES, STEPS, Step, read
 

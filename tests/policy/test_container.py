@@ -10,7 +10,7 @@ from hypothesis import given
 
 from infra.policy.container import VariableError, settings_of, variables_of
 from infra.policy.container_settings import Batching, ContainerSettings
-from serving.settings import Settings, read_settings
+from servable_handler.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(
@@ -101,17 +101,23 @@ def test_the_handler_reads_what_is_rendered(settings: ContainerSettings) -> None
 
 
 def test_container_variables_are_named_in_three_places_only() -> None:
-    allowed = ("infra/policy/container.py", "serving/", "local/endpoint/", "tests/")
+    allowed = (
+        "infra/policy/container.py",
+        "servable_handler/",
+        "servable_local/container/",
+        "tests/",
+    )
     named = [
         file.relative_to(ROOT).as_posix()
         for folder in (
-            "cli",
             "examples",
             "infra",
-            "local",
             "model_packaging",
-            "operations",
             "scripts",
+            "servable",
+            "servable_client",
+            "servable_local",
+            "servable_tensors",
             "stacks",
         )
         for file in sorted((ROOT / folder).rglob("*.py"))

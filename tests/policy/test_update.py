@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.policy.update import Strategy, Update
-from local.aws.sagemaker import stages
+from servable_local.aws.sagemaker import stages
 
 
 def update(strategy: Strategy = "canary", percent: int = 10, instances: int = 2) -> Update:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.check import check as command
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import check
+from servable.check.command import check as command
 from tests.preflight.overlay import overlaid
 
 FAULTS = """

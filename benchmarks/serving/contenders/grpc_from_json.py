@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from serving import wire
+from servable_tensors import wire
 
 
 def handler(data: Any, context: Any) -> tuple[str, str]:

@@ -8,9 +8,9 @@ import os
 import random
 from typing import Any
 
-from serving import model_servers
-from serving.inference import handler as whole
-from serving.server_choice import ServerChoice
+from servable_handler.inference import handler as whole
+from servable_handler.transport import model_servers
+from servable_handler.transport.server_choice import ServerChoice
 
 counts: dict[int, int] = {}
 

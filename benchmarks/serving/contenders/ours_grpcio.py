@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from serving import model_servers
-from serving.inference import handler as whole
+from servable_handler.inference import handler as whole
+from servable_handler.transport import model_servers
 
 # A message of any size is too large for the built-in client: no setting of the handler.
 vars(model_servers)["MOST_BYTES"] = -1

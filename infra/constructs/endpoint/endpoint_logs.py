@@ -1,0 +1,72 @@
+"""The endpoint's log group, before SageMaker makes one of its own."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.catalog.log_filters import log_filters
+from infra.catalog.metrics import OWN
+from infra.constructs.monitoring.log_questions import QUESTIONS
+
+
+class EndpointLogs(Construct):
+    """/aws/sagemaker/Endpoints/NAME with a retention, counters and saved questions.
+
+    SageMaker creates the group when it is missing, without retention, and leaves it
+    behind; so ours must exist before the endpoint, and goes with the stack: kept, it
+    would make the next deployment of the same name fail.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        retention_days: int = 30,
+        kms_key_arn: str | None = None,
+    ) -> None:
+        """`retention_days`: 30 covers an incident and the month's review."""
+        super().__init__(scope, construct_id)
+        self.endpoint_name = endpoint_name
+        self.group = logs.CfnLogGroup(
+            self,
+            "Resource",
+            log_group_name=f"/aws/sagemaker/Endpoints/{endpoint_name}",
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+        )
+        self.group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        self.arn = cdk.Stack.of(self).format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=self.group.log_group_name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        log_group_name = self.group.ref
+        for one in log_filters():
+            logs.CfnMetricFilter(
+                self,
+                one.metric,
+                log_group_name=log_group_name,
+                filter_pattern=one.pattern,
+                metric_transformations=[
+                    logs.CfnMetricFilter.MetricTransformationProperty(
+                        metric_namespace=f"{OWN}{endpoint_name}",
+                        metric_name=one.metric,
+                        metric_value="1",
+                        # A minute without such a line is 0, not missing: CloudWatch would look
+                        # at older minutes in its place, and an alarm would be late to recover.
+                        default_value=0,
+                        unit="Count",
+                    )
+                ],
+            )
+        for title, question in QUESTIONS.items():
+            logs.CfnQueryDefinition(
+                self,
+                f"Question-{title.replace(' ', '-')}",
+                name=f"{endpoint_name}/{title}",
+                log_group_names=[log_group_name],
+                query_string=question,
+            )

@@ -1,0 +1,92 @@
+"""What an endpoint asks of each of its variants, and one for CDK apps without environment files."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from aws_cdk import aws_sagemaker as sagemaker
+
+from infra.constructs.endpoint.watched_endpoint import WatchedVariant
+from infra.constructs.model.served_model import ServedModel
+
+Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
+
+
+class EndpointVariant(Protocol):
+    """Machines, or serverless, that answer with one model."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def scaled(self) -> bool:
+        """Whether its count is scaling's: an update then keeps it."""
+
+    @property
+    def shadow(self) -> bool: ...
+
+    @property
+    def start_seconds(self) -> float | None:
+        """Until a new instance answers, estimated; None where nobody knows."""
+
+    @property
+    def watched(self) -> WatchedVariant:
+        """As alarms and dashboards see it."""
+
+    @property
+    def decides(self) -> list[object]:
+        """Everything that, changed, replaces the endpoint configuration."""
+
+    def production_variant(self) -> Property:
+        """What the endpoint configuration says of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceVariant:
+    """A model on instances of one type, in as few words as that takes."""
+
+    name: str
+    model: ServedModel
+    instance_type: str
+    min_instances: int = 1
+    max_instances: int = 1
+    weight: float = 1.0
+    start_seconds: float | None = None
+    shadow: bool = False
+
+    @property
+    def scaled(self) -> bool:
+        return self.max_instances > self.min_instances
+
+    @property
+    def watched(self) -> WatchedVariant:
+        return WatchedVariant(
+            name=self.name,
+            instance_type=self.instance_type,
+            min_instances=self.min_instances,
+            max_instances=self.max_instances,
+            scales=self.scaled,
+            shadow=self.shadow,
+        )
+
+    @property
+    def decides(self) -> list[object]:
+        return [
+            self.name,
+            self.model.fingerprint,
+            self.instance_type,
+            self.min_instances,
+            self.weight,
+            self.shadow,
+        ]
+
+    def production_variant(self) -> Property:
+        return Property(
+            variant_name=self.name,
+            model_name=self.model.name,
+            instance_type=self.instance_type,
+            initial_instance_count=self.min_instances,
+            initial_variant_weight=self.weight,
+            routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
+                routing_strategy="LEAST_OUTSTANDING_REQUESTS"
+            ),
+        )

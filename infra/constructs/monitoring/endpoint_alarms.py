@@ -1,0 +1,101 @@
+"""What somebody is woken for, and what somebody is told of."""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.alarm_signal import Signal, Unit
+from infra.constructs.monitoring.endpoint_alarm import EndpointAlarm
+from infra.constructs.monitoring.variant_signals import queue_signals, variant_signals
+from infra.parameters.alarms import Alarms
+
+OBJECTIVE = "objective"
+
+
+class EndpointAlarms(Construct):
+    """Every alarm informs; a composite over those that break the service objective pages."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: WatchedEndpoint,
+        alarms: Alarms,
+        inform: sns.ITopic,
+        page: sns.ITopic | None = None,
+    ) -> None:
+        """`page` None: who is informed is paged."""
+        super().__init__(scope, construct_id)
+        self._endpoint = endpoint
+        self._alarms = alarms
+        self._inform = [inform.topic_arn]
+        signals = [
+            *(
+                signal
+                for variant in endpoint.variants
+                for signal in variant_signals(endpoint.metrics, variant, alarms)
+            ),
+            *queue_signals(endpoint.metrics, alarms),
+            *([self._refused()] if endpoint.log_is_counted else []),
+        ]
+        self.by_name: Mapping[str, EndpointAlarm] = {
+            signal.name: self._watch(signal) for signal in signals
+        }
+        self.objective = self._objective([page.topic_arn] if page else self._inform)
+
+    def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
+        """None: the environment file asks for no such alarm."""
+        return self.by_name.get(kind if variant is None else f"{variant}-{kind}")
+
+    def _refused(self) -> Signal:
+        return Signal(
+            kind="queue-refused",
+            variant=None,
+            what="requests a minute turned away by a full queue",
+            metric=self._endpoint.metrics.counted_in_log("RefusedRequests"),
+            threshold=self._alarms.refused_per_minute,
+            unit=Unit("", 1),
+            minutes=self._alarms.window_minutes,
+        )
+
+    def _watch(self, signal: Signal) -> EndpointAlarm:
+        of = "" if signal.variant is None else f", variant {signal.variant}"
+        made = EndpointAlarm(
+            self,
+            signal.name,
+            signal=signal,
+            name=f"{self._endpoint.name}-{signal.name}",
+            description=f"{self._endpoint.name}{of}: {signal.said} for {signal.minutes} minutes on "
+            f"end. {self._ending(signal.earliest_minutes, signal.kind)}",
+            actions=self._inform,
+        )
+        if self._endpoint.resource is not None:
+            made.alarm.add_resource_dependency(self._endpoint.resource)
+        return made
+
+    def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
+        broken = [one for one in self.by_name.values() if one.signal.breaks_objective]
+        self.objective_earliest_minutes = min(one.signal.earliest_minutes for one in broken)
+        asked = ", ".join(dict.fromkeys(one.signal.said for one in broken))
+        any_of = " OR ".join(f'ALARM("{one.arn}")' for one in broken)
+        return cloudwatch.CfnCompositeAlarm(
+            Construct(self, "Objective"),
+            "Resource",
+            alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
+            alarm_description=f"{self._endpoint.name}: the service objective is broken: {asked}. "
+            + self._ending(self.objective_earliest_minutes, OBJECTIVE),
+            alarm_rule=f"({any_of})",
+            alarm_actions=page,
+            ok_actions=page,
+        )
+
+    def _ending(self, earliest_minutes: int, kind: str) -> str:
+        return (
+            f"Fires at the earliest {earliest_minutes} min after the first minute that shows it "
+            f"begins. "
+            f"Runbook: {self._alarms.runbook}#{kind}"
+        )

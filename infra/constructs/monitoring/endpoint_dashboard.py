@@ -1,0 +1,82 @@
+"""One screen for an endpoint: is it well, what is it asked, how full is it, what does it cost."""
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.catalog.log_filters import log_filters
+from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from infra.constructs.monitoring.fleet_graphs import fleet_graphs
+from infra.constructs.monitoring.variant_graphs import VariantGraphs
+from infra.constructs.monitoring.widget import Side, Widget, alarm_status, body, graph
+
+COLUMNS = 24  # CloudWatch's
+MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend
+
+
+class EndpointDashboard(Construct):
+    """Milliseconds and percent, as the environment file says them.
+
+    One variant: two graphs in a row. Several: the same graph of each, side by side.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: WatchedEndpoint,
+        alarms: EndpointAlarms,
+        guarded: bool = False,
+    ) -> None:
+        """`guarded`: updates are watched, so the old and the new fleet are shown apart."""
+        super().__init__(scope, construct_id)
+        status = alarm_status(
+            f"{endpoint.name}: alarms",
+            [alarms.objective.attr_arn, *(one.arn for one in alarms.by_name.values())],
+            width=COLUMNS,
+            height=3,
+        )
+        graphs = [
+            VariantGraphs(endpoint=endpoint, variant=one, alarms=alarms)
+            for one in endpoint.variants
+        ]
+        rows: list[Sequence[Widget]] = [[status], *_rows(graphs)]
+        if guarded:
+            rows.append(fleet_graphs(endpoint.name, width=COLUMNS // 2))
+        if endpoint.log_is_counted:
+            rows.append([_log(endpoint, alarms)])
+        cloudwatch.CfnDashboard(
+            Construct(self, "Resource"),
+            "Resource",
+            # Dashboards of all regions of an account share one list.
+            dashboard_name=f"{endpoint.name}-{endpoint.region}",
+            dashboard_body=body(rows),
+        )
+
+
+def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
+    if len(variants) == 1:
+        made = [graph(COLUMNS // 2) for graph in variants[0].all]
+        return [made[at : at + 2] for at in range(0, len(made), 2)]
+    groups = [
+        variants[at : at + MOST_SIDE_BY_SIDE] for at in range(0, len(variants), MOST_SIDE_BY_SIDE)
+    ]
+    return [
+        [variant.all[number](COLUMNS // len(group)) for variant in group]
+        for number in range(len(variants[0].all))
+        for group in groups
+    ]
+
+
+def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
+    """What the log says of the container, of all variants together."""
+    refused = alarms.of(None, "queue-refused")
+    counted = [endpoint.metrics.counted_in_log(one.metric) for one in log_filters()]
+    return graph(
+        f"{endpoint.name}: counted in the log, per minute",
+        left=Side(label="lines", metrics=counted, lines=[refused.line] if refused else []),
+        width=COLUMNS,
+    )

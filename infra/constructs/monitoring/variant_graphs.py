@@ -1,0 +1,158 @@
+"""The graphs of one variant, in milliseconds and percent, under its alarms' lines."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from infra.catalog.metrics import full_percent
+from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint, WatchedVariant
+from infra.constructs.monitoring.alarm_signal import MILLISECONDS, PERCENT, Unit
+from infra.constructs.monitoring.capacity_graphs import cost_graph, instances_graph
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from infra.constructs.monitoring.endpoint_metrics import MACHINES, EndpointMetrics
+from infra.constructs.monitoring.measured import Computed, Measured
+from infra.constructs.monitoring.widget import Line, Side, Widget, graph
+
+Graph = Callable[[int], Widget]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantGraphs:
+    """Each method takes its width in columns. Titles name the variant: they stand side by side."""
+
+    endpoint: WatchedEndpoint
+    variant: WatchedVariant
+    alarms: EndpointAlarms
+
+    @property
+    def all(self) -> list[Graph]:
+        """The same ones, in the same order, for every variant of the endpoint."""
+        kind = self.endpoint.kind
+        if kind == "serverless":
+            return [self.traffic, self.latency, self.errors, self.concurrency]
+        first = self.queue if kind == "asynchronous" else self.traffic
+        return [first, self.latency, self.errors, self.machines, self.instances, self.cost]
+
+    @property
+    def _metrics(self) -> EndpointMetrics:
+        return self.endpoint.metrics
+
+    def traffic(self, width: int) -> Widget:
+        name, asked = self.variant.name, [self._metrics.invocations]
+        labels = ["all", "per instance"]
+        if self._metrics.publishes("InvocationsPerInstance"):
+            asked.append(self._metrics.invocations_per_instance)
+        shown = [
+            replace(metric(name), label=label) for metric, label in zip(asked, labels, strict=False)
+        ]
+        return graph(
+            f"{name}: requests per minute",
+            left=Side(label="requests", metrics=shown, lines=self._lines("no-traffic")),
+            width=width,
+        )
+
+    def queue(self, width: int) -> Widget:
+        """Of the endpoint, whichever variant is behind."""
+        queued, age = self._metrics.queued, self.alarms.of(None, "queue-age")
+        waiting = [
+            replace(queued("ApproximateBacklogSize", "Maximum"), label="all"),
+            replace(queued("ApproximateBacklogSizePerInstance", "Average"), label="per instance"),
+        ]
+        oldest = _in(queued("ApproximateAgeOfOldestRequest", "Maximum"), 60, "age of the oldest", 0)
+        return graph(
+            f"{self.variant.name}: requests that wait, and for how long",
+            left=Side(label="requests", metrics=waiting),
+            right=Side(label="minutes", metrics=[oldest], lines=[age.line] if age else []),
+            width=width,
+        )
+
+    def concurrency(self, width: int) -> Widget:
+        """What is used of it; a serverless container shows no CPU and no disk."""
+        name, metrics = self.variant.name, self._metrics
+        used = [
+            ("concurrency", metrics.serverless_use("ConcurrentExecutions", name), 0.01),
+            (
+                "provisioned concurrency",
+                metrics.serverless_use("ProvisionedConcurrency", name),
+                0.01,
+            ),
+            ("memory", metrics.used("Memory", name, "Maximum"), 1),
+        ]
+        shown = [
+            _in(metric, percent, label, number)
+            for number, (label, metric, percent) in enumerate(used)
+        ]
+        return self._graph("saturation", shown, "%", ["memory"], width)
+
+    def latency(self, width: int) -> Widget:
+        name, metrics = self.variant.name, self._metrics
+        shown = {one: metrics.model_latency(name, one) for one in ("p50", "p90", "p99")}
+        if metrics.publishes("OverheadLatency"):
+            shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
+        kinds = ("p50-latency", "p90-latency", "p99-latency", "overhead-latency")
+        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", kinds, width)
+
+    def errors(self, width: int) -> Widget:
+        name, metrics = self.variant.name, self._metrics
+        shown = {
+            "4xx": metrics.error_4xx_share(name),
+            "5xx": metrics.error_5xx_share(name),
+        }
+        if metrics.publishes("InvocationModelErrors"):
+            shown["not 2xx by the container"] = metrics.model_error_share(name)
+        kinds = ("4xx", "5xx", "model-errors")
+        return self._graph("errors", _all_in(PERCENT, shown), "%", kinds, width)
+
+    def machines(self, width: int) -> Widget:
+        """100 % is the whole machine, however many cores and GPUs it has."""
+        kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
+        if self.variant.instance.gpus:
+            kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
+        shown = [
+            _in(
+                self._metrics.used(what, self.variant.name, statistic),
+                full_percent(MACHINES, f"{what}Utilization", self.variant.instance) / 100,
+                f"{what}, {'mean' if statistic == 'Average' else 'fullest instance'}",
+                number,
+            )
+            for number, (what, statistic) in enumerate(kinds)
+        ]
+        alarms = ("cpu", "memory", "disk", "gpu", "gpu-memory")
+        return self._graph("saturation", shown, "%", alarms, width)
+
+    def instances(self, width: int) -> Widget:
+        return instances_graph(self.endpoint, self.variant, width=width)
+
+    def cost(self, width: int) -> Widget:
+        return cost_graph(self.endpoint, self.variant, width=width)
+
+    def _lines(self, *kinds: str) -> list[Line]:
+        found = [self.alarms.of(self.variant.name, kind) for kind in kinds]
+        return [one.line for one in found if one is not None]
+
+    def _graph(
+        self,
+        title: str,
+        shown: Sequence[Computed],
+        unit: str,
+        alarms: Sequence[str],
+        width: int,
+    ) -> Widget:
+        return graph(
+            f"{self.variant.name}: {title} ({unit})",
+            left=Side(label=unit, metrics=shown, lines=self._lines(*alarms)),
+            width=width,
+        )
+
+
+def _all_in(unit: Unit, shown: dict[str, Measured]) -> list[Computed]:
+    return [
+        _in(metric, unit.in_the_metric, label, number)
+        for number, (label, metric) in enumerate(shown.items())
+    ]
+
+
+def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Computed:
+    """The metric in the person's unit. Ids must differ within a graph."""
+    return Computed(
+        expression=f"m{number} / {one_of_ours:g}", using={f"m{number}": metric}, label=label
+    )

@@ -1,0 +1,118 @@
+"""A dashboard's widgets, as CloudWatch reads them.
+
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import aws_cdk as cdk
+
+from infra.constructs.monitoring.measured import PERIOD_SECONDS, Measured, Metric
+
+HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widget:
+    """`properties` of its `kind`; where it stands is decided by its row."""
+
+    kind: str
+    width: int
+    properties: dict[str, Any]
+    height: int = HEIGHT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A level across a graph."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """What is drawn against one axis, which begins at 0."""
+
+    label: str
+    metrics: Sequence[Metric]
+    lines: Sequence[Line] = ()
+
+
+def graph(title: str, *, left: Side, right: Side | None = None, width: int) -> Widget:
+    """Metrics over time."""
+    sides = {"left": left, **({"right": right} if right else {})}
+    drawn = [row for side, one in sides.items() for m in one.metrics for row in _drawn(m, side)]
+    lines = [
+        {"value": number(line.value), "label": line.label, "yAxis": side}
+        for side, one in sides.items()
+        for line in one.lines
+    ]
+    axes = {side: {"label": one.label, "min": 0, "showUnits": False} for side, one in sides.items()}
+    properties = {
+        "view": "timeSeries",
+        "title": title,
+        "region": _region(),
+        "metrics": drawn,
+        **({"annotations": {"horizontal": lines}} if lines else {}),
+        "yAxis": axes,
+    }
+    return Widget(kind="metric", width=width, properties=properties)
+
+
+def text(markdown: str, *, width: int) -> Widget:
+    return Widget(kind="text", width=width, properties={"markdown": markdown})
+
+
+def alarm_status(title: str, arns: Sequence[str], *, width: int, height: int) -> Widget:
+    """A field for each alarm, red where it is on."""
+    properties = {"title": title, "alarms": list(arns)}
+    return Widget(kind="alarm", width=width, height=height, properties=properties)
+
+
+def body(rows: Sequence[Sequence[Widget]]) -> str:
+    """Widgets from left to right, rows from top to bottom. May hold CDK's tokens."""
+    placed: list[dict[str, Any]] = []
+    y = 0
+    for row in rows:
+        x = 0
+        for one in row:
+            size = {"width": one.width, "height": one.height, "x": x, "y": y}
+            placed.append({"type": one.kind, **size, "properties": one.properties})
+            x += one.width
+        y += max((one.height for one in row), default=0)
+    return json.dumps({"widgets": placed}, ensure_ascii=False, separators=(",", ":"))
+
+
+def number(value: float) -> float:
+    """A whole one without its .0, as JSON of JavaScript has it."""
+    return int(value) if value == int(value) else value
+
+
+@cache
+def _region() -> str:
+    """Asked once: each time is a round trip."""
+    return cdk.Aws.REGION
+
+
+def _drawn(metric: Metric, side: str) -> list[list[Any]]:
+    """Its rows: what is computed, and hidden below it what it is computed from."""
+    axis = {} if side == "left" else {"yAxis": side}
+    label = {"label": metric.label} if metric.label else {}
+    if isinstance(metric, Measured):
+        return [_row(metric, {**label}, axis)]
+    shown = {**label, "expression": metric.expression, "period": PERIOD_SECONDS, **axis}
+    hidden = [_row(one, {"id": name, "visible": False}, {}) for name, one in metric.using.items()]
+    return [[shown], *hidden]
+
+
+def _row(metric: Measured, first: dict[str, Any], last: dict[str, Any]) -> list[Any]:
+    dimensions = [part for pair in sorted(metric.dimensions.items()) for part in pair]
+    # The mean is CloudWatch's own default.
+    stat = {} if metric.statistic == "Average" else {"stat": metric.statistic}
+    shown = {**first, "period": PERIOD_SECONDS, **stat, **last}
+    return [metric.namespace, metric.name, *dimensions, shown]

@@ -1,0 +1,146 @@
+"""Adds and removes instances so that each gets the traffic it can carry."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.scaling.scaling_steps import ScalingSteps
+from infra.constructs.scaling.wake_up import WakeUp
+from infra.parameters.scaling import Scaling, Scheduled
+from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
+
+SERVICE = "sagemaker.application-autoscaling.amazonaws.com"
+SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+Metric = autoscaling.PredefinedMetric
+
+
+class EndpointScaling(Construct):
+    """What [variants.NAME.scaling] asks for, of one variant.
+
+    The numbers are instances; of a serverless variant, its provisioned concurrency.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: ModelEndpoint,
+        variant: str,
+        scaling: Scaling,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
+        start_seconds: float | None = None,
+    ) -> None:
+        """`min_instances`, `max_instances`: left out, the variant's own. `start_seconds`: until
+        a new instance answers, where it is known: cooldowns left out follow it."""
+        super().__init__(scope, construct_id)
+        (known,) = [one.watched for one in endpoint.variants if one.name == variant]
+        least = known.min_instances if min_instances is None else min_instances
+        most = known.max_instances if max_instances is None else max_instances
+        waits = cooldowns(
+            out_seconds=scaling.scale_out_cooldown_seconds,
+            in_seconds=scaling.scale_in_cooldown_seconds,
+            start_seconds=start_seconds,
+        )
+        self._out = cdk.Duration.seconds(waits.out_seconds)
+        self._in = cdk.Duration.seconds(waits.in_seconds)
+        what = "ProvisionedConcurrency" if endpoint.kind == "serverless" else "InstanceCount"
+        self.target = autoscaling.ScalableTarget(
+            self,
+            "Target",
+            service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
+            # The endpoint's attribute and not the literal: CloudFormation then waits for it.
+            resource_id=f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}",
+            scalable_dimension=f"sagemaker:variant:Desired{what}",
+            min_capacity=least,
+            max_capacity=most,
+            # The service-linked role, named: CDK would otherwise make a role for every target.
+            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", self._service_linked_role()),
+        )
+        self._track(endpoint, scaling)
+        for number, one in enumerate(scaling.schedule):
+            self._schedule(number, one)
+        if scaling.steps:
+            ScalingSteps(
+                self,
+                "Steps",
+                endpoint=endpoint,
+                variant=variant,
+                target=self.target,
+                steps=scaling.steps,
+                cooldown=self._out,
+            )
+        if endpoint.kind == "asynchronous" and least == 0:
+            WakeUp(
+                self,
+                "WakeUp",
+                endpoint=endpoint,
+                variant=variant,
+                target=self.target,
+                cooldown=self._out,
+            )
+
+    def _track(self, endpoint: ModelEndpoint, scaling: Scaling) -> None:
+        safety = scaling.safety_factor
+        if scaling.max_rps_per_instance is not None:
+            target = invocations_per_instance_per_minute(
+                max_rps_per_instance=scaling.max_rps_per_instance, safety_factor=safety
+            )
+            self._follow("Tracking", target, Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE)
+        if scaling.max_concurrency_per_instance is not None:
+            # Every 10 s, and not every minute.
+            self._follow(
+                "Concurrency",
+                scaling.max_concurrency_per_instance * safety,
+                Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION,
+            )
+        if scaling.provisioned_use_percent is not None:
+            # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+            self._follow(
+                "Provisioned",
+                scaling.provisioned_use_percent / 100,
+                Metric.SAGEMAKER_VARIANT_PROVISIONED_CONCURRENCY_UTILIZATION,
+            )
+        if scaling.max_backlog_per_instance is not None:
+            self.target.scale_to_track_metric(
+                "Backlog",
+                # Of the endpoint, with no variant: so AWS publishes it, and so it can act.
+                custom_metric=endpoint.metrics.queued(
+                    "ApproximateBacklogSizePerInstance", "Average"
+                ).for_cdk,
+                target_value=scaling.max_backlog_per_instance * safety,
+                scale_out_cooldown=self._out,
+                scale_in_cooldown=self._in,
+            )
+
+    def _follow(
+        self, construct_id: str, target_value: float, metric: autoscaling.PredefinedMetric
+    ) -> None:
+        self.target.scale_to_track_metric(
+            construct_id,
+            predefined_metric=metric,
+            target_value=target_value,
+            scale_out_cooldown=self._out,
+            scale_in_cooldown=self._in,
+        )
+
+    def _schedule(self, number: int, one: Scheduled) -> None:
+        self.target.scale_on_schedule(
+            f"Scheduled{number}",
+            schedule=autoscaling.Schedule.expression(one.at),
+            time_zone=cdk.TimeZone.of(one.timezone),
+            min_capacity=one.at_least,
+            max_capacity=one.at_most,
+        )
+
+    def _service_linked_role(self) -> str:
+        return cdk.Stack.of(self).format_arn(
+            service="iam",
+            region="",
+            account=cdk.Aws.ACCOUNT_ID,
+            resource="role",
+            resource_name=f"aws-service-role/{SERVICE}/{SERVICE_ROLE}",
+        )

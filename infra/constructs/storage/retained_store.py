@@ -1,0 +1,116 @@
+"""A bucket for what must outlive the endpoint, with a key and an end for everything in it."""
+
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.constructs.model.places import Destination
+
+# Long enough to answer who read a sample that is gone; access logs are small.
+ACCESS_LOG_DAYS = 365
+UNFINISHED_DAYS = 7
+NIST, HIPAA, PCI = "NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321"
+
+
+class RetainedStore(Construct):
+    """The bucket, one for the log of who read it, and the key. All stay when their stack goes."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        holds: str,
+        said: str,
+        why_one_region: str,
+        keep_days: int,
+        kms_key: str | None,
+    ) -> None:
+        """`holds`: one word, the bucket's id and its exports' names. `said`: of what, for the key."""
+        super().__init__(scope, construct_id)
+        key = self._key(kms_key, said)
+        accesses = self._bucket(
+            "Accesses",
+            # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            keep_days=ACCESS_LOG_DAYS,
+        )
+        kept = self._bucket(
+            holds.capitalize(),
+            encryption=s3.BucketEncryption.KMS,
+            encryption_key=key,
+            bucket_key_enabled=True,
+            keep_days=keep_days,
+            server_access_logs_bucket=accesses,
+            server_access_logs_prefix=f"{holds}/",
+        )
+        for bucket in (kept, accesses):
+            _acknowledge(bucket, "S3BucketReplicationEnabled", why_one_region)
+        _acknowledge(
+            accesses,
+            "S3DefaultEncryptionKMS",
+            "S3 delivers access logs only to buckets that it encrypts with its own keys",
+        )
+        _acknowledge(
+            accesses, "S3BucketLoggingEnabled", "it is the log; logging itself would never end"
+        )
+        stack = cdk.Stack.of(self)
+        # Exported by names of our own: what reads it knows them while it is being made.
+        self._name = str(stack.export_value(kept.bucket_name, name=f"{stack.stack_name}-{holds}"))
+        self.key_arn = kms_key or str(
+            stack.export_value(key.key_arn, name=f"{stack.stack_name}-{holds}-key")
+        )
+
+    def destination(self, prefix: str) -> Destination:
+        return Destination(
+            url=f"s3://{self._name}/{prefix}",
+            objects_arn=cdk.Stack.of(self).format_arn(
+                service="s3",
+                region="",
+                account="",
+                resource=self._name,
+                resource_name=f"{prefix}/*",
+            ),
+            key_arn=self.key_arn,
+        )
+
+    def _key(self, given_arn: str | None, said: str) -> kms.IKey:
+        if given_arn is not None:
+            return kms.Key.from_key_arn(self, "Given", given_arn)
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Encrypts {said}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+
+    def _bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
+        return s3.Bucket(
+            self,
+            construct_id,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            versioned=True,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    expiration=cdk.Duration.days(keep_days),
+                    # A sample that was written over or deleted goes with the others.
+                    noncurrent_version_expiration=cdk.Duration.days(1),
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(UNFINISHED_DAYS),
+                )
+            ],
+            **more,
+        )
+
+
+def _acknowledge(bucket: s3.Bucket, rule: str, reason: str) -> None:
+    for pack in (NIST, HIPAA, PCI):
+        cdk.Validations.of(bucket).acknowledge(
+            cdk.Acknowledgment(id=f"{pack}-{rule}", reason=reason)
+        )

@@ -1,0 +1,97 @@
+"""`servable check [ENV…]`: every finding, before anything is deployed."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from infra.parameters.finding import Severity
+from infra.parameters.loading import Loaded
+from infra.preflight.check import check_all
+from servable.findings import print_findings
+from servable.overrides import SET, loaded_with
+from servable.project import project, unknown
+
+
+@click.command()
+@click.argument("names", metavar="[ENV]...", nargs=-1)
+@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@SET
+@click.option("--against", metavar="REF", help="The git revision that is deployed now.")
+@click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(
+    names: tuple[str, ...],
+    folder: str,
+    sets: tuple[str, ...],
+    against: str | None,
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Every finding of the environments named, or of all; exit 1 on an error."""
+    chosen = _choose(_load(folder, sets, against), names)
+    found = {one.name: check_all(one) for one in chosen}
+    if as_json:
+        said: dict[str, object] = {
+            name: [one.as_json() for one in findings] for name, findings in found.items()
+        }
+        if explain:
+            said = {
+                one.name: {"findings": said[one.name], "settings": _settings(one)} for one in chosen
+            }
+        click.echo(json.dumps(said, indent=2, default=str))
+    else:
+        if explain:
+            _explain(chosen)
+        print_findings(found)
+    return int(
+        any(one.severity is Severity.ERROR for findings in found.values() for one in findings)
+    )
+
+
+def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
+    root, files = project(folder)
+    loaded = loaded_with(sets, root, files)
+    if revision is None:
+        return loaded
+    from servable.plan.revision import RevisionError, against  # only where it is asked for
+
+    try:
+        return against(loaded, root, files, revision)
+    except RevisionError as wrong:
+        raise click.UsageError(f"--against {revision}: {wrong}") from None
+
+
+def _choose(loaded: list[Loaded], names: tuple[str, ...]) -> list[Loaded]:
+    known = {one.name: one for one in loaded}
+    for name in names:
+        if name not in known:
+            raise unknown(name, known)
+    return [known[name] for name in names] if names else loaded
+
+
+def _settings(loaded: Loaded) -> list[dict[str, object]]:
+    from servable.check.explain import explained  # only where it is asked for
+
+    return [asdict(line) for line in explained(loaded)]
+
+
+def _explain(chosen: list[Loaded]) -> None:
+    from servable.check.explain import explained  # only where it is asked for
+
+    for one in chosen:
+        lines = explained(one)
+        widths = [max((len(getattr(line, part)) for line in lines), default=0) for part in _PARTS]
+        variant = None
+        for line in lines:
+            if line.variant != variant:
+                variant = line.variant
+                click.echo(f"{one.name}, variant {variant}")
+            cells = [
+                f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
+            ]
+            click.echo(f"  {'  '.join(cells)}  {line.reason}")
+        click.echo()
+
+
+_PARTS = ("name", "value", "origin")

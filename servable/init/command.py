@@ -1,0 +1,168 @@
+"""`servable init SAVED_MODEL`: a first environment file for it, and a golden request.
+
+`servable init --from ENV --name NEW`: a preview of one that is there.
+"""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import boto3
+import click
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import errors
+from model_packaging.refusal import PackagingError
+from servable.environment import one_environment
+from servable.init.preview import last_day, preview
+from servable.init.run import Start, shown_size, start, write
+from servable.project import project
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
+
+MODEL = click.Path(exists=True, path_type=Path)
+TIMEOUT_SECONDS = 3
+# A pull request is open for a week; a day more costs a day of its instances.
+PREVIEW_DAYS = 7
+
+
+@click.command()
+@click.argument("saved_model", metavar="[SAVED_MODEL]", type=MODEL, required=False)
+@click.option("--name", help="Of the environment; left out, the model's.")
+@click.option("--from", "source", metavar="ENV", help="A preview of that environment.")
+@click.option(
+    "--expires-in-days",
+    type=click.IntRange(1, 366),
+    help=f"Of a preview; left out, {PREVIEW_DAYS}.",
+)
+@click.option("--account", help="AWS account; left out, the shell's, else the embedded AWS's.")
+@click.option("--region", help="Left out, the shell's, else the embedded AWS's.")
+@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def init(
+    saved_model: Path | None,
+    name: str | None,
+    source: str | None,
+    expires_in_days: int | None,
+    account: str | None,
+    region: str | None,
+    folder: str,
+    as_json: bool,
+) -> int:
+    """Read SAVED_MODEL, choose a machine for it, write an environment file and a golden request.
+
+    With --from and --name: a preview of an environment, with its own stack and endpoint.
+    """
+    if source is not None:
+        if saved_model or account or region:
+            raise click.UsageError("--from takes model, account and region from its environment")
+        return _preview(source, name, expires_in_days or PREVIEW_DAYS, folder, as_json)
+    if saved_model is None:
+        raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
+    if expires_in_days is not None:
+        raise click.UsageError("--expires-in-days is for a preview: give --from ENV")
+    root, files = project(folder)
+    try:
+        where = region or boto3.session.Session().region_name or REGION
+    except BotoCoreError as wrong:
+        click.echo(f"servable init: AWS configuration: {wrong}; check AWS_PROFILE", err=True)
+        return 1
+    answered = account or _account(where)
+    try:
+        found = start(
+            root,
+            files,
+            saved_model,
+            name=name,
+            account=answered or ACCOUNT,
+            region=where,
+        )
+    except PackagingError as wrong:
+        click.echo(f"servable init: {wrong}", err=True)
+        return 1
+    findings = [
+        one for one in write(root, files, found) if one.severity is not Severity.NOT_CHECKED
+    ]
+    if as_json:
+        said = {
+            "environment": found.name,
+            "files": list(found.files),
+            "signature": found.signature,
+            "size_gib": found.size_gib,
+            "instance_type": found.instance.name,
+            "reasons": found.reasons,
+            "notes": found.notes,
+            "findings": [one.as_json() for one in findings],
+        }
+        click.echo(json.dumps(said, indent=2, default=str))
+    else:
+        _show(found, answered, where)
+        for one in findings:
+            click.echo(str(one), err=True)
+    return int(any(one.severity is Severity.ERROR for one in findings))
+
+
+def _preview(source: str, name: str | None, days: int, folder: str, as_json: bool) -> int:
+    if name is None:
+        raise click.UsageError("--from: give --name, as --name pr42")
+    loaded, files = one_environment(source, folder)
+    try:
+        made = preview(loaded, files, name=name, expires=last_day(days, date.today()))
+    except PackagingError as wrong:
+        click.echo(f"servable init: {wrong}", err=True)
+        return 1
+    wrong_ones = errors(made.findings)
+    if as_json:
+        said = {
+            "environment": made.name,
+            "files": [made.file],
+            "endpoint": made.endpoint_name,
+            "expires": str(made.expires),
+            "findings": [one.as_json() for one in made.findings],
+        }
+        click.echo(json.dumps(said, indent=2, default=str))
+    else:
+        click.echo(f"{made.file}: written; endpoint {made.endpoint_name}, until {made.expires}")
+        for one in wrong_ones:
+            click.echo(str(one), err=True)
+        click.echo(f"next: `cdk deploy '{name}/*'`; in the end `cdk destroy '{name}/*'`")
+    return int(bool(wrong_ones))
+
+
+def _account(region: str) -> str | None:
+    """Of the shell's credentials, where it has any that answer soon."""
+    config = Config(
+        connect_timeout=TIMEOUT_SECONDS,
+        read_timeout=TIMEOUT_SECONDS,
+        retries={"total_max_attempts": 1},
+    )
+    try:
+        sts = boto3.client("sts", region_name=region, config=config)
+        return str(sts.get_caller_identity()["Account"])
+    except (BotoCoreError, ClientError):
+        return None
+
+
+def _show(found: Start, account: str | None, where: str) -> None:
+    signature = found.info.signatures[found.signature]
+    for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
+        for key, spec in tensors.items():
+            shape = "unknown" if spec.shape is None else list(spec.shape)
+            click.echo(f"{found.signature}  {kind}  {key}: {spec.dtype} {shape}")
+    click.echo(
+        f"{shown_size(found.size_gib)}, on {found.instance.name}: {found.reasons['instance_type']}"
+    )
+    for file in found.files:
+        click.echo(f"{file}: written")
+    for note in found.notes:
+        click.echo(f"note: {note}")
+    name = found.name
+    click.echo(f"next: `servable check {name}`, `servable serve {name}`, then")
+    if account is None:
+        click.echo(
+            '  eval "$(servable local up)"    # no credentials answered: its account is in the file'
+        )
+    click.echo(f"  cdk bootstrap aws://{account or ACCOUNT}/{where}    # once")
+    click.echo(f"  cdk deploy '{name}/*'")
+    click.echo(f"  servable verify {name}")

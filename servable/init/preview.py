@@ -1,0 +1,87 @@
+"""An environment beside another, for a while: its own stack, endpoint, tags and last day."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+from infra.catalog.limits import most
+from infra.parameters.finding import Finding
+from infra.parameters.loading import NAME, Loaded, load
+from infra.preflight.check import check
+from model_packaging.refusal import PackagingError
+
+EXPIRES = "expires"
+PREVIEW_OF = "preview-of"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    name: str
+    file: str
+    """Relative to the project."""
+    endpoint_name: str
+    expires: date
+    findings: list[Finding]
+
+
+def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Preview:
+    """Writes `name`.toml beside the environment that it extends. Raises `PackagingError`."""
+    environment = loaded.environment
+    file = folder / f"{name}.toml"
+    if environment is None:
+        problem = "does not load"
+        raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
+    if not re.fullmatch(NAME, name) or name.endswith("-base") or name == "base":
+        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+        raise PackagingError(file, f"{name!r} is no name for an environment", f"give {allowed}")
+    if file.exists():
+        raise PackagingError(file, "is there already", "give another --name, or delete it")
+    own = _endpoint_name(environment.endpoint.name, loaded.name, name)
+    beside = file.with_suffix(".toml.part")
+    beside.write_text(_text(loaded, name, own, expires), encoding="utf-8")
+    beside.replace(file)
+    (made,) = [one for one in load(loaded.root, folder) if one.name == name]
+    return Preview(
+        name=name, file=made.file, endpoint_name=own, expires=expires, findings=check(made)
+    )
+
+
+def last_day(days: int, today: date) -> date:
+    """`days` from today."""
+    return today + timedelta(days=days)
+
+
+def _endpoint_name(old: str, of: str, name: str) -> str:
+    """ranker-dev of dev becomes ranker-pr42; a name without its environment's gets it at the end."""
+    stem = old.removesuffix(f"-{of}")
+    longest = most("EndpointName")
+    return f"{stem[: longest - len(name) - 1].rstrip('-')}-{name}"
+
+
+def _text(loaded: Loaded, name: str, endpoint_name: str, expires: date) -> str:
+    environment = loaded.environment
+    assert environment is not None
+    quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
+    first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
+    lines = [
+        *([first] if first.startswith("#:schema") else []),
+        f"# A preview of {loaded.name}, until {expires}. When it is over: `cdk destroy '{name}/*'`,",
+        "# and delete this file. The tag is for people and for jobs that look; nothing here ends by itself.",
+        f'extends = "{loaded.name}"',
+        *(
+            ["production = false"]
+            if environment.production or loaded.name.startswith("prod")
+            else []
+        ),
+        "",
+        "[endpoint]",
+        f'name = "{endpoint_name}"',
+        *(["", "[alarms]", *(f"{key} = []" for key in quiet)] if quiet else []),
+        "",
+        "[tags]",
+        f'{PREVIEW_OF} = "{loaded.name}"',
+        f'{EXPIRES} = "{expires}"',
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,150 @@
+"""`servable load ENV|URL`: how much load it takes, step by step."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from infra.parameters.loading import Loaded
+from model_packaging.private_folder import private_folder
+from model_packaging.refusal import PackagingError
+from servable.environment import one_environment
+from servable.load.bodies import BodyError
+from servable.load.gate import expected, passed, verdict
+from servable.load.load import run_folder
+from servable.load.load_generator import Crowd, LoadError, LoadGenerator, Pace, join
+from servable.load.load_test import measure
+from servable.load.measurement import CURVE, LoadCurve
+from servable.load.options import checked, is_url, with_options
+from servable.load.output import say
+from servable.load.reached import reached_by
+from servable.load.recorded_bodies import bodies_of
+from servable.load.schedule import Schedule
+from servable.load.table import table
+from servable.report.report import write_load_report
+from servable.signals import as_ctrl_c
+from servable.tune.objective import Objective
+from servable.tune.temporary import TemporaryError
+from servable_local.container.launch import LaunchError
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("what", metavar="[ENV|URL]", required=False)
+@with_options
+def load(what: str | None, folder: str, **told: Any) -> int:
+    """How much load ENV takes: users are added until more of them bring no more throughput.
+
+    Ctrl-C ends it and keeps what was measured.
+    """
+    if told["joined"]:
+        if what:
+            raise click.UsageError("--join takes ENV and everything else from where it joins")
+        join(*told["joined"])
+        return 0
+    checked(what, told)
+    assert what is not None  # checked
+    as_ctrl_c()
+    try:
+        with ExitStack() as held:
+            return _measured(held, what, folder, told)
+    except (LoadError, LaunchError, PackagingError, BodyError, TemporaryError) as error:
+        click.echo(f"servable load: {error}", err=True)
+        return 1
+
+
+def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
+    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    if told["gate"] and loaded is not None and loaded.environment is not None:
+        expected(loaded.environment, told)
+    bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
+    root = loaded.root if loaded else Path.cwd()
+    output = told["output"] or run_folder(root, what)
+    private_folder(output)
+    reached = held.enter_context(reached_by(what, loaded, names, output, told))
+    schedule = _schedule(loaded, told)
+    pace = Pace(
+        warm_up_seconds=told["warm_up_seconds"],
+        least_seconds=min(told["least_seconds"], told["step_seconds"]),
+        most_seconds=told["step_seconds"],
+        arrivals=told["arrivals"],
+    )
+    console = Console(stderr=True)
+    live = held.enter_context(
+        Live(console=console, transient=True, auto_refresh=False)
+        if console.is_terminal
+        else _silent()
+    )
+    generator = held.enter_context(
+        LoadGenerator(
+            reached.target_within(told["timeout_seconds"]),
+            bodies,
+            loop=schedule.loop,
+            crowd=Crowd(
+                processes=told["processes"], elsewhere=told["workers"], listen=told["listen"]
+            ),
+            variables=reached.variables,
+            joined_at=_joined_at if told["workers"] else lambda host, port: None,
+        )
+    )
+    so_far: list[LoadCurve] = []
+
+    def kept(curve: LoadCurve) -> None:
+        so_far[:] = [curve]
+        curve.write(output / CURVE)
+
+    def progress(load: float, found: dict[str, Any]) -> None:
+        if live is not None and so_far:
+            live.update(table(so_far[0], (load, found)), refresh=True)
+
+    so_far.append(LoadCurve(asked=reached.asked, loop=schedule.loop, steps=()))
+    curve = measure(
+        generator,
+        schedule,
+        pace,
+        reached.asked,
+        target_pid=reached.pid,
+        kept=kept,
+        progress=progress,
+    )
+    if live is not None:
+        live.update("", refresh=True)
+    gate = (
+        {"held": passed(curve, schedule.objective), "lines": verdict(curve, schedule.objective)}
+        if told["gate"] and schedule.objective
+        else None
+    )
+    say(curve, schedule.objective, output, as_json=told["as_json"], gate=gate)
+    if (report := write_load_report(output, curve, schedule.objective)) is not None:
+        click.echo(f"{report}: with pictures", err=True)
+    if curve.ended == "interrupted":
+        return 130
+    if gate is not None:
+        return int(not gate["held"])
+    return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
+
+
+def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:
+    p99_ms = told["p99_ms"]
+    if p99_ms is None and loaded is not None and loaded.environment is not None:
+        p99_ms = loaded.environment.alarms.p99_latency_ms
+    opened = bool(told["rates"] or told["opened"])
+    return Schedule(
+        loop="open" if opened else "closed",
+        first=10.0 if opened else 1.0,
+        most=told["most"],
+        objective=Objective(most_ms=p99_ms) if p99_ms else None,
+        fixed=told["rates"] or told["users"] or (),
+    )
+
+
+def _joined_at(host: str, port: int) -> None:
+    click.echo(f"waiting: servable load --join {host}:{port}", err=True)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    yield None

@@ -1,0 +1,68 @@
+"""`servable load ENV --gate`: does it bear the traffic that its file expects of it?"""
+
+import math
+from typing import Any
+
+import click
+
+from infra.parameters.environment import Environment
+from servable.load.measurement import LoadCurve, Step
+from servable.tune.objective import Objective, overloaded
+
+
+def expected(environment: Environment, told: dict[str, Any]) -> None:
+    """Fills in rate and objective from the file. Raises click.UsageError for what is in neither."""
+    told["rates"] = told["rates"] or (
+        (environment.traffic.peak_rps,) if environment.traffic.peak_rps else None
+    )
+    told["p99_ms"] = told["p99_ms"] or environment.alarms.p99_latency_ms
+    missing = [
+        f"{key} in ENV's file, or {option}"
+        for value, key, option in (
+            (told["rates"], "traffic.peak_rps", "--rates"),
+            (told["p99_ms"], "alarms.p99_latency_ms", "--p99-ms"),
+        )
+        if not value
+    ]
+    if missing:
+        raise click.UsageError(f"--gate: what is expected? Write {'; and '.join(missing)}")
+    # All of its time: a p99 is of few requests, and a gate is passed or not by it.
+    told["least_seconds"] = told["step_seconds"]
+
+
+def passed(curve: LoadCurve, objective: Objective) -> bool:
+    """Every step was sent in time, kept up with and answered within the objective."""
+    return bool(curve.steps) and all(_why_not(step, objective) is None for step in curve.steps)
+
+
+def verdict(curve: LoadCurve, objective: Objective) -> list[str]:
+    """A line for each rate."""
+    return [_line(step, objective) for step in curve.steps] or ["gate: nothing was measured"]
+
+
+def _line(step: Step, objective: Objective) -> str:
+    found = step.latencies.p99_ms if step.latencies.count else math.nan
+    shown = (
+        f"{step.load:g} requests/s: p99 {found:.1f} ms, at most {objective.most_ms:g}; "
+        f"{100 * step.failed_share:.2g} % failed, at most {100 * objective.most_failed_share:g}"
+    )
+    why = _why_not(step, objective)
+    return f"gate: met, {shown}" if why is None else f"gate: NOT met, {shown}; {why}"
+
+
+def _why_not(step: Step, objective: Objective) -> str | None:
+    """Latency counts from when a request was meant to be sent: lateness makes it worse, never better.
+
+    So a step that was sent somewhat late and yet kept its objective is passed all the same.
+    """
+    meant = step.load * step.seconds
+    # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
+    if step.sent < meant - 4 * math.sqrt(meant):
+        return f"{step.sent} requests were sent in the place of {meant:.0f}: give --processes"
+    if step.failed_share > objective.most_failed_share:
+        return "too many requests failed"
+    if overloaded(step):
+        return "answers fall behind what is sent"
+    if objective.met_by(step):
+        return None
+    return "too slow" if step.refused is None else f"too slow; {step.refused}"

@@ -1,0 +1,113 @@
+"""A generator's process: told by lines of JSON, says lines of JSON.
+
+    python -m servable.load.generator alone
+    python -m servable.load.generator master HOST PORT WORKERS    port 0: any; it says which
+    python -m servable.load.generator worker HOST PORT
+
+In: {"plan": …}, {"step": …}, {"stop": true}. Out: {"port": …}, {"ready": true}, {"progress": …},
+{"done": …}, {"stopped": …}, {"error": …}. Ends when its standard input does, and so with whoever started it.
+"""
+
+import locust  # noqa: F401  (first: it patches the process for gevent)
+
+# isort: split
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+import gevent
+from gevent.fileobject import FileObject
+from locust.env import Environment
+from pydantic import TypeAdapter
+
+from servable.load.generator.conductor import Conductor, GeneratorError
+from servable.load.generator.desk import HERE, Caller, Desk
+from servable.load.generator.join_port import refuse_http
+from servable.load.generator.signature import MissingCredentialsError
+from servable.load.measurement import Step
+
+_STEP = TypeAdapter(Step)
+# For the message to those on other machines, who would otherwise wait for a minute.
+_QUIT_SECONDS = 2.0
+
+
+def main(role: str, *where: str) -> None:
+    # Ctrl-C goes to the whole group: who started us decides when we end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=logging.ERROR)
+    # Each request of an open loop that waits holds a connection.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    environment = Environment(user_classes=[Caller], reset_stats=False)
+    lines = FileObject(sys.stdin.fileno(), "rb", closefd=False)
+    if role == "worker":
+        gevent.spawn(_end_with, lines)
+        worker = environment.create_worker_runner(where[0], int(where[1]))
+        Desk(worker)
+        worker.send_message(HERE)
+        worker.greenlet.join()
+        return
+    if role == "master":
+        refuse_http()
+        master = environment.create_master_runner(where[0], int(where[1]))
+        _say(port=master.server.port)
+        conductor = Conductor(master, int(where[2]))
+    else:
+        alone = environment.create_local_runner()
+        conductor = Conductor(alone, 1)
+        Desk(alone)
+        alone.send_message(HERE)
+    gevent.spawn(_obey, lines, conductor).join()
+
+
+def _obey(lines: FileObject, conductor: Conductor) -> None:
+    for line in lines:
+        told = json.loads(line)
+        # Beside this: a step can be stopped.
+        gevent.spawn(_stop if "stop" in told else _do, told, conductor)
+    with gevent.Timeout(_QUIT_SECONDS, False):
+        conductor.quit()
+    os._exit(0)
+
+
+def _do(told: dict[str, Any], conductor: Conductor) -> None:
+    try:
+        if "plan" in told:
+            conductor.wait_for_workers()
+            conductor.plan(told["plan"])
+            _say(ready=True)
+        else:
+            conductor.step(told["step"], lambda found: _say(progress=found))
+            _say(done=_shown(conductor.last))
+    except (GeneratorError, MissingCredentialsError) as error:
+        _say(error=str(error))
+
+
+def _stop(told: dict[str, Any], conductor: Conductor) -> None:
+    """Answered once, whether the step had ended by itself or not."""
+    conductor.stop()
+    while conductor.busy:
+        gevent.sleep(0.02)
+    _say(stopped=_shown(conductor.last))
+
+
+def _shown(step: Step | None) -> Any:
+    return None if step is None else _STEP.dump_python(step, mode="json")
+
+
+def _end_with(lines: FileObject) -> None:
+    for _ in lines:
+        pass
+    os._exit(0)
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

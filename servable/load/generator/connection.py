@@ -1,0 +1,139 @@
+"""One kept connection: a request goes out, its answer is read, nothing is ever sent twice.
+
+gevent's sockets and llhttp's parser (httptools). Locust's own FastHttpUser costs five times the
+CPU for each request, and repeats by itself what met a broken connection: here that is an error.
+"""
+
+import json
+import select
+import socket
+import ssl
+import time
+
+import httptools
+
+from servable.load.load_target import Target
+
+OK = ""
+TIMEOUT = "timeout"
+# After so long without a request the server may have hung up.
+_IDLE_SECONDS = 0.5
+_MOST_ERROR_BYTES = 4096
+
+
+class Connection:
+    """To one target, opened when it is first needed. For one caller at a time."""
+
+    def __init__(self, target: Target, encryption: ssl.SSLContext | None) -> None:
+        self.target = target
+        self._encryption = encryption
+        self._socket: socket.socket | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._complete = False
+        self._status = 0
+        self._keeps = False
+        self._failed = False
+        self._error_type = ""
+        self._error_body = b""
+        self._used_at = 0.0
+
+    def ask(self, request: bytes) -> str:
+        """OK, TIMEOUT, or the kind of error: "500 Internal Server Error", "connection refused"."""
+        deadline = time.perf_counter() + self.target.timeout_seconds
+        self._complete = False
+        try:
+            open_socket = self._opened()
+            open_socket.sendall(request)
+            parser = self._parser
+            assert parser is not None  # comes with the socket
+            while not self._complete:
+                data = open_socket.recv(65536)
+                if not data:
+                    raise ConnectionError("closed before the answer was whole")
+                parser.feed_data(data)
+                if not self._complete and time.perf_counter() > deadline:
+                    raise TimeoutError
+        except TimeoutError:
+            self.close()
+            return TIMEOUT
+        except httptools.HttpParserError:
+            self.close()
+            return "the answer is no HTTP"
+        except OSError as error:
+            self.close()
+            return _kind(error)
+        except BaseException:  # a caller that is ended in the middle of it
+            self.close()
+            raise
+        if self._keeps:
+            self._used_at = time.perf_counter()
+        else:
+            self.close()
+        return OK if 200 <= self._status < 300 else self._refusal(self._status)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = self._parser = None
+
+    def _opened(self) -> socket.socket:
+        if self._socket is not None and time.perf_counter() - self._used_at > _IDLE_SECONDS:
+            # Readable without having been asked: the server has hung up.
+            ready, _, _ = select.select([self._socket], [], [], 0)
+            if ready:
+                self.close()
+        if self._socket is None:
+            address = (self.target.host, self.target.port)
+            opened = socket.create_connection(address, timeout=self.target.timeout_seconds)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._encryption is not None:
+                opened = self._encryption.wrap_socket(opened, server_hostname=self.target.host)
+            self._socket = opened
+            self._parser = httptools.HttpResponseParser(self)
+        return self._socket
+
+    # --- what the parser calls
+
+    def on_message_begin(self) -> None:
+        self._failed = False
+        self._error_type, self._error_body = "", b""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"x-amzn-errortype":
+            self._error_type = value.decode(errors="replace").partition(":")[0]
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        self._failed = self._parser.get_status_code() >= 300
+
+    def on_body(self, body: bytes) -> None:
+        if self._failed and len(self._error_body) < _MOST_ERROR_BYTES:
+            self._error_body += body
+
+    def on_message_complete(self) -> None:
+        assert self._parser is not None
+        # Asked here: afterwards the parser is at the next message, and knows no more.
+        self._status, self._keeps = self._parser.get_status_code(), self._parser.should_keep_alive()
+        # 100 Continue and its like come before the answer.
+        self._complete = self._status >= 200
+
+    def _refusal(self, status: int) -> str:
+        if not self._error_type:
+            return str(status)
+        try:
+            original = json.loads(self._error_body)["OriginalStatusCode"]
+        except (ValueError, KeyError, TypeError):
+            return f"{status} {self._error_type}"
+        return f"{status} {self._error_type}, {original} from the container"
+
+
+def _kind(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, socket.gaierror):
+        return "address not found"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason}"
+    if isinstance(error, ConnectionError):
+        return "connection broken"
+    return error.strerror or type(error).__name__

@@ -1,0 +1,54 @@
+"""Requests as the bytes that go over the wire, in the mix that is wanted."""
+
+import itertools
+import random
+import time
+
+from servable.load.bodies import Body
+from servable.load.generator.signature import Signer
+from servable.load.load_target import Target
+
+# A signature is good for 5 minutes, for the same bytes as often as they are sent; signing costs
+# more than sending. Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+SIGNED_FOR_SECONDS = 60.0
+# Long enough that each body comes as often as its weight says.
+_ROUND = 10_007
+
+
+class Prepared:
+    """`next()`: the bytes of one request. The same seed gives the same order."""
+
+    def __init__(self, target: Target, bodies: list[Body], *, seed: int) -> None:
+        self._target = target
+        self._bodies = bodies
+        self._signer = Signer(target) if target.signing_region else None
+        self._bytes: list[bytes | None] = [None] * len(bodies)
+        self._made_at = [0.0] * len(bodies)
+        length = max(_ROUND, 4 * len(bodies))
+        weights = [body.weight for body in bodies]
+        order = random.Random(seed).choices(range(len(bodies)), weights, k=length)
+        self._order = itertools.cycle(order)
+
+    def next(self) -> bytes:
+        number = next(self._order)
+        made = self._bytes[number]
+        if made is None or (
+            self._signer and time.monotonic() - self._made_at[number] > SIGNED_FOR_SECONDS
+        ):
+            made = self._bytes[number] = self._made(self._bodies[number])
+            self._made_at[number] = time.monotonic()
+        return made
+
+    def _made(self, body: Body) -> bytes:
+        headers = {
+            "Host": self._target.authority,
+            "Content-Type": body.content_type,
+            **self._target.headers,
+        }
+        if body.custom_attributes:
+            headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
+        if self._signer:
+            headers = self._signer.signed(headers, body.content)
+        headers["Content-Length"] = str(len(body.content))
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"POST {self._target.path} HTTP/1.1\r\n{head}\r\n".encode() + body.content

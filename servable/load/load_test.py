@@ -1,0 +1,70 @@
+"""A load test: steps as the schedule wants them, each kept as soon as it is known."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from servable.load.load_generator import LoadGenerator, Pace
+from servable.load.measurement import Asked, LoadCurve, Step
+from servable.load.schedule import Schedule
+from servable.load.usage import UsageWatch
+
+Kept = Callable[[LoadCurve], None]
+Progress = Callable[[float, dict[str, Any]], None]
+
+
+def measure(
+    generator: LoadGenerator,
+    schedule: Schedule,
+    pace: Pace,
+    asked: Asked,
+    *,
+    target_pid: int | None = None,
+    attempts: int = 1,
+    kept: Kept = lambda curve: None,
+    progress: Progress = lambda load, found: None,
+) -> LoadCurve:
+    """`kept` is told after every step, `progress` several times a second. Raises LoadError.
+
+    Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
+    `target_pid`: of a target on this machine, whose CPU and memory are watched. `attempts`: so often
+    at most a step is measured whose requests were sent late; the last one is kept.
+    """
+    curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
+    try:
+        while (load := schedule.next(curve.steps)) is not None:
+            try:
+                for left in reversed(range(attempts)):
+                    watch = UsageWatch(target_pid) if target_pid else None
+                    step = generator.step(load, pace, _watched(load, watch, progress))
+                    if step.refused is None or not left:
+                        break
+            except KeyboardInterrupt:
+                last = generator.interrupted()
+                # One that had hardly begun knows nothing, and would be read as if it did.
+                if last and last.throughput_rps.low > 0:
+                    curve = curve.with_step(_used(last, watch))
+                    kept(curve)
+                raise
+            curve = curve.with_step(_used(step, watch))
+            kept(curve)
+    except KeyboardInterrupt:
+        return curve
+    curve = dataclasses.replace(curve, ended=schedule.ended(curve.steps))
+    kept(curve)
+    return curve
+
+
+def _watched(
+    load: float, watch: UsageWatch | None, progress: Progress
+) -> Callable[[dict[str, Any]], None]:
+    def told(found: dict[str, Any]) -> None:
+        if watch and found["seconds"] > 0:
+            watch.look()
+        progress(load, found)
+
+    return told
+
+
+def _used(step: Step, watch: UsageWatch | None) -> Step:
+    return dataclasses.replace(step, target=watch.found() if watch else None)

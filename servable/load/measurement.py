@@ -1,0 +1,177 @@
+"""What a load test found: steps of rising load, and what they were asked of.
+
+curve = LoadCurve.read(folder / CURVE)
+curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+from model_packaging.beside import beside
+from servable.load.interval import Interval
+from servable.load.latencies import Latencies
+
+# The file of a run's folder that holds its curve.
+CURVE = "curve.json"
+# A step's throughput counts as known when its interval is at most so wide to either side.
+KNOWN_SHARE = 0.05
+# The most that requests may be sent late, of the median latency and in milliseconds.
+# Source: the requirements of this project.
+MOST_LAG_SHARE = 0.10
+MOST_LAG_MS = 5.0
+
+Loop = Literal["closed", "open"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What the target's processes took meanwhile; known on this machine only."""
+
+    cpu_cores: float
+    """Cores busy: 1.5 is one and a half of them all the time."""
+    memory_mib: float
+    """Most at once, proportional set size of all processes together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One load, held until its throughput was known, or until the time was over.
+
+    Latency is counted from when a request was meant to be sent, and only of those answered.
+    """
+
+    users: int | None = None
+    """Closed loop: callers that each ask again as soon as they are answered."""
+    rate_rps: float | None = None
+    """Open loop: requests per second that are meant to be sent, whatever becomes of them."""
+    warm_up_seconds: float
+    """Before it, at this load; in no number here."""
+    seconds: float
+    throughput_rps: Interval
+    """Answered well, per second."""
+    latencies: Latencies
+    p95_interval_ms: Interval | None = None
+    p99_interval_ms: Interval | None = None
+    """How well those two are known, from how they varied during the step."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
+    timeouts: int = 0
+    """Not answered in time, those still under way at the end included. Never among latencies."""
+    send_lags: Latencies
+    """How much later than meant requests were sent; part of their latency."""
+    generator_cpu_share: float
+    """Of the cores that its processes can use, one each; 1.0 is all of them, always."""
+    target: Usage | None = None
+
+    @property
+    def load(self) -> float:
+        """Users, or requests per second: what was raised from step to step."""
+        found = self.users if self.users is not None else self.rate_rps
+        return float(found or 0)
+
+    @property
+    def known(self) -> bool:
+        """Is the throughput known within 5 %?"""
+        return self.throughput_rps.half_width_share <= KNOWN_SHARE
+
+    @property
+    def failed(self) -> int:
+        return sum(self.errors.values()) + self.timeouts
+
+    @property
+    def sent(self) -> int:
+        return self.latencies.count + self.failed
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.sent if self.sent else 0.0
+
+    @property
+    def send_lag_p99_ms(self) -> float:
+        return self.send_lags.p99_ms
+
+    @property
+    def refused(self) -> str | None:
+        """Why this step says nothing of the target: the generator was late. None where it was not."""
+        lag, p50 = self.send_lag_p99_ms, self.latencies.p50_ms
+        most = max(MOST_LAG_MS, 0.0 if math.isnan(p50) else MOST_LAG_SHARE * p50)
+        if math.isnan(lag) or lag <= most:
+            return None
+        return (
+            f"requests were sent {lag:.1f} ms late at p99, at most {most:.1f} ms is allowed; the "
+            "generator cannot keep up: lower the load, or give it more processes"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was measured, where and when."""
+
+    target: str
+    """"local", "sagemaker", "url": whose numbers these are."""
+    address: str
+    """The URL or the endpoint's name."""
+    environment: str | None = None
+    variant: str | None = None
+    model_sha256: str | None = None
+    """Of the archive, where it lies on this machine."""
+    model_at: str | None = None
+    """Else its address in S3, which a deploy of another model changes."""
+    bodies: tuple[str, ...] = ()
+    """What was sent, as "2 of requests.jsonl (application/json)"."""
+    started_at: str
+    """UTC, as 2026-11-21T12:00:00Z."""
+    machine: str
+    """Of the generator, and with a local target of both."""
+    instance_type: str | None = None
+    """What answered, in SageMaker; None on this machine."""
+
+    @property
+    def relative(self) -> bool:
+        """Measured on this machine: it ranks settings, and says nothing about AWS's."""
+        return self.instance_type is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadCurve:
+    """Steps in the order in which they were measured."""
+
+    asked: Asked
+    loop: Loop
+    steps: tuple[Step, ...]
+    ended: str = "done"
+    """Why there are no more steps: "done", "saturated", "interrupted", "failing"."""
+
+    @property
+    def valid(self) -> tuple[Step, ...]:
+        """The steps that were not refused, by rising load."""
+        fine = [step for step in self.steps if step.refused is None]
+        return tuple(sorted(fine, key=lambda step: step.load))
+
+    def with_step(self, step: Step) -> "LoadCurve":
+        return dataclasses.replace(self, steps=(*self.steps, step))
+
+    def json(self) -> bytes:
+        return _FORM.dump_json(self, indent=1)
+
+    @classmethod
+    def of_json(cls, text: bytes) -> "LoadCurve":
+        """Raises `pydantic.ValidationError`, a ValueError, for what is no curve."""
+        return _FORM.validate_json(text)
+
+    def write(self, file: Path) -> None:
+        with beside(file) as beside_it:
+            beside_it.write(self.json())
+
+    @classmethod
+    def read(cls, file: Path) -> "LoadCurve":
+        """Raises OSError, ValueError."""
+        return cls.of_json(file.read_bytes())
+
+
+_FORM = TypeAdapter(LoadCurve)

@@ -1,0 +1,117 @@
+"""`servable local up | status | down`: the embedded AWS, for cdk, boto3 and the AWS CLI."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from servable_local.aws import EmbeddedAws, StartError, down, status, up
+from servable_local.aws.clock import SECONDS_PER_MINUTE
+
+DONE, FOUND_PROBLEMS = 0, 1
+
+
+@click.group()
+def local() -> None:
+    """An AWS on this machine, to deploy to with the real CDK CLI."""
+
+
+@local.command("up")
+@click.option("--port", default=0, show_default="any free one", type=click.IntRange(0, 65535))
+@click.option(
+    "--minute",
+    default=SECONDS_PER_MINUTE,
+    show_default=True,
+    type=click.FloatRange(0.1, 60.0),
+    help="Seconds that a minute of alarms and deployments lasts.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def up_command(port: int, minute: float, as_json: bool) -> None:
+    """Start it, unless it runs already. It stays until `servable local down`."""
+    try:
+        aws = up(port=port, seconds_per_minute=minute)
+    except StartError as error:
+        click.echo(f"servable local up: {error}", err=True)
+        sys.exit(FOUND_PROBLEMS)
+    if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
+        click.echo(
+            f"servable local up: it already runs at {aws.url} (process {aws.pid}) with a minute of "
+            f"{aws.seconds_per_minute:g} s; `servable local down` first to have one of {minute:g} s",
+            err=True,
+        )
+        sys.exit(FOUND_PROBLEMS)
+    if port and aws.port != port:
+        click.echo(
+            f"servable local up: it already runs at {aws.url} (process {aws.pid}); "
+            f"`servable local down` first to have it at port {port}",
+            err=True,
+        )
+        sys.exit(FOUND_PROBLEMS)
+    if as_json:
+        _echo_json(_described(aws) | {"already_up": aws.already_up})
+        return
+    already = ", already up" if aws.already_up else ""
+    click.echo(f"# embedded AWS at {aws.url}, process {aws.pid}{already}")
+    click.echo(f"# one minute of its alarms and deployments lasts {aws.seconds_per_minute:g} s")
+    click.echo(_for_the_shell(aws))
+
+
+@local.command("status")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status_command(as_json: bool) -> None:
+    """Say whether it runs, and where. Exit code 1 when it does not."""
+    aws = status()
+    if as_json:
+        _echo_json({"up": False} if aws is None else {"up": True} | _described(aws))
+    elif aws is None:
+        click.echo("embedded AWS: not running; `servable local up` starts it")
+    else:
+        click.echo(f"# embedded AWS at {aws.url}, process {aws.pid}, since {aws.started}")
+        click.echo(_for_the_shell(aws))
+    sys.exit(FOUND_PROBLEMS if aws is None else DONE)
+
+
+@local.command("down")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def down_command(as_json: bool) -> None:
+    """End it, every endpoint it runs, and everything deployed to it."""
+    ended = down()
+    if as_json:
+        _echo_json({"ended": ended})
+    else:
+        click.echo("embedded AWS: ended" if ended else "embedded AWS: was not running")
+
+
+def _described(aws: EmbeddedAws) -> dict[str, Any]:
+    return {
+        "url": aws.url,
+        "port": aws.port,
+        "pid": aws.pid,
+        "started": aws.started,
+        "seconds_per_minute": aws.seconds_per_minute,
+        "environment": aws.environment(),
+    }
+
+
+def _for_the_shell(aws: EmbeddedAws) -> str:
+    """Lines to paste, or to `eval`: every other line printed with them is a comment."""
+    lines = ['# paste these, or eval "$(servable local up)": cdk, boto3 and aws speak to it']
+    given = aws.environment()
+    lines += [f"unset {name}" for name in sorted(os.environ) if _stands_in_the_way(name, given)]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
+    return "\n".join(lines)
+
+
+def _stands_in_the_way(name: str, given: Mapping[str, str]) -> bool:
+    """A variable that clients would read before ours, or send with our key."""
+    whole = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+    others = ("AWS_ENDPOINT_URL_", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+    return name not in given and (name in whole or name.startswith(others))
+
+
+def _echo_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))

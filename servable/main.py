@@ -1,0 +1,88 @@
+"""`servable …`: parses and calls, holds no logic.
+
+Exit codes: 0 done, 1 found problems, 2 wrong use, 130 interrupted.
+"""
+
+import importlib
+import io
+import sys
+from typing import Any
+
+import click
+
+# Imported when called: `servable check` must not wait for what only `servable local` needs.
+COMMANDS = {
+    "check": (
+        "servable.check.command",
+        "Every finding of the environments, before anything is deployed.",
+    ),
+    "package": (
+        "servable.package.command",
+        "Pack the models of an environment, and say what went in.",
+    ),
+    "plan": (
+        "servable.plan.command",
+        "What the next deploy of an environment does, in how many deploys.",
+    ),
+    "pin": ("servable.package.pin", "Hold an environment's artifacts to what lies in S3 now."),
+    "cost": ("servable.cost.command", "What an environment costs, and what a change costs."),
+    "init": ("servable.init.command", "A first environment file for a SavedModel."),
+    "doctor": ("servable.doctor.command", "Is this machine ready, and the account?"),
+    "history": ("servable.history.command", "What was deployed when, and the way back."),
+    "verify": ("servable.verify.command", "Is what is live what was deployed?"),
+    "invoke": ("servable.invoke.command", "One prediction from wherever an environment runs."),
+    "serve": ("servable.serve.command", "The endpoint of an environment, on this machine."),
+    "tune": ("servable.tune.command", "Search the settings of an environment's container."),
+    "report": (
+        "servable.report.command",
+        "The page of a run of load or tune, or of two beside each other.",
+    ),
+    "load": ("servable.load.command", "How much load an environment takes, step by step."),
+    "local": ("servable.local.command", "The embedded AWS on this machine."),
+}
+
+
+class Lazy(click.Group):
+    """Finds a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        found: click.Command = getattr(module, cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=Lazy)
+def servable() -> None:
+    """TensorFlow models behind Amazon SageMaker endpoints, as code."""
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """The console script. Never a stack trace for a user's mistake."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that this terminal cannot show is shown escaped.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        sys.exit(servable.main(args=arguments, prog_name="servable", standalone_mode=False) or 0)
+    except click.UsageError as wrong:
+        wrong.show()
+        sys.exit(2)
+    except click.ClickException as wrong:
+        wrong.show()
+        sys.exit(wrong.exit_code)
+    except OSError as wrong:
+        # A full disk, a folder that may not be written: the machine's state, and no mistake of ours.
+        click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)

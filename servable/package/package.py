@@ -1,0 +1,146 @@
+"""Packs what an environment serves, ahead of publishing, and says what went in."""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.catalog import images
+from infra.packing import archive_inputs, variants_running
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from infra.policy.image import newest_version
+from infra.policy.machine import machine
+from model_packaging import dependencies, lock_file
+from model_packaging.archive import Packed, pack_tree
+from model_packaging.digest import sha256_of
+from model_packaging.image_modules import ImageModules, image_modules
+from model_packaging.manifest import key_and_tree
+from model_packaging.places import ARCHIVES, MADE, WHEELS
+from model_packaging.progress import Progress
+from model_packaging.refusal import PackagingError
+from model_packaging.requirements_file import WANTED
+from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.tree import Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """One archive, or one prefix of files, and what is known of it."""
+
+    model: str
+    key: str
+    tree: Tree
+    versions: tuple[tuple[str, int, SavedModelInfo], ...]
+    """Model, version, what that version is."""
+    wheels: tuple[str, ...]
+    packed: Packed | None
+    """None where an earlier run packed the same inputs, and where nothing is packed."""
+    path: Path | None
+    """None with compression = "none": each file is uploaded as it is."""
+
+    @functools.cached_property
+    def sha256(self) -> str | None:
+        """Of the archive."""
+        if self.packed is not None or self.path is None:
+            return self.packed.sha256 if self.packed else None
+        return sha256_of(self.path)
+
+
+def package(
+    loaded: Loaded,
+    *,
+    find_links: Path | None = None,
+    hashing: Progress | None = None,
+    packing: Progress | None = None,
+) -> Iterator[Package]:
+    """Locks and fetches what the code wants, then packs; each archive as it is done.
+
+    `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
+    """
+    environment = loaded.environment
+    assert environment is not None  # the caller has looked at its findings
+    for name, at_root in _archives(environment):
+        model = environment.models[name]
+        wheels: list[lock_file.Wheel] = []
+        if model.code is not None and model.install == "vendored":
+            wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
+        inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
+        known = [
+            (one.name, number, read(folder))
+            for one in inputs.servables
+            for number, folder in one.versions().items()
+        ]
+        key, tree = key_and_tree(inputs, cache=loaded.root / MADE, progress=hashing)
+        target = packed = None
+        if model.compression == "gzip":
+            target = loaded.root / ARCHIVES / f"{key}.tar.gz"
+            packed = None if target.exists() else pack_tree(tree, target, progress=packing)
+        yield Package(
+            model=name,
+            key=key,
+            tree=tree,
+            versions=tuple(known),
+            wheels=tuple(wheel.name for wheel in wheels),
+            packed=packed,
+            path=target,
+        )
+
+
+def _archives(environment: Environment) -> list[tuple[str, bool]]:
+    """(model, whether its versions are at the root) for each archive that a variant serves."""
+    found = []
+    for variant in environment.variants.values():
+        model = environment.models[variant.model]
+        if model.saved_model is not None:
+            found.append((variant.model, False))
+        found += [(one, True) for one in model.multi_model or []]
+    return list(dict.fromkeys(found))
+
+
+def _wheels(
+    loaded: Loaded, name: str, code: Path, find_links: Path | None
+) -> list[lock_file.Wheel]:
+    """Of the lock where it holds, newly resolved where it does not."""
+    if not (code / WANTED).is_file():
+        return []
+    python = _python(loaded, name)
+    if python is None:
+        problem = "the Python of the model's image is not documented"
+        raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')
+    wheels = loaded.root / WHEELS
+    try:
+        lock_file.locked(code, python=python)
+    except PackagingError:
+        return dependencies.lock(code, python=python, wheels=wheels, find_links=find_links)
+    return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
+
+
+def image_for(loaded: Loaded | None) -> ImageModules:
+    """What code finds in the image of an environment's first model, or in the newest image.
+
+    Raises `PackagingError` where nobody has looked into that image.
+    """
+    version = images.versions()[-1]
+    if loaded is not None and loaded.environment is not None:
+        variant = next(iter(loaded.environment.variants.values()))
+        version = loaded.environment.models[variant.model].tensorflow or newest_version(
+            machine(variant.instance_type, variant.serverless_memory_mib)
+        )
+    found = image_modules(".".join(version.split(".")[:2]))
+    if found is None:
+        problem = f"the modules in the image of TensorFlow {version} are not documented"
+        raise PackagingError(
+            Path(loaded.file if loaded else "."), problem, "name another tensorflow"
+        )
+    return found
+
+
+def _python(loaded: Loaded, name: str) -> str | None:
+    """Of the image that runs the model's code."""
+    assert loaded.environment is not None
+    variant = variants_running(loaded.environment, name)[0]
+    version = loaded.environment.models[variant.model].tensorflow
+    return images.python(
+        version or newest_version(machine(variant.instance_type, variant.serverless_memory_mib))
+    )

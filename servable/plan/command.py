@@ -1,0 +1,146 @@
+"""`servable plan ENV`: what the next deploy does to what is live, in how many deploys."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.parameters.loading import Loaded
+from infra.preflight.check import check, errors
+from infra.preflight.placement import placements
+from model_packaging.refusal import PackagingError
+from servable.aws_account.live import Live, clients, live
+from servable.findings import print_findings
+from servable.invoke.invoke import Target, embedded
+from servable.overrides import loaded_with
+from servable.plan.plan import Plan, planned
+from servable.plan.revision import RevisionError, checked_out
+from servable.plan.synthesis import endpoint_template
+from servable.plan.update_lines import Said, update_lines
+from servable.project import project, unknown
+
+LIVE = "what is live"
+WORDS = {
+    "nothing": "nothing changes",
+    "create": "creates it: one deploy",
+    "update": "one deploy",
+    "two deploys": "two deploys: one alone would be refused",
+    "replace": "deletes and recreates the endpoint",
+    "refused": "refused",
+}
+
+
+@click.command()
+@click.argument("environment", metavar="ENV")
+@click.option("--against", metavar="REF", help="A git revision, in the place of what is live.")
+@click.option("--local", is_flag=True, help="What is live in the embedded AWS.")
+@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def plan(
+    environment: str,
+    against: str | None,
+    local: bool,
+    folder: str,
+    sets: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """What the next deploy of ENV does, and the commands. Deploys nothing.
+
+    Exit 0: nothing, or one deploy does it; 1: it takes two, deletes the endpoint, or is refused.
+    """
+    if against and local:
+        raise click.UsageError("give --against or --local, not both")
+    known = {one.name: one for one in loaded_with(sets, *project(folder))}
+    if environment not in known:
+        raise unknown(environment, known)
+    loaded = known[environment]
+    found = check(loaded)
+    if errors(found):
+        print_findings({loaded.name: found})
+        return 1
+    try:
+        made = _against(loaded, folder, against) if against else _live(loaded, folder, local)
+    except RevisionError as wrong:
+        raise click.UsageError(f"--against {against}: {wrong}") from None
+    except PackagingError as wrong:
+        raise click.ClickException(str(wrong)) from None
+    lines = _lines(loaded, made)
+    if as_json:
+        click.echo(json.dumps(_as_object(made, lines), indent=2))
+    else:
+        _show(made, lines)
+    return int(made.needs_attention)
+
+
+def _live(loaded: Loaded, folder: str, local: bool) -> Plan:
+    now = live(loaded, clients(loaded, embedded() if local else Target()))
+    return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
+
+
+def _against(loaded: Loaded, folder: str, revision: str) -> Plan:
+    """As if that revision were live, nothing changed by hand since."""
+    root, files = project(folder)
+    with checked_out(root, files, revision) as then:
+        before = then.get(loaded.name)
+        if before is not None and errors(check(before)):
+            (first, *_) = errors(check(before))
+            raise PackagingError(
+                Path(revision), f"could not be deployed: {first}", "give another revision"
+            )
+        now = Live.of_file(before, endpoint_template(before)) if before is not None else Live()
+    against = replace(loaded, against=revision)
+    return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
+
+
+def _lines(loaded: Loaded, made: Plan) -> dict[str, list[Said]]:
+    """By variant; empty where no fleet is replaced."""
+    if not made.new_fleet or loaded.environment is None:
+        return {}
+    return {
+        one.name: list(update_lines(loaded.environment, one, running=made.instances.get(one.name)))
+        for one in placements(loaded, loaded.environment)
+    }
+
+
+def _as_object(made: Plan, lines: dict[str, list[Said]]) -> dict[str, Any]:
+    updates = {
+        variant: {name: {"value": value, "reason": reason} for name, value, _, reason in said}
+        for variant, said in lines.items()
+    }
+    return {**asdict(made), "needs_attention": made.needs_attention, "update": updates}
+
+
+def _show(made: Plan, lines: dict[str, list[Said]]) -> None:
+    click.echo(f"{made.environment}, against {made.against}: {WORDS[made.verdict]}")
+    for one in made.changes:
+        click.echo(f"  {_change(one.resource, one.what, one.before, one.after)}")
+    for variant, said in lines.items():
+        click.echo(f"\nthe new fleet of {variant}")
+        widths = [max(len(line[at]) for line in said) for at in (0, 1)]
+        for name, value, _, reason in said:
+            click.echo(f"  {name:{widths[0]}}  {value:{widths[1]}}  {reason}")
+    if made.changes and not lines and made.verdict == "update":
+        click.echo("\nthe fleet stays: no instance is replaced")
+    for at, deploy in enumerate(made.deploys, start=1):
+        number = f"{at}. " if len(made.deploys) > 1 else ""
+        click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
+    for reason in made.reasons:
+        click.secho(f"{made.environment}: {reason}", fg="red", err=True)
+
+
+def _change(resource: str, what: str, before: str | None, after: str | None) -> str:
+    kind = resource.removeprefix("AWS::")
+    if before is None and after is None:
+        return f"{kind}: {what}"
+    if before is None:
+        return f"{kind}: {what}: {after} (new)"
+    return (
+        f"{kind}: {what}: {before} (gone)"
+        if after is None
+        else f"{kind}: {what}: {before} -> {after}"
+    )

@@ -1,0 +1,168 @@
+"""What the next deploy of an environment does to what is there, in how many deploys, with what."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from infra.parameters.deployed import DeployedVariant, held
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from servable.aws_account.live import CALM, Live
+from servable.plan.template_changes import Change, changes, endpoint_name, replaces_fleet
+
+Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]
+WORKTREE = "../deployed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deploy:
+    """One command, and what it is for."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    environment: str
+    against: str
+    """A revision, or "what is live"."""
+    verdict: Verdict
+    reasons: list[str] = field(default_factory=list)
+    """Why one deploy does not do it, or what it costs; empty where there is nothing to say."""
+    changes: list[Change] = field(default_factory=list)
+    deploys: list[Deploy] = field(default_factory=list)
+    new_fleet: bool = False
+    instances: Mapping[str, int] = field(default_factory=dict)
+    """That run now, by variant; empty where it is not known."""
+
+    @property
+    def needs_attention(self) -> bool:
+        """More than one deploy that just works."""
+        return self.verdict in ("two deploys", "replace", "refused")
+
+
+def planned(
+    loaded: Loaded, now: Live, after: Mapping[str, Any], *, against: str, folder: str
+) -> Plan:
+    """From what is there and the template that the file gives.
+
+    `folder`: of the environment files, as the command line had it.
+    """
+    environment = loaded.environment
+    assert environment is not None  # the caller has looked at its findings
+    found = changes(now.template, after)
+    verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(found))
+    stuck = _stuck(environment, now.variants)
+    command = _command(loaded, folder)
+    deploys = (
+        [] if verdict in ("nothing", "refused") else [Deploy(command=command, why="the change")]
+    )
+    if verdict == "update" and stuck:
+        verdict, reasons = "two deploys", list(stuck.values())
+        first = _first(loaded, now, {name: now.variants[name] for name in stuck}, against, folder)
+        deploys = [first, *deploys]
+    return Plan(
+        environment=loaded.name,
+        against=against,
+        verdict=verdict,
+        reasons=reasons,
+        changes=found,
+        deploys=deploys,
+        new_fleet=verdict in ("update", "two deploys") and replaces_fleet(now.template, after),
+        instances=now.instances,
+    )
+
+
+def _verdict(
+    loaded: Loaded, name: str, now: Live, after: Mapping[str, Any], anything: bool
+) -> tuple[Verdict, list[str]]:
+    """`name`: the endpoint's, as the file has it."""
+    if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
+        return "refused", [f"the stack is in {now.stack_status}: wait until it is through"]
+    if now.endpoint_status in ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"):
+        return "refused", [
+            f"{now.endpoint_name} is {now.endpoint_status}: wait until it is through"
+        ]
+    if now.template is None:
+        if now.endpoint_name is not None:
+            taken = f"an endpoint {name} is there already, and is not this stack's"
+            return "refused", [f"{taken}: choose another endpoint.name, or delete that endpoint"]
+        return "create", []
+    if now.stack_status is not None and now.stack_status not in CALM:
+        state = f"the stack is in {now.stack_status}"
+        return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
+    before = endpoint_name(now.template)
+    if before is not None and before != endpoint_name(after):
+        return "replace", [
+            f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
+            f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "
+            f"another environment beside it: `servable init --from {loaded.name} --name NEW`"
+        ]
+    return ("update" if anything else "nothing"), []
+
+
+def _stuck(environment: Environment, deployed: Mapping[str, DeployedVariant]) -> dict[str, str]:
+    """Scaled variants that change their type or go, with what SageMaker would say."""
+    found = {}
+    for name, old in deployed.items():
+        if not old.scales:
+            continue
+        new = environment.variants.get(name)
+        if new is None:
+            found[name] = f"variant {name} is scaled: SageMaker does not remove it in one update"
+        elif new.instance_type != old.instance_type:
+            found[name] = (
+                f"variant {name} is scaled: SageMaker does not change {old.instance_type} to "
+                f"{new.instance_type} in one update"
+            )
+    return found
+
+
+def _first(
+    loaded: Loaded,
+    now: Live,
+    stuck: Mapping[str, DeployedVariant],
+    against: str,
+    folder: str,
+) -> Deploy:
+    """Scaling off, everything else as it is."""
+    assert loaded.environment is not None
+    gone = [name for name in stuck if name not in loaded.environment.variants]
+    why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
+    if not gone:
+        return Deploy(command=_command(loaded, folder, held(stuck)), why=why)
+    if loaded.against is None:
+        return Deploy(command=_let_go(loaded.environment, now, stuck), why=why)
+    # The file no longer has the variant: what is deployed does, and git has that file.
+    inside = _command(loaded, folder, held(stuck))
+    command = (
+        f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {inside}); "
+        f"git worktree remove --force {WORKTREE}"
+    )
+    return Deploy(command=command, why=why)
+
+
+def _let_go(environment: Environment, now: Live, stuck: Mapping[str, DeployedVariant]) -> str:
+    """Of what is live no file is known that has the variant: scaling is told itself.
+
+    The deploy after it removes the same targets from the stack, and finds them gone.
+    """
+    told = []
+    for name, one in stuck.items():
+        what = "ProvisionedConcurrency" if one.instance_type is None else "InstanceCount"
+        told.append(
+            "aws application-autoscaling deregister-scalable-target --service-namespace sagemaker "
+            f"--resource-id endpoint/{now.endpoint_name}/variant/{name} "
+            f"--scalable-dimension sagemaker:variant:Desired{what} --region {environment.region}"
+        )
+    return " && ".join(told)
+
+
+def _command(loaded: Loaded, folder: str, more: Mapping[str, str] | None = None) -> str:
+    """With the overrides of this run, which the deploy needs as well; `more` goes before them."""
+    options = [f"environments={folder}"] if folder != "environments" else []
+    overrides = {**loaded.overrides, **(more or {})}
+    options += [f"{loaded.name}.{key}={value}" for key, value in overrides.items()]
+    return " ".join([f"cdk deploy '{loaded.name}/*'", *(f"-c {shlex.quote(o)}" for o in options)])

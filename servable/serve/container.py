@@ -1,0 +1,88 @@
+"""Starts the double, or the real image, for what an environment deploys."""
+
+import json
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from servable.serve.serve import Served
+from servable_local.container.archive import ArchiveError, unpack
+from servable_local.container.launch import EndpointProcess, LaunchError, launch
+from servable_local.container.real_image import ImageContainer, launch_image
+
+# SageMaker's longest wait for a container to answer.
+READY_TIMEOUT_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """What is wrong from the start; see servable_local/container/troublemaker.py."""
+
+    slow_ms: float = 0.0
+    fail_status: int = 0
+    full_queue: bool = False
+    freeze: bool = False
+    kill_every_seconds: float | None = None
+
+    def make(self, process: EndpointProcess) -> None:
+        process.trouble.slow(self.slow_ms)
+        process.trouble.fail(self.fail_status)
+        process.trouble.fill_queue(self.full_queue)
+        if self.freeze:
+            process.trouble.freeze("model server")
+
+
+@contextmanager
+def serve_double(
+    served: Served,
+    *,
+    port: int,
+    log: Path | None = None,
+    memory_limit_mib: int | None = None,
+    trouble: Trouble = Trouble(),
+) -> Iterator[EndpointProcess]:
+    """Raises `LaunchError`. In multi-model mode every model is loaded, as if each had been asked."""
+    with (
+        tempfile.TemporaryDirectory(prefix="servable-models-") as models,
+        launch(
+            served.archive,
+            served.variables,
+            ready_timeout_seconds=READY_TIMEOUT_SECONDS,
+            log=log or Path("/dev/stderr"),
+            port=port,
+            memory_limit_mib=memory_limit_mib,
+        ) as process,
+    ):
+        for name, archive in served.members.items():
+            _load(process, name, archive, Path(models) / name)
+        trouble.make(process)
+        yield process
+
+
+def serve_image(served: Served, *, port: int) -> ImageContainer:
+    """Raises `LaunchError`, which says what is missing."""
+    if served.archive is None:
+        raise LaunchError("several models behind one endpoint are served without --docker only")
+    print(f"starting {served.image}", file=sys.stderr, flush=True)
+    return launch_image(served.image, served.archive, served.variables, port=port)
+
+
+def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
+    """What SageMaker does when a model is first asked for: fetch, unpack, POST /models."""
+    folder.mkdir()
+    try:
+        unpack(archive, folder)
+    except ArchiveError as error:
+        raise LaunchError(str(error)) from None
+    body = json.dumps({"model_name": name, "url": str(folder)}).encode()
+    request = urllib.request.Request(f"{process.url}/models", body, method="POST")
+    try:
+        with urllib.request.urlopen(request):
+            pass
+    except urllib.error.HTTPError as error:
+        raise LaunchError(f"model {name} is not loaded: {error.read().decode()}") from None

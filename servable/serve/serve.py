@@ -1,0 +1,87 @@
+"""What an environment deploys, ready to be served on this machine: archives and variables."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.parameters.loading import Loaded
+from infra.parameters.nearest import meant
+from infra.parameters.served_model import served
+from infra.policy.container import MULTI_MODEL_SWITCH
+from infra.policy.hosting import hosting
+from model_packaging.archive import pack_tree
+from model_packaging.places import ARCHIVES
+from model_packaging.refusal import PackagingError
+from servable.package.package import package
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """One variant. `archive`: None in multi-model mode, where `members` has one for each model."""
+
+    variant: str
+    archive: Path | None
+    members: dict[str, Path]
+    variables: dict[str, str]
+    image: str
+    """The container image's address."""
+
+
+def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None = None) -> Served:
+    """Packs what the variant serves, unless `archive` is given. Raises `PackagingError`.
+
+    `variant` None: the environment's first.
+    """
+    environment = loaded.environment
+    assert environment is not None  # the caller has looked at its findings
+    name = variant or next(iter(environment.variants))
+    if name not in environment.variants:
+        known = environment.variants
+        problem = f"there is no variant {name!r}; allowed: {', '.join(known)}"
+        raise PackagingError(Path(loaded.file), problem, meant(name, known))
+    chosen = environment.variants[name]
+    model = environment.models[chosen.model]
+    decided = hosting(
+        instance_type=chosen.instance_type,
+        tensorflow=model.tensorflow,
+        region=environment.region,
+        container=chosen.container,
+        default_model=None if model.multi_model else chosen.model,
+        served=served(environment.models, chosen.model, loaded.root),
+        own_image=model.image,
+        own_variables=chosen.variables,
+        inference_ami=chosen.inference_ami,
+        serverless_memory_mib=chosen.serverless_memory_mib,
+    )
+    if model.artifact is not None and archive is None:
+        problem = f"models.{chosen.model} is an archive in S3, {model.artifact.uri}"
+        fix = (
+            "download it and give it to `servable serve` with --archive; `servable load` takes the "
+            "address it serves at, or --target deployed; `servable tune` takes --target sagemaker"
+        )
+        raise PackagingError(Path(loaded.file), problem, fix)
+    packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
+    variables = dict(decided.variables)
+    if model.multi_model:
+        variables[MULTI_MODEL_SWITCH] = "true"
+    return Served(
+        variant=name,
+        archive=archive or (None if model.multi_model else packed[chosen.model]),
+        members=packed if model.multi_model else {},
+        variables=variables,
+        image=decided.image.uri,
+    )
+
+
+def _packed(loaded: Loaded, wanted: set[str]) -> dict[str, Path]:
+    found = {}
+    for one in package(loaded):
+        if one.model not in wanted:
+            continue
+        path = one.path
+        if path is None:
+            # Uploaded as it is when deployed; here it is one archive like the others.
+            path = loaded.root / ARCHIVES / f"{one.key}.tar.gz"
+            if not path.exists():
+                pack_tree(one.tree, path)
+        found[one.model] = path
+    return found

@@ -1,0 +1,61 @@
+"""A recommendation in an environment file: as a diff, or written, with every comment kept."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from model_packaging.beside import beside
+from servable.tune.recommendation import Change
+
+
+def edited(text: str, changes: Sequence[Change], *, note: str) -> str:
+    """The file with these keys. `note`: beside what is new, where it comes from."""
+    document: Any = tomlkit.parse(text)
+    for change in changes:
+        _put(document, change, note)
+    after = tomlkit.dumps(document)
+    # A table that tomlkit appends has no blank line after it.
+    return after if _CLOSE.search(text) else _CLOSE.sub("\n\n[", after)
+
+
+_CLOSE = re.compile(r"(?<!\n)\n\[")
+
+
+def diff(file: str, before: str, after: str) -> str:
+    """Empty where nothing changes."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), file, file
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def write(file: Path, text: str) -> None:
+    with beside(file) as to:
+        to.write(text.encode())
+
+
+def _put(document: Any, change: Change, note: str) -> None:
+    table = document
+    for depth, name in enumerate(change.key[:-1]):
+        if name not in table:
+            inline = depth > 0 and name == "batching"
+            table[name] = tomlkit.inline_table() if inline else tomlkit.table()
+        table = table[name]
+    name = change.key[-1]
+    if name in table and table[name] == change.value:
+        return
+    value = tomlkit.item(change.value)
+    old = table.get(name)
+    if isinstance(table, tomlkit.items.InlineTable):
+        table[name] = value  # a comment has no place inside
+        return
+    trivia = getattr(old, "trivia", None)
+    comment = trivia.comment.lstrip("# ") if trivia else ""
+    value.comment(note if not comment or comment == note else f"{comment}; {note}")
+    if trivia and trivia.comment:
+        value.trivia.comment_ws = trivia.comment_ws
+    table[name] = value

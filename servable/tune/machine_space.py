@@ -1,0 +1,129 @@
+"""What may be tried where the instance type may change too: each type's settings, in one space."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infra.parameters.loading import Loaded
+from infra.preflight.check import check, errors
+from infra.preflight.placement import Placement, placements
+from servable.tune.container_space import current, settings_at, space
+from servable.tune.search.space import INSTANCE_TYPE, Point, Space, Value
+from servable.tune.search.start import rules_of_thumb
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The environment with its variant on one instance type."""
+
+    loaded: Loaded
+    placement: Placement
+
+    def at(self, point: Point) -> Loaded:
+        """With a point's settings in the place of the variant's own."""
+        return _changed(
+            self.loaded, self.placement.name, container=settings_at(point, self.placement)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """`kinds`: instance type -> its machine, today's first."""
+
+    today: str
+    kinds: Mapping[str, Machine]
+    space: Space
+
+    def of(self, point: Point) -> Machine:
+        return self.kinds[str(point.get(INSTANCE_TYPE, self.today))]
+
+    def kind_of(self, point: Point) -> str:
+        return str(point.get(INSTANCE_TYPE, self.today))
+
+    def larger(self, point: Point) -> float:
+        """How many times today's vCPUs it has."""
+        today = self.kinds[self.today].placement.instance.vcpus
+        return self.of(point).placement.instance.vcpus / today
+
+    @property
+    def wanted(self) -> list[Point]:
+        """Tried first: today's settings, then rules of thumb, each for every type in turn."""
+        by_kind = [
+            [
+                {**point, INSTANCE_TYPE: kind}
+                for point in rules_of_thumb(self.space, vcpus=one.placement.instance.vcpus)
+            ]
+            for kind, one in self.kinds.items()
+        ]
+        inherited = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
+        return [inherited, *(point for several in zip(*by_kind, strict=True) for point in several)]
+
+
+def machines(
+    loaded: Loaded,
+    placement: Placement,
+    *,
+    only: tuple[str, ...] = (),
+    instance_types: Sequence[str] = (),
+) -> Machines:
+    """Raises ValueError for a type that does not exist, or that `servable check` would refuse."""
+    today = str(placement.variant.instance_type)
+    kinds = {today: Machine(loaded=loaded, placement=placement)}
+    allowed = {one.rule for one in errors(check(loaded))}
+    for kind in instance_types:
+        if kind not in kinds:
+            kinds[kind] = _on(loaded, placement, kind, allowed)
+    spaces = {kind: space(one.loaded, one.placement, only) for kind, one in kinds.items()}
+    if not instance_types:
+        return Machines(today=today, kinds=kinds, space=spaces[today])
+    return Machines(today=today, kinds=kinds, space=_together(spaces, kinds))
+
+
+def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> Machine:
+    name, today = placement.name, placement.instance
+    other = _changed(loaded, name, instance_type=kind)
+    assert other.environment is not None  # as the one it was made of
+    wrong = [one for one in errors(check(other)) if one.rule not in allowed]
+    placed = [one for one in placements(other, other.environment) if one.name == name]
+    if wrong or not placed:
+        why = (
+            "; ".join(str(one) for one in wrong) or "no instance type of SageMaker's that is known"
+        )
+        raise ValueError(f"{kind}: {why}")
+    if placed[0].instance.device != today.device:
+        raise ValueError(
+            f"{kind}: is of another kind ({placed[0].instance.device}) than {today.name} "
+            f"({today.device}), whose image is copied; deploy it on {kind} first, then tune that"
+        )
+    return Machine(loaded=other, placement=placed[0])
+
+
+def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
+    """Every type's own points; a value that only another type has is no choice on this one."""
+    names = {one.names for one in spaces.values()}
+    if len(names) > 1:
+        raise ValueError(f"{', '.join(spaces)}: their containers have different settings")
+    by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
+    grid: dict[str, tuple[Value, ...]] = {INSTANCE_TYPE: tuple(by_size)}
+    for name in names.pop():
+        values = {
+            (type(value).__name__, value): value
+            for one in spaces.values()
+            for value in one.grid[name]
+        }
+        # None is off, and comes first.
+        grid[name] = tuple(sorted(values.values(), key=lambda v: (v is not None, v or 0)))
+    points: list[Point] = [
+        {INSTANCE_TYPE: kind, **one.point(number)}
+        for kind, one in spaces.items()
+        for number in range(len(one))
+    ]
+    return Space(grid, points)
+
+
+def _changed(loaded: Loaded, name: str, **what: object) -> Loaded:
+    environment = loaded.environment
+    assert environment is not None  # it was placed
+    variants = {**environment.variants, name: environment.variants[name].model_copy(update=what)}
+    changed = environment.model_copy(update={"variants": variants})
+    return dataclasses.replace(loaded, environment=changed, draft=changed)

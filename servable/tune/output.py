@@ -1,0 +1,119 @@
+"""What `servable tune` says: on stderr while it measures, on stdout at its end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from servable.load.interval import Interval
+from servable.tune.answer import Tuned
+from servable.tune.asking import Told
+from servable.tune.objective import Objective
+from servable.tune.objective_value import usd_per_million
+from servable.tune.search.space import Point, Space
+from servable.tune.search.trial import Trial
+
+
+def speaker(most_trials: int) -> Told:
+    """On stderr, so that stdout is the answer."""
+
+    def began(folder: Path, space: Space, done: int, objective: Objective) -> None:
+        limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
+        click.echo(f"{len(space):,} points may be tried; {limit}; {folder}", err=True)
+        if done:
+            click.echo(f"{done} trials are done already; going on", err=True)
+
+    def trial(one: Trial, seconds_left: float | None) -> None:
+        about = one.measured.about
+        found = f"{about['rps']['value']:.4g} requests/s" if "rps" in about else "-"
+        cost = about.get("usd_per_million") if about.get("usd") else None
+        found += "" if cost is None else f", {cost:.3g} $ per million"
+        why = f"  ({one.measured.failure})" if one.measured.failure else ""
+        left = (
+            "" if seconds_left is None else f"; at most {seconds_left / 60:.1f} min of trials left"
+        )
+        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}"
+        click.echo(line, err=True)
+
+    return Told(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
+
+
+def settings(point: Point) -> str:
+    """One line of it; without batching nothing is said of it."""
+    return " ".join(
+        f"{name}={_shown(value)}"
+        for name, value in point.items()
+        if value is not None and not (name.startswith("batching.") and _off(point))
+    )
+
+
+def _off(point: Point) -> bool:
+    return point.get("batching.max_batch_size", 0) is None
+
+
+def _shown(value: object) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_object(tuned, write=write)))
+        return
+    advice = tuned.content.recommendation
+    assert advice is not None  # tune() has made it
+    click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
+    interval = gained(advice.choice.compared_gain)
+    unit = "predictions per dollar" if tuned.content.goal == "cost" else "requests/s"
+    if advice.choice.better:
+        click.echo(f"better than today's settings by {interval} in {unit}:")
+        for change in advice.changes:
+            click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
+    else:
+        shown = f"the best of the others {interval}" if advice.choice.rival else interval
+        click.echo(f"nothing better than today's settings was shown: {shown}; they stay")
+    rps = advice.rps
+    click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")
+    if (cost := _usd_per_million(tuned)) is not None:
+        click.echo(f"  {cost:.3g} $ per million predictions, of an instance as busy as that")
+    if advice.relative:
+        click.echo("relative: measured on this machine; it sets no scaling target and no alarm")
+    if tuned.diff:
+        click.echo(f"\n{tuned.diff}")
+        click.echo("written" if write else "not written; --write applies it")
+    click.echo(f"report: {tuned.report}")
+
+
+def gained(gain: Interval) -> str:
+    return f"{gain.value:+.1%} (95 % interval {gain.low:+.1%} to {gain.high:+.1%})"
+
+
+def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
+    advice = tuned.content.recommendation
+    assert advice is not None  # tune() has made it
+    gain = advice.choice.gain
+    rival = advice.choice.rival and advice.choice.rival.gain
+    return {
+        "settings": advice.choice.point,
+        "today": advice.choice.start,
+        "goal": tuned.content.goal,
+        "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
+        "best_other": rival and {"value": rival.value, "low": rival.low, "high": rival.high},
+        "better": advice.choice.better,
+        "rps": {"value": advice.rps.value, "low": advice.rps.low, "high": advice.rps.high},
+        "usd_per_million": _usd_per_million(tuned),
+        "relative": advice.relative,
+        "trials": len(tuned.content.trials),
+        "stopped": tuned.content.stopped,
+        "report": str(tuned.report),
+        "diff": tuned.diff,
+        "written": write and bool(tuned.diff),
+    }
+
+
+def _usd_per_million(tuned: Tuned) -> float | None:
+    """Predictions; None for what was measured on this machine, or without a price."""
+    price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
+    if price is None or advice is None:
+        return None
+    return usd_per_million(advice.rps.value, price)

@@ -1,0 +1,176 @@
+"""What a measurement says an environment should say: settings, scaling, alarms, bake."""
+
+import math
+from dataclasses import dataclass
+
+from infra.parameters.environment import Environment
+from infra.policy.scaling import invocations_per_instance_per_minute
+from infra.policy.sizing import instances_for
+from servable.load.interval import Interval
+from servable.load.knee import Knee
+from servable.load.latencies import Latencies
+from servable.load.measurement import Asked
+from servable.tune.search.recommended import Choice
+from servable.tune.search.space import INSTANCE_TYPE, Value
+
+# CloudWatch has a minute's metrics within the next one or two.
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+METRIC_DELAY_MINUTES = 2
+# A p99 of fewer requests than this is one or two of them.
+ENOUGH_REQUESTS = 500
+LONGEST_BAKE_MINUTES = 60
+AWS_SAFETY_FACTOR = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One key of the environment file."""
+
+    key: tuple[str, ...]
+    value: Value
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    asked: Asked
+    relative: bool
+    """Measured on this machine: it ranks settings and sets nothing that AWS's machines decide."""
+    choice: Choice
+    rps: Interval
+    """Per instance, at the knee of the chosen settings."""
+    scaling_target_per_minute: float
+    changes: tuple[Change, ...]
+    withheld: tuple[Change, ...]
+    """What follows from the numbers, and is not written because they are relative."""
+
+
+def recommend(
+    environment: Environment,
+    variant: str,
+    *,
+    asked: Asked,
+    choice: Choice,
+    knee: Knee,
+    latencies: Latencies,
+    force_local_numbers: bool = False,
+) -> Recommendation:
+    """`latencies`: of the chosen settings at the knee, the most that one instance shall carry."""
+    relative = asked.relative and not force_local_numbers
+    numbers = _numbers(environment, variant, knee.rps, latencies)
+    return Recommendation(
+        asked=asked,
+        relative=asked.relative,
+        choice=choice,
+        rps=knee.rps,
+        scaling_target_per_minute=invocations_per_instance_per_minute(
+            max_rps_per_instance=knee.rps.value, safety_factor=_safety(environment, variant)
+        ),
+        changes=(*_settings(variant, choice), *(() if relative else numbers)),
+        withheld=numbers if relative else (),
+    )
+
+
+def _settings(variant: str, choice: Choice) -> tuple[Change, ...]:
+    """Only where something better was shown: else what is there stays."""
+    if not choice.better:
+        return ()
+    gain = choice.gain
+    reason = f"{gain.value:+.0%} ({gain.low:+.0%} to {gain.high:+.0%}) against what it was"
+    moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
+    table = ("variants", variant)
+    return tuple(
+        Change(
+            key=(*table, name)
+            if name == INSTANCE_TYPE
+            else (*table, "container", *name.split(".")),
+            value=value,
+            reason=reason,
+        )
+        for name, value in choice.point.items()
+        # On another instance type another value would be derived for what the file leaves out.
+        if value is not None
+        and (value != choice.start.get(name) or (moved and name != INSTANCE_TYPE))
+    )
+
+
+def _numbers(
+    environment: Environment, variant: str, rps: Interval, latencies: Latencies
+) -> tuple[Change, ...]:
+    table, safety = ("variants", variant), _safety(environment, variant)
+    # The low end: a target too low costs money, one too high costs requests.
+    most = float(f"{rps.low:.3g}")
+    found = [
+        Change(
+            key=(*table, "scaling", "max_rps_per_instance"),
+            value=most,
+            reason=f"measured {rps.value:.4g}, at least {rps.low:.4g}",
+        ),
+        Change(
+            key=(*table, "scaling", "safety_factor"),
+            value=safety,
+            reason=f"target {60 * most * safety:.4g} a minute and instance",
+        ),
+    ]
+    found += _instances(environment, variant, most, safety)
+    for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
+        milliseconds = latencies.percentile_ms(percent)
+        if math.isfinite(milliseconds):
+            found.append(
+                Change(
+                    key=("alarms", f"{name}_latency_ms"),
+                    value=_rounded_up(milliseconds),
+                    reason=f"{name} at the most that one instance shall carry",
+                )
+            )
+    if environment.rollout is not None:
+        found.append(_bake(environment))
+    return tuple(found)
+
+
+def _instances(environment: Environment, variant: str, most: float, safety: float) -> list[Change]:
+    """For the traffic that the file states, of which this variant gets its weight's share."""
+    traffic, table = environment.traffic, environment.variants[variant]
+    share = table.weight / (sum(one.weight for one in environment.variants.values()) or 1.0)
+    found = []
+    least = 1
+    for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
+        if rps is None:
+            continue
+        count = instances_for(rps * share, max_rps_per_instance=most, safety_factor=safety)
+        if name == "min_instances":
+            # Redundancy is the file's decision, not a measurement's.
+            count = least = max(count, min(2, table.min_instances))
+        count = max(count, least)
+        reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
+        found.append(Change(key=("variants", variant, name), value=count, reason=reason))
+    return found
+
+
+def _bake(environment: Environment) -> Change:
+    """Longer than an alarm needs to fire, and than the first share needs to say anything."""
+    window = environment.alarms.window_minutes
+    least = window + METRIC_DELAY_MINUTES + 1
+    reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
+    rollout, quiet = environment.rollout, environment.traffic.quiet_rps
+    if rollout is not None and rollout.strategy == "canary" and quiet:
+        asked = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
+        if asked > least:
+            least = asked
+            reason = (
+                f"{ENOUGH_REQUESTS} requests of {rollout.canary_percent} % of {quiet:g} a second"
+            )
+    return Change(
+        key=("rollout", "bake_minutes"), value=min(least, LONGEST_BAKE_MINUTES), reason=reason
+    )
+
+
+def _safety(environment: Environment, variant: str) -> float:
+    scaling = environment.variants[variant].scaling
+    return scaling.safety_factor if scaling else AWS_SAFETY_FACTOR
+
+
+def _rounded_up(milliseconds: float) -> float:
+    """To two digits: 87.3 is 88."""
+    step: float = 10.0 ** (math.floor(math.log10(milliseconds)) - 1)
+    return float(f"{math.ceil(milliseconds / step) * step:.6g}")

@@ -1,0 +1,146 @@
+"""The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import optuna
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
+from optuna.trial import TrialState
+
+from model_packaging.private_folder import private_folder, touch_private
+from servable.tune.search.budget import Budget
+from servable.tune.search.next_point import STARTS
+from servable.tune.search.recommended import Choice, choose
+from servable.tune.search.sampler import ModelSampler, distributions
+from servable.tune.search.space import Point, Space
+from servable.tune.search.start import starts
+from servable.tune.search.trial import Measured, Trial
+
+# The study of a storage of ours; a file holds one.
+STUDY = "tune"
+# Assumption, until the measurements say otherwise: two load tests of the same differ by so much.
+NOISE = 0.05
+
+Measure = Callable[[Point], Measured]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    trials: tuple[Trial, ...]
+    stopped: str
+    choice: Choice | None
+    """None where nothing ran."""
+
+
+class Search:
+    """One search; with a `file` it goes on where it was interrupted.
+
+    `wanted`: tried first, the first of them is what the others are compared with.
+    `confirm`: so often the choice and the first one are measured again, in turn, at the end; where
+    the first one is the choice, it and the best of the others.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        wanted: Sequence[Point],
+        *,
+        seed: int = 0,
+        noise: float = NOISE,
+        confirm: int = 0,
+        file: Path | None = None,
+    ) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._space, self._noise, self._confirm = space, noise, confirm
+        self._starts = starts(space, wanted, count=STARTS, seed=seed)
+        self._sampler = ModelSampler(space, self._starts, noise=noise)
+        self._study = optuna.create_study(
+            storage=_storage(file),
+            study_name=STUDY,
+            sampler=self._sampler,
+            direction="maximize",
+            load_if_exists=True,
+        )
+        # What was under way when the process was killed is measured anew, under another number.
+        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
+            self._study.tell(trial.number, state=TrialState.FAIL)
+
+    def trials(self) -> tuple[Trial, ...]:
+        """What is complete, in order."""
+        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return tuple(
+            Trial(
+                number=number,
+                point=dict(trial.params),
+                measured=Measured(
+                    value=trial.value or 0.0,
+                    failure=trial.user_attrs.get("failure"),
+                    about=trial.user_attrs.get("about", {}),
+                ),
+                seconds=float(trial.user_attrs.get("seconds", 0.0)),
+            )
+            for number, trial in enumerate(done)
+        )
+
+    def run(
+        self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
+    ) -> Found:
+        """Until it ends. `told` hears of each trial once it is kept."""
+        stopped, self._sampler.trials = "", budget.trials
+        while not stopped:
+            kept = budget.without(2 * self._confirm, self.trials())
+            stopped = kept.ended(self.trials()) or self._proposed() or ""
+            if not stopped:
+                self._measure(measure, told)
+        # On a flat surface there is nothing to confirm: its points were as many measurements of one.
+        flat = self._confirm and not self._confirmed() and self._sampler.proposal(self._study).flat
+        for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
+            choice = self.choice()
+            if choice is None or choice.compared is None or budget.ended(self.trials()):
+                break
+            self._sampler.forced = choice.start if number % 2 else choice.compared
+            self._measure(measure, told, confirms=True)
+        self._sampler.forced = None
+        return Found(trials=self.trials(), stopped=stopped, choice=self.choice())
+
+    def _proposed(self) -> str | None:
+        """Why nothing is proposed; what is measured again at the end has ended it already."""
+        if self._confirmed():
+            return "the choice of an earlier run was being confirmed; --new searches again"
+        return self._sampler.proposal(self._study).stopped
+
+    def _confirmed(self) -> int:
+        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return sum(1 for trial in done if trial.user_attrs.get("confirms"))
+
+    def _measure(
+        self, measure: Measure, told: Callable[[Trial], None] | None, *, confirms: bool = False
+    ) -> None:
+        asked = self._study.ask(distributions(self._space))
+        began = time.monotonic()
+        try:
+            measured = measure(dict(asked.params))
+        except BaseException:
+            self._study.tell(asked, state=TrialState.FAIL)
+            raise
+        asked.set_user_attr("confirms", confirms)
+        asked.set_user_attr("failure", measured.failure)
+        asked.set_user_attr("about", dict(measured.about))
+        asked.set_user_attr("seconds", time.monotonic() - began)
+        self._study.tell(asked, measured.value)
+        if told is not None:
+            told(self.trials()[-1])
+
+    def choice(self) -> Choice | None:
+        return choose(self._space, self._starts[0], self.trials(), self._noise)
+
+
+def _storage(file: Path | None) -> BaseStorage:
+    """A database in a file: what was told survives a kill, half of it never does."""
+    if file is None:
+        return InMemoryStorage()
+    private_folder(file.parent)
+    touch_private(file)
+    return RDBStorage(f"sqlite:///{file}")

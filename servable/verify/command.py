@@ -1,0 +1,60 @@
+"""`servable verify ENV`: is what is live what was deployed?"""
+
+import json
+
+import click
+
+from model_packaging.refusal import PackagingError
+from servable.aws_account.deployed import account_of
+from servable.environment import one_environment
+from servable.verify.run import Report
+from servable.verify.run import verify as verify_environment
+
+
+@click.command()
+@click.argument("environment", metavar="ENV")
+@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="An override that is meant."
+)
+@click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
+@click.option("--no-invoke", is_flag=True, help="Do not send the golden request.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def verify(
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    local: bool,
+    no_invoke: bool,
+    as_json: bool,
+) -> int:
+    """Every difference between ENV's file, CloudFormation and what runs; exit 1 on one."""
+    loaded, files = one_environment(environment, folder, sets)
+    assert loaded.environment is not None  # one_environment has looked
+    try:
+        account = account_of(loaded.environment, local=local)
+        report = verify_environment(loaded, files, account, invoke=not no_invoke)
+    except PackagingError as wrong:
+        click.echo(f"servable verify: {wrong}", err=True)
+        return 1
+    if as_json:
+        click.echo(json.dumps(report.as_json(), indent=2, default=str))
+    else:
+        _show(report)
+    return int(bool(report.differences))
+
+
+def _show(report: Report) -> None:
+    count = len(report.differences)
+    said = "as deployed" if not count else f"{count} difference{'s' if count > 1 else ''}"
+    click.echo(f"{report.environment}  {said}")
+    for variant, one in report.measured.items():
+        limit = "no alarm" if one["alarm_ms"] is None else f"alarm at {one['alarm_ms']:g} ms"
+        click.echo(
+            f"  {variant}: p99 {one['p99_latency_ms']:g} ms in the worst of the first "
+            f"{one['minutes']} minutes; {limit}"
+        )
+    for note in report.notes:
+        click.secho(f"  note: {note}", dim=True)
+    for difference in report.differences:
+        click.secho(str(difference), fg="red", err=True)

@@ -1,0 +1,76 @@
+"""The first minutes after the last update: p99 latency against its alarm."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from infra.parameters.environment import Environment
+from servable.aws_account.deployed import Account
+from servable.verify.difference import Difference
+
+FIRST_MINUTES = 15
+"""Longer than any bake that ends well takes to be seen, shorter than a coffee."""
+_MICROSECONDS = 1000  # in a millisecond: CloudWatch holds ModelLatency in microseconds
+
+
+def look(
+    account: Account,
+    environment: Environment,
+    measured: dict[str, Any],
+    note: Callable[[str], None],
+) -> Iterator[Difference]:
+    """The worst minute of each variant goes into `measured`, in milliseconds."""
+    name, limit = environment.endpoint.name, environment.alarms.p99_latency_ms
+    since = account.client("sagemaker").describe_endpoint(EndpointName=name)["LastModifiedTime"]
+    until = since + timedelta(minutes=FIRST_MINUTES)
+    for variant in environment.variants:
+        points = account.client("cloudwatch").get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName="ModelLatency",
+            Dimensions=[
+                {"Name": "EndpointName", "Value": name},
+                {"Name": "VariantName", "Value": variant},
+            ],
+            StartTime=since.replace(second=0, microsecond=0),
+            EndTime=until,
+            Period=60,
+            ExtendedStatistics=["p99"],
+        )["Datapoints"]
+        if not points:
+            note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {since}")
+            continue
+        by_minute = sorted((point["Timestamp"], _milliseconds(point)) for point in points)
+        worst = max(one for _, one in by_minute)
+        measured[variant] = {
+            "p99_latency_ms": round(worst, 2),
+            "alarm_ms": limit,
+            "minutes": len(points),
+        }
+        if limit is None or worst <= limit:
+            continue
+        # As the alarm itself: one slow minute, as of the very first request, wakes nobody.
+        needed = environment.alarms.window_minutes
+        if _longest([one > limit for _, one in by_minute]) < needed:
+            note(f"{variant}: above the alarm's {limit:g} ms, for less than its {needed} minutes")
+        else:
+            yield Difference(
+                kind="slow since the update",
+                resource=f"{name}/{variant}",
+                key="p99_latency_ms",
+                wanted=f"at most {limit:g}",
+                found=f"{worst:.1f} in the worst of {len(points)} minutes",
+                remedy="see the runbook's section p99-latency, or go back: `servable history`",
+            )
+
+
+def _milliseconds(point: dict[str, Any]) -> float:
+    return float(point["ExtendedStatistics"]["p99"]) / _MICROSECONDS
+
+
+def _longest(slow: list[bool]) -> int:
+    """How many minutes on end."""
+    longest = current = 0
+    for one in slow:
+        current = current + 1 if one else 0
+        longest = max(longest, current)
+    return longest

@@ -1,0 +1,113 @@
+"""What one request asks for: model, version, signature, method, and until when."""
+
+import functools
+import re
+import time
+from typing import Any, NamedTuple
+
+from servable_handler.refusal import RequestError
+from servable_tensors import wire
+
+DEFAULT_SIGNATURE = "serving_default"
+METHODS = ("predict", "classify", "regress")
+# The image's own default, source: its README; older images tell the handler no timeout.
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+_PATH = re.compile(r"/v1/models/(?P<model>.+?)(?:/versions/[^/:]*)?:[^:/]*$")
+_SIGNATURE = re.compile(r"tfs-signature-name=([^,]+)")
+
+
+class Call(NamedTuple):
+    """One request's aim. `signature` is None where the caller named none."""
+
+    model: str
+    version: int | None
+    signature: str | None
+    method: str
+    model_named: bool
+    """Whether the caller named the model; else it is the container's default."""
+    deadline: float
+    """On time.monotonic()'s clock, seconds."""
+
+    @property
+    def path(self) -> str:
+        """Of the model server's REST interface."""
+        version = f"/versions/{self.version}" if self.version is not None else ""
+        return f"/v1/models/{self.model}{version}:{self.method}"
+
+    def overriding(self, *, body_names_model: bool) -> bytes:
+        """What to append to a serialized request: a later field wins, as the URL does in REST.
+
+        A body that names no model gets the default one; what it names itself stays, unless
+        the caller's custom attributes say otherwise.
+        """
+        named_here = body_names_model and not self.model_named
+        return _overriding("" if named_here else self.model, self.version, self.signature)
+
+    def asking(self, signature: str) -> bytes:
+        """The beginning of a serialized request for this signature."""
+        return _overriding(self.model, self.version, signature)
+
+    def model_spec(self) -> Any:
+        """The wire.ModelSpec of a gRPC request."""
+        return _model_spec(self.model, self.version, self.signature)
+
+
+def _model_spec(model: str, version: int | None, signature: str | None) -> Any:
+    spec = wire.ModelSpec(name=model, signature_name=signature or "")
+    if version is not None:
+        spec.version.value = version
+    return spec
+
+
+@functools.lru_cache(maxsize=256)
+def _overriding(model: str, version: int | None, signature: str | None) -> bytes:
+    # The same for most requests, and slower to write than the rest of a small one.
+    spec = _model_spec(model, version, signature)
+    if not spec.ByteSize():
+        return b""
+    return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
+
+
+class Aim(NamedTuple):
+    """What calls with the same headers have in common."""
+
+    model: str
+    version: int | None
+    signature: str | None
+    method: str
+    model_named: bool
+
+    def within(self, seconds: float) -> Call:
+        return Call(*self, time.monotonic() + seconds)
+
+
+def timeout_of(context: Any, most_seconds: float | None = None) -> float:
+    """The container's, or `most_seconds` where that is less."""
+    timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
+    return timeout if most_seconds is None else min(timeout, most_seconds)
+
+
+def aim_of(context: Any) -> Aim:
+    """What the container's context asks for. Raises `RequestError`."""
+    version, method = context.model_version, (context.method or "predict").lower()
+    # Signed 64 bits in the message that carries it.
+    if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
+        raise RequestError(400, f"tfs-model-version: {version!r:.40} is no version; send digits")
+    if method not in METHODS:
+        raise RequestError(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
+    attributes = context.custom_attributes
+    signature = _SIGNATURE.search(attributes) if attributes else None
+    return Aim(
+        model=context.model_name or _model_of(context.rest_uri),
+        version=int(version) if version else None,
+        signature=signature[1].strip() if signature else None,
+        method=method,
+        model_named=bool(context.model_name),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _model_of(rest_uri: str) -> str:
+    found = _PATH.search(rest_uri)
+    return found["model"] if found else "model"

@@ -1,0 +1,181 @@
+"""The user's own code around the model: transforms.py beside inference.py.
+
+    preprocess(body: bytes, context) -> {input name: array}
+    postprocess(tensors: {output name: array}, context) -> body, or (body, content type)
+
+Either may be left out. A body is bytes, str, or what JSON can hold.
+"""
+
+import importlib
+import importlib.util
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from servable_handler.refusal import JSON, RequestError
+from servable_tensors import wire
+from servable_tensors.errors import TensorError
+from servable_tensors.exact_cast import InexactCastError, cast_exactly
+from servable_tensors.signature import Signature
+from servable_tensors.tensors import STRING, Array, Arrays, array_dtype
+
+LOG = logging.getLogger("servable")
+MODULE = "transforms"
+Preprocess = Callable[[bytes, Any], Mapping[str, Any]]
+Postprocess = Callable[[Arrays, Any], Any]
+
+
+class InputError(ValueError):
+    """A hook raises it for what the caller did wrong: a 400 with this message."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """None stands for a hook that is not there."""
+
+    preprocess: Preprocess | None = None
+    postprocess: Postprocess | None = None
+
+    def arrays(self, body: bytes, context: Any, signature: Signature) -> dict[str, Array]:
+        """What preprocess makes of the body, as the signature's types.
+
+        Raises `RequestError`: 400 for a value that its type does not hold, for it is the caller's
+        as a rule; 500 for what is the hook's mistake whatever the caller sent.
+        """
+        assert self.preprocess is not None  # asked only where there is one
+        made = _called("preprocess", self.preprocess, body, context)
+        if not isinstance(made, Mapping):
+            kind = type(made).__name__
+            raise RequestError(
+                500, f"the hook preprocess returned {kind}; it returns arrays by name"
+            )
+        try:
+            arrays = {str(name): _fitted(str(name), one, signature) for name, one in made.items()}
+            signature.check(arrays)
+        except (RequestError, TensorError) as error:
+            status = error.status if isinstance(error, _UnfitValue) else 500
+            raise RequestError(status, f"the hook preprocess: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise RequestError(
+                500, f"the hook preprocess made no arrays ({_kind(error)})"
+            ) from None
+        return arrays
+
+    def body(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
+        """Body and content type that postprocess makes of the outputs. Raises `RequestError`."""
+        assert self.postprocess is not None  # asked only where there is one
+        made = _called("postprocess", self.postprocess, arrays, context)
+        content_type = None
+        if isinstance(made, tuple) and len(made) == 2:
+            made, content_type = made
+        if isinstance(made, bytes):
+            return made, content_type or "application/octet-stream"
+        try:
+            if isinstance(made, str):
+                return made.encode(), content_type or "text/plain; charset=utf-8"
+            return json.dumps(made).encode(), content_type or JSON
+        except UnicodeEncodeError:
+            raise RequestError(
+                500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
+            ) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            # NumPy's own numbers and arrays are no JSON values, except float64.
+            raise RequestError(
+                500,
+                f"the hook postprocess returned {type(made).__name__}, which is no JSON "
+                f"({_reason(error)}); it returns bytes, str or JSON values: use .tolist()",
+            ) from None
+
+
+def load_hooks() -> Hooks:
+    """The hooks of the module `transforms`, where there is one on the path.
+
+    Raises what importing it raises, and ImportError when it has neither hook: the container
+    then does not start, which beats an endpoint that leaves out a step.
+    """
+    if importlib.util.find_spec(MODULE) is None:
+        return Hooks()
+    module = importlib.import_module(MODULE)
+    hooks = Hooks(getattr(module, "preprocess", None), getattr(module, "postprocess", None))
+    if hooks == Hooks():
+        raise ImportError(f"{MODULE}.py defines neither preprocess nor postprocess")
+    return hooks
+
+
+def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return hook(*arguments)
+    except InputError as error:
+        raise RequestError(400, str(error)) from None
+    except RequestError:
+        raise
+    except Exception as error:
+        # Neither message nor traceback: they may quote the request.
+        raise RequestError(500, f"the hook {name} failed ({_kind(error)}{_place(error)})") from None
+
+
+class _UnfitValue(RequestError):
+    """A value that the signature's type does not hold."""
+
+
+def _fitted(name: str, made: Any, signature: Signature) -> Array:
+    if isinstance(made, np.ma.MaskedArray):
+        raise RequestError(500, f"{name}: got a masked array; fill what is masked: array.filled(…)")
+    spec = signature.inputs.get(name)
+    if spec is not None and spec.dtype == STRING and not isinstance(made, np.ndarray | np.generic):
+        # NumPy's own strings lose zeros at their end, and turn numbers among them into strings.
+        array = np.asarray(made, object)
+    else:
+        array = np.asarray(made)
+    if spec is None:
+        return array
+    if spec.dtype == STRING:
+        _check_texts(name, array)
+        return array
+    try:
+        if array.dtype == object and (number := _first_number(array)) is not None:
+            # Beyond 64 bits NumPy keeps Python's own integers.
+            raise InexactCastError(
+                f"holds {number!r:.40}, which {wire.dtype_name(spec.dtype)} cannot hold"
+            )
+        # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
+        return cast_exactly(array, array_dtype(spec.dtype))
+    except InexactCastError as error:
+        raise _UnfitValue(400, f"{name}: {error}; the signature wants {spec}") from None
+
+
+def _first_number(array: Array) -> int | None:
+    return next((value for value in array.ravel().tolist() if type(value) is int), None)
+
+
+def _check_texts(name: str, array: Array) -> None:
+    if array.dtype != object:
+        return
+    for text in array.ravel().tolist():
+        if not isinstance(text, bytes | str):
+            raise RequestError(
+                500, f"{name}: holds {type(text).__name__}; strings are bytes or str"
+            )
+
+
+def _reason(error: BaseException) -> str:
+    # json's sentence names the type and quotes nothing of the value.
+    return str(error) if type(error) is TypeError else _kind(error)
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's code it happened, without quoting anything."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f" in {trace.tb_frame.f_code.co_filename.rpartition('/')[2]}, line {trace.tb_lineno}"

@@ -1,0 +1,101 @@
+"""Arrays to the model and back, over gRPC or REST, by what the signature says."""
+
+import json
+
+from google.protobuf.message import DecodeError
+
+from servable_handler.call import DEFAULT_SIGNATURE, Aim, Call
+from servable_handler.npy_relay import NpyRelay
+from servable_handler.refusal import RequestError
+from servable_handler.transport.model_servers import ModelServers
+from servable_tensors import wire
+from servable_tensors.errors import TensorError
+from servable_tensors.json_answers import as_columns
+from servable_tensors.json_tensors import JsonValueError, parse_answer, to_array
+from servable_tensors.predict_answer import arrays_in
+from servable_tensors.predict_message import predict_message
+from servable_tensors.signature import Signature, signatures
+from servable_tensors.tensors import Array, Arrays, UnknownTypeError
+from servable_tensors.text_bodies import with_signature
+
+_MOST_RELAYS = 64
+
+
+class Model:
+    """The models behind these servers. Signatures are asked for once: they never change."""
+
+    def __init__(self, servers: ModelServers) -> None:
+        self.servers = servers
+        self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
+        self._relays: dict[tuple[str, int | None, str | None], NpyRelay] = {}
+
+    def signature(self, call: Call, name: str | None = None) -> Signature:
+        """The signature that the call, else `name`, asks for. Raises `RequestError`."""
+        key = call.model, call.version
+        if key not in self._signatures:
+            asked = wire.GetModelMetadataRequest(
+                model_spec=call.model_spec(), metadata_field=["signature_def"]
+            )
+            asked.model_spec.ClearField("signature_name")
+            reply = self.servers.grpc("GetModelMetadata", asked.SerializeToString(), call)
+            self._signatures[key] = signatures(wire.GetModelMetadataResponse.FromString(reply))
+        known = self._signatures[key]
+        wanted = call.signature or name or DEFAULT_SIGNATURE
+        if wanted not in known:
+            listed = ", ".join(one for one in known if not one.startswith("__"))
+            raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
+        return known[wanted]
+
+    def npy_relay(self, aim: Aim) -> NpyRelay:
+        """What is known of .npy bodies for this model, version and signature, whoever sends them."""
+        if len(self._relays) >= _MOST_RELAYS:
+            self._relays.clear()
+        return self._relays.setdefault((aim.model, aim.version, aim.signature), NpyRelay())
+
+    def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
+        """The outputs. Raises `RequestError`."""
+        body = as_columns(arrays, key="inputs")
+        status, answer = self.servers.rest(call.path, with_signature(body, signature.name), call)
+        if status != 200:
+            raise RequestError(status, f"the model server refuses: {said(answer)}")
+        try:
+            columns = parse_answer(answer)
+        except TensorError as error:
+            raise RequestError(502, str(error)) from None
+        if len(signature.outputs) == 1:
+            columns = dict.fromkeys(signature.outputs, columns)
+        try:
+            return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
+        except (JsonValueError, KeyError, TypeError) as error:
+            raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+
+
+def request_of(arrays: Arrays, signature: Signature, call: Call) -> bytes:
+    """A serialized PredictRequest. Raises `RequestError`."""
+    try:
+        return predict_message(call.asking(signature.name), arrays, signature)
+    except UnknownTypeError as bad:
+        raise RequestError(400, str(bad)) from None
+
+
+def outputs_of(reply: bytes) -> dict[str, Array]:
+    """The outputs in a serialized PredictResponse, by name, sorted. Raises `RequestError`."""
+    try:
+        return arrays_in(reply)
+    except (DecodeError, UnknownTypeError) as error:
+        raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+
+
+def said(answer: bytes) -> str:
+    """The sentence in a model server's {"error": …}."""
+    return error_of(answer) or answer[:500].decode(errors="replace")
+
+
+def error_of(answer: bytes) -> str | None:
+    """The model server's sentence; None where the body is none of its errors."""
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return None
+    error = found.get("error") if isinstance(found, dict) else None
+    return error if isinstance(error, str) else None

@@ -1,0 +1,74 @@
+"""Why a request is not answered, as the container's Falcon sends it to the caller."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from servable_tensors.errors import TensorError, TensorTooLargeError
+
+JSON = "application/json"
+
+
+class RequestError(Exception):
+    """A status and a whole sentence: what came, what is wanted, what to do."""
+
+    def __init__(self, status: int, message: str, *, retry_after_seconds: int | None = None):
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    def body(self) -> bytes:
+        """{"error": …}, the form that the model server and NGINX use as well."""
+        return json.dumps({"error": self.message}).encode()
+
+    def headers(self) -> dict[str, str]:
+        seconds = self.retry_after_seconds
+        return {} if seconds is None else {"Retry-After": str(seconds)}
+
+
+def refusal_of(error: RequestError | TensorError) -> RequestError:
+    """What the caller is told of it: a body that cannot be read is a 400, a too large one a 413."""
+    if isinstance(error, RequestError):
+        return error
+    return RequestError(413 if isinstance(error, TensorTooLargeError) else 400, str(error))
+
+
+def falcon_answer(
+    status: int, body: bytes, content_type: str, headers: Mapping[str, str], sentence: str = ""
+) -> Exception:
+    """An exception that becomes exactly this answer, whatever the request accepts.
+
+    A handler can only return a 200; every other status it must raise, as a falcon.HTTPError:
+    the container passes only those on. But Falcon drops an HTTPError's body unless the caller
+    accepts JSON or XML. What Falcon sends as it is, is an HTTPStatus, and one that is raised
+    while it handles an error takes that error's place (falcon/app.py, _handle_exception).
+    """
+    import falcon
+
+    text: Any = body  # bytes pass through unchanged; the annotation knows only str
+
+    class Answer(falcon.HTTPError):  # type: ignore[misc]
+        def __str__(self) -> str:
+            return sentence
+
+        @property
+        def headers(self) -> Mapping[str, str]:
+            raise falcon.HTTPStatus(
+                falcon.code_to_http_status(status),
+                headers={"Content-Type": content_type, **headers},
+                text=text,
+            )
+
+        @headers.setter
+        def headers(self, _: object) -> None:
+            """Falcon's own constructor sets None."""
+
+    return Answer(falcon.code_to_http_status(status))
+
+
+def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
+    """The exception to raise for a refusal; `headers` beside its own."""
+    return falcon_answer(
+        refusal.status, refusal.body(), JSON, {**refusal.headers(), **headers}, refusal.message
+    )

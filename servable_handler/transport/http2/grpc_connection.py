@@ -1,0 +1,304 @@
+"""gRPC calls one after the other on one connection: as much of HTTP/2 as they need.
+
+Whatever a gRPC server does not send by itself is refused, here as in grpcio: an answer is read
+as grpcio reads it, or not at all (tests/fuzz/test_http2_answers.py).
+Source: RFC 9113 (HTTP/2), https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+"""
+
+import re
+import struct
+from collections.abc import Mapping
+
+from servable_handler.transport.http2 import frames
+from servable_handler.transport.http2.frames import Frames, frame
+from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read, request_headers
+from servable_handler.transport.http2.seen_answer import SeenAnswer, Shape, seen
+from servable_handler.transport.rest import HOST, BrokenOffError, NotTakenError, left
+
+_FIRST_WINDOW = 65_535
+# What the server may still send shrinks and is never renewed: with this much received the
+# connection is given up, and half of what it could send is left for the last answer.
+_MOST_RECEIVED_BYTES = 1 << 30
+_MOST_MESSAGE_BYTES = 1 << 30
+_LAST_STREAM = 1 << 30
+_HEADER_BYTES = 1 << 10  # more than a call's headers, as HTTP/2 counts them
+# gRPC's library refuses more headers than this in an answer, 32 for each added.
+_MOST_ANSWER_HEADER_BYTES = 1 << 13
+# Of frames that are no part of an answer or empty, while one is waited for.
+_MOST_OTHER_FRAMES = 1_000
+_PREFIX_BYTES = 5
+_MESSAGE = struct.Struct(">BI")  # whether it is compressed, and its length
+_CONTENT_TYPE = re.compile(rb"application/grpc([+;].+)?")
+_ENCODINGS = (b"identity", b"deflate", b"gzip")
+_STATUS = re.compile(rb"0|[1-9][0-9]{0,2}")
+# The gRPC status for what a server resets a call with, as grpcio has it; 13 is INTERNAL.
+_REFUSED_STREAM, _INTERNAL = 7, 13
+_STATUS_OF_RESET = {8: 1, 11: 8, 12: 7}
+_LAST_ERROR = 13  # of HTTP/2's own
+_ALTSVC = 10
+# No table of headers (1), no pushes (2), windows and frames as large as can be (4, 5).
+_SETTINGS = ((1, 0), (2, 0), (4, frames.LARGEST), (5, (1 << 24) - 1))
+# What a server may say: pushes, a call's window, a frame's size, and connections in calls.
+_ALLOWED = {2: (0, 0), 4: (0, frames.LARGEST), 5: (1 << 14, (1 << 24) - 1), 8: (0, 1)}
+_OPENING = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + frame(frames.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in _SETTINGS))
+    + frame(frames.WINDOW, 0, 0, struct.pack(">I", frames.LARGEST - _FIRST_WINDOW))
+)
+
+
+class UnsupportedError(Exception):
+    """Nothing of the call was sent: the server wants what only grpcio can do."""
+
+
+class CallFailedError(Exception):
+    """The server's own refusal, or what it broke the call off for."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class GrpcConnection:
+    """To one port. `usable` turns False when the next call needs another connection."""
+
+    def __init__(self, port: int, deadline: float) -> None:
+        """Raises `NotTakenError`, `DeadlineError`."""
+        self._frames = Frames(port, deadline)
+        self._authority = f"{HOST}:{port}".encode()
+        self._opening = _OPENING
+        self._stream = -1
+        self._window = self._window_of_a_call = self._window_of_this_call = _FIRST_WINDOW
+        self._takes_calls = True
+        self._greeted = self._acknowledged = False
+        self._waits = self._began = False
+        """For an answer; and whether the server has begun with it."""
+        self._seen: SeenAnswer | None = None
+        self.usable = True
+
+    def close(self) -> None:
+        self._frames.close()
+
+    def is_ready(self, request: bytes, deadline: float) -> bool:
+        """Reads what came while the connection was idle; False where another is needed.
+
+        Raises `UnsupportedError`, `DeadlineError`.
+        """
+        self._frames.deadline = deadline
+        try:
+            while self._frames.has_next():
+                self._aside(*self._frames.next())
+        except (OSError, BrokenOffError, UnexpectedAnswerError):
+            self.usable = False
+        size = _PREFIX_BYTES + len(request)
+        if size > self._window_of_a_call or not self._takes_calls:
+            raise UnsupportedError("settings that leave no room for a call")
+        return self.usable and size <= self._window and self._stream < _LAST_STREAM
+
+    def call(self, path: str, request: bytes, deadline: float) -> tuple[int, bytes, bytes]:
+        """gRPC's status, its message, and the serialized reply.
+
+        Raises `CallFailedError`, `UnexpectedAnswerError`, `NotTakenError`, `BrokenOffError`,
+        `DeadlineError`, OSError; it is to be closed then.
+        """
+        self._stream += 2
+        data = _MESSAGE.pack(0, len(request)) + request  # 0: not compressed
+        self._window -= len(data)
+        self._window_of_this_call = self._window_of_a_call - len(data)
+        self._frames.deadline = deadline
+        self._waits, self._began = True, False
+        headers = request_headers(self._authority, path, left(deadline))
+        self._frames.send(
+            self._opening
+            + frame(frames.HEADERS, frames.END_HEADERS, self._stream, headers)
+            + frame(frames.DATA, frames.END_STREAM, self._stream, data)
+        )
+        self._opening = b""
+        answer = self._answer()
+        self._waits = False
+        if self._frames.received_bytes > _MOST_RECEIVED_BYTES:
+            self.usable = False
+        return answer
+
+    def _answer(self) -> tuple[int, bytes, bytes]:
+        ahead = self._frames.ahead()
+        if self._seen is not None:
+            reply = self._seen.message_in(ahead, self._stream.to_bytes(4, "big"))
+            if reply is not None:
+                self._frames.take_all()
+                return 0, b"", reply
+        shapes: list[Shape] = []
+        pieces: list[bytes] = []
+        size, wanted, others = 0, 0, 0
+        while True:
+            kind, flags, stream, payload = self._frames.next()
+            if kind not in (frames.DATA, frames.HEADERS) or not payload:
+                others += 1
+                if others > _MOST_OTHER_FRAMES:
+                    raise UnexpectedAnswerError(
+                        f"more than {_MOST_OTHER_FRAMES:,} frames beside an answer"
+                    )
+            if kind not in (frames.DATA, frames.HEADERS):
+                shapes.append((kind, flags, len(payload)))
+                self._aside(kind, flags, stream, payload)
+                continue
+            if stream != self._stream or not self._greeted:
+                raise UnexpectedAnswerError("an answer to another call, or before the settings")
+            shapes.append((kind, flags, len(payload)))
+            if kind == frames.DATA:
+                if flags or not self._began:
+                    raise UnexpectedAnswerError("data without headers, or with flags")
+                pieces.append(payload)
+                size += len(payload)
+                if size >= _PREFIX_BYTES and not wanted:
+                    wanted = _length_with_prefix(b"".join(pieces)[:_PREFIX_BYTES])
+                if wanted and size > wanted:
+                    raise UnexpectedAnswerError("a message that is longer than it says")
+                continue
+            headers = self._headers(flags, payload)
+            if flags & frames.END_STREAM:
+                break
+        code = headers.get(b"grpc-status", b"")
+        if not _STATUS.fullmatch(code):
+            raise CallFailedError(_INTERNAL, f"an answer with the gRPC status {code!r:.60}")
+        if code != b"0":
+            return int(code), headers.get(b"grpc-message", b""), b""
+        if not wanted or size != wanted:
+            raise UnexpectedAnswerError("an answer that is not one message")
+        self._seen = seen(ahead, shapes)
+        return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
+
+    def _headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:
+        if flags & ~(frames.END_STREAM | frames.END_HEADERS):
+            raise UnexpectedAnswerError("headers with padding or a priority")
+        if not flags & frames.END_HEADERS:
+            payload = self._continued(payload)
+        headers = read(payload)
+        ends = bool(flags & frames.END_STREAM)
+        if self._began == (b":status" in headers) or (self._began and not ends):
+            raise UnexpectedAnswerError("headers at another place of an answer")
+        if not self._began and not _CONTENT_TYPE.fullmatch(headers.get(b"content-type", b"")):
+            raise UnexpectedAnswerError(f"the content type {headers.get(b'content-type')!r:.60}")
+        if headers.get(b"grpc-encoding", b"identity") not in _ENCODINGS:
+            raise UnexpectedAnswerError("an encoding of messages that gRPC does not have")
+        if not ends and (b"grpc-status" in headers or b"grpc-message" in headers):
+            raise UnexpectedAnswerError("a status before the message")
+        if headers.get(b"grpc-status", b"0") == b"0":
+            listed = sum(len(name) + len(value) + 32 for name, value in headers.items())
+            if listed > _MOST_ANSWER_HEADER_BYTES:
+                raise UnexpectedAnswerError(f"{listed:,} bytes of headers")
+        self._began = True
+        return headers
+
+    def _continued(self, start: bytes) -> bytes:
+        block, flags, others = start, 0, 0
+        while not flags & frames.END_HEADERS:
+            kind, flags, stream, piece = self._frames.next()
+            if (kind, stream) != (frames.CONTINUATION, self._stream):
+                raise UnexpectedAnswerError("headers that do not go on")
+            if flags & ~frames.END_HEADERS:
+                raise UnexpectedAnswerError("headers with flags")
+            block += piece
+            others += 1
+            if len(block) > frames.MOST_BYTES_WITHOUT_DATA or others > _MOST_OTHER_FRAMES:
+                raise UnexpectedAnswerError("headers without an end")
+        return block
+
+    def _aside(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        """A frame that is not of the answer itself."""
+        if not self._greeted and (kind, flags) != (frames.SETTINGS, 0):
+            raise UnexpectedAnswerError("another server than one of HTTP/2")
+        _check_form(kind, flags, stream, len(payload))
+        if stream and (stream > self._stream or stream % 2 == 0):
+            raise UnexpectedAnswerError("a frame of a call that was not made")
+        first = int.from_bytes(payload[:4], "big") & frames.LARGEST
+        if kind == frames.SETTINGS:
+            self._agree(flags, payload)
+        elif kind == frames.PING and not flags:
+            self._frames.send(frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
+        elif kind == frames.WINDOW:
+            self._widen(stream, int.from_bytes(payload, "big"))
+        elif kind == frames.GOAWAY:
+            if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
+                raise UnexpectedAnswerError(
+                    "a server that goes away for a reason unknown to HTTP/2"
+                )
+            self.usable = False
+            if self._waits and self._stream > first:
+                self._not_taken("the model server is going away")
+        elif kind == frames.RESET and self._waits and stream == self._stream:
+            code = int.from_bytes(payload, "big")
+            if code == _REFUSED_STREAM:
+                self._not_taken("the model server refused the call")
+            raise CallFailedError(
+                _STATUS_OF_RESET.get(code, _INTERNAL), f"the call was reset ({code})"
+            )
+
+    def _not_taken(self, reason: str) -> None:
+        if self._began:
+            raise UnexpectedAnswerError(f"{reason} after it began to answer")
+        raise NotTakenError(reason)
+
+    def _widen(self, stream: int, more: int) -> None:
+        if stream == 0:
+            self._window += more
+        elif self._waits and stream == self._stream:
+            self._window_of_this_call += more
+        if not 0 < more <= frames.LARGEST:
+            raise UnexpectedAnswerError(f"a window that grows by {more:,}")
+        self._check_windows()
+
+    def _check_windows(self) -> None:
+        if max(self._window, self._window_of_this_call) > frames.LARGEST:
+            raise UnexpectedAnswerError("a window beyond what there can be")
+
+    def _agree(self, flags: int, payload: bytes) -> None:
+        """3: calls at once, 4: a call's window, 6: bytes of headers. The others are not for us."""
+        if flags:
+            if payload or self._acknowledged:
+                raise UnexpectedAnswerError("settings acknowledged that were not sent")
+            self._acknowledged = True
+            return
+        self._greeted = True
+        pairs = list(struct.iter_unpack(">HI", payload))
+        for key, value in pairs:
+            least, most = _ALLOWED.get(key, (0, value))
+            if not least <= value <= most:
+                raise UnexpectedAnswerError(f"the setting {key} of {value:,}")
+        settings = dict(pairs)
+        window = settings.get(4, self._window_of_a_call)
+        self._window_of_this_call += window - self._window_of_a_call
+        self._window_of_a_call = window
+        self._check_windows()
+        if settings.get(3, 1) == 0 or settings.get(6, frames.LARGEST) < _HEADER_BYTES:
+            self._takes_calls = False
+        self._frames.send(frame(frames.SETTINGS, frames.ACKNOWLEDGED, 0, b""))
+
+
+def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
+    """Raises `UnexpectedAnswerError` for a frame whose flags, stream or length its type does not have."""
+    if kind == frames.SETTINGS:
+        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size % 6 == 0
+    elif kind == frames.PING:
+        right = flags in (0, frames.ACKNOWLEDGED) and stream == 0 and size == 8
+    elif kind == frames.GOAWAY:
+        right = flags == 0 and stream == 0 and size >= 8
+    elif kind == frames.RESET:
+        right = flags == 0 and stream > 0 and size == 4
+    elif kind == frames.WINDOW:
+        right = flags == 0 and size == 4
+    else:
+        # Priorities, pushes, and what belongs to an answer; types that came later are passed over.
+        right = kind > _ALTSVC
+    if not right:
+        raise UnexpectedAnswerError(
+            f"a frame of type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
+        )
+
+
+def _length_with_prefix(prefix: bytes) -> int:
+    compressed, length = _MESSAGE.unpack(prefix)
+    if compressed or length > _MOST_MESSAGE_BYTES:
+        raise UnexpectedAnswerError(f"a compressed message, or one of {length:,} bytes")
+    return _PREFIX_BYTES + int(length)

@@ -1,0 +1,124 @@
+"""The headers of one gRPC call in HTTP/2's encoding: what a gRPC server sends, nothing else.
+
+A header block is refused as `UnexpectedAnswerError` unless it is of the plain form that gRPC's own server
+sends to a client without a table of headers. What is legal besides (Huffman's code, binary
+headers, other statuses) is left to grpcio. Source: RFC 7541 (HPACK), RFC 9113 section 8.2
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+
+# Kept, of what comes again and again. Beyond this it is an error's own words.
+_MOST_KEPT_BYTES = 256
+_EMPTY_TABLE = 0x20
+_STATUS_200 = 0x88
+# The static table's names that a gRPC server may use.
+_NAMES = {
+    **dict.fromkeys(range(8, 15), b":status"),
+    31: b"content-type",
+    33: b"date",
+    54: b"server",
+}
+# gRPC's server writes :status out where it ends a call by itself, as at its deadline.
+_NAME = re.compile(rb":status|[a-z0-9_.-]+")
+_VALUE = re.compile(rb"(?:[!-~](?:[ -~]*[!-~])?)?")
+# They have a meaning for the connection or for gRPC's library, which is not known here.
+_NOT_TAKEN = re.compile(
+    rb".*-bin|grpc-(?!(status|message|encoding|accept-encoding)$).*|te|host|content-length"
+    rb"|connection|keep-alive|proxy-connection|transfer-encoding|upgrade"
+)
+
+
+class UnexpectedAnswerError(Exception):
+    """The model server sent what is not understood here."""
+
+
+def request_headers(authority: bytes, path: str, seconds: float) -> bytes:
+    """Of a gRPC call that may take so long."""
+    timeout = b"%dm" % max(1, min(seconds, 99_999) * 1000)
+    return _before_the_timeout(authority, path) + bytes((len(timeout),)) + timeout
+
+
+@functools.lru_cache(maxsize=256)
+def _before_the_timeout(authority: bytes, path: str) -> bytes:
+    # Literals without indexing; the numbers are names in HPACK's static table.
+    written = path.encode()
+    return (
+        b"\x83\x86\x04" + bytes((len(written),)) + written  # :method POST, :scheme http, :path
+        + b"\x01" + bytes((len(authority),)) + authority
+        + b"\x0f\x10\x10application/grpc"  # content-type
+        + b"\x00\x02te\x08trailers"
+        + b"\x00\x0cgrpc-timeout"
+    )  # fmt: skip
+
+
+def read(block: bytes) -> Mapping[bytes, bytes]:
+    """The headers by name. Raises `UnexpectedAnswerError`."""
+    return _kept(block) if len(block) <= _MOST_KEPT_BYTES else _read(block)
+
+
+def _read(block: bytes) -> Mapping[bytes, bytes]:
+    headers: dict[bytes, bytes] = {}
+    for name, value in _fields(block):
+        if name in headers or _NOT_TAKEN.fullmatch(name):
+            raise UnexpectedAnswerError(f"the header {name!r:.60}")
+        if name == b":status" and (headers or value != b"200"):
+            raise UnexpectedAnswerError(f"the HTTP status {value!r:.60}, or not first")
+        headers[name] = value
+    return headers
+
+
+# Without a table of headers the same bytes mean the same.
+_kept = functools.lru_cache(maxsize=64)(_read)
+
+
+def _fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 1 if block.startswith(bytes((_EMPTY_TABLE,))) else 0
+    try:
+        while at < len(block):
+            first = block[at]
+            if first == _STATUS_200:
+                yield b":status", b"200"
+                at += 1
+                continue
+            if first & 0x80 or first & 0xE0 == 0x20:
+                raise UnexpectedAnswerError("a header of a table, or another size of the table")
+            # The table of headers has no room: with and without indexing are the same.
+            index, at = _number(block, at, 6 if first & 0x40 else 4)
+            if index == 0:
+                name, at = _text(block, at, _NAME)
+            elif index in _NAMES:
+                name = _NAMES[index]
+            else:
+                raise UnexpectedAnswerError(f"a header by its number {index}")
+            value, at = _text(block, at, _VALUE)
+            yield name, value
+    except IndexError:
+        raise UnexpectedAnswerError("headers that end too soon") from None
+
+
+def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
+    """At most 22 bits: more than any length within a block, or any number in a table."""
+    most = (1 << bits) - 1
+    value, at = block[at] & most, at + 1
+    if value < most:
+        return value, at
+    for shift in (0, 7, 14):
+        byte = block[at]
+        value, at = value + ((byte & 0x7F) << shift), at + 1
+        if byte == 0 and shift:
+            break  # longer than needed
+        if byte < 0x80:
+            return value, at
+    raise UnexpectedAnswerError("a number that is too long")
+
+
+def _text(block: bytes, at: int, form: re.Pattern[bytes]) -> tuple[bytes, int]:
+    if block[at] & 0x80:
+        raise UnexpectedAnswerError("a header in Huffman's code")
+    length, at = _number(block, at, 7)
+    text = block[at : at + length]
+    if len(text) < length or not form.fullmatch(text):
+        raise UnexpectedAnswerError("a header that is cut off or has letters that none may have")
+    return text, at + length

@@ -1,0 +1,195 @@
+"""The model servers of this container, as one: chosen, asked, asked again, set aside.
+
+A request is sent at most twice, and a second time only where it provably was not taken: nobody
+listened, the connection was found closed before anything was written, or the server said so in
+HTTP/2's own words. Each transport sends it at most once; the second time is here.
+Source: https://grpc.github.io/grpc/core/md_doc_statuscodes.html; the batching queue's
+sentence is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import grpc
+
+from servable_handler.call import Call
+from servable_handler.refusal import RequestError
+from servable_handler.transport.channels import Channels
+from servable_handler.transport.http2.grpc_connection import CallFailedError, UnsupportedError
+from servable_handler.transport.http2.hpack import UnexpectedAnswerError
+from servable_handler.transport.http2.small_calls import MOST_BYTES, SmallCalls
+from servable_handler.transport.rest import (
+    BrokenOffError,
+    DeadlineError,
+    NotTakenError,
+    RestConnections,
+    connected,
+)
+from servable_handler.transport.server_choice import ServerChoice
+
+# A server that was set aside is asked for its status this often, and given as long.
+CHECK_SECONDS = 0.5
+# How long the only server may take until it listens, before it is asked a second time.
+PATIENCE_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05
+_QUEUE_FULL = re.compile(r"batch scheduling queue.* is full")
+_CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+_STATUSES = {
+    "INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "DEADLINE_EXCEEDED": 504, "OUT_OF_RANGE": 400,
+    "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "UNIMPLEMENTED": 501,
+}  # fmt: skip
+Answer = TypeVar("Answer")
+
+
+class ModelServers:
+    """Servers by their gRPC and REST ports. Lives in one process; made after the fork."""
+
+    def __init__(self, grpc_ports: tuple[int, ...], rest_ports: tuple[int, ...]) -> None:
+        self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
+        self._choice = ServerChoice(len(grpc_ports))
+        self._channels = Channels()
+        self._small: SmallCalls | None = SmallCalls()
+        """None once a server has sent what only grpcio understands."""
+        self._rest = RestConnections()
+
+    def grpc(self, method: str, request: bytes, call: Call) -> bytes:
+        """The reply to a serialized request. Raises `RequestError`."""
+
+        def ask(port: int) -> bytes:
+            small = self._small
+            if small and len(request) <= MOST_BYTES:
+                try:
+                    return small.call(
+                        port, method, request, model=call.model, deadline=call.deadline
+                    )
+                except CallFailedError as failed:
+                    raise _failure(_CODES.get(failed.code, "UNKNOWN"), failed.message) from None
+                except UnsupportedError:
+                    self._small = None  # nothing was sent yet
+                except UnexpectedAnswerError as error:
+                    self._small = None
+                    raise _not_understood(error) from None
+            try:
+                return self._channels.call(port, method, request, deadline=call.deadline)
+            except grpc.RpcError as error:
+                failure = _failure(error.code().name, error.details() or "")
+                if isinstance(failure, BrokenOffError):
+                    self._channels.renew(port)
+                raise failure from None
+
+        return self._answered(ask, self._grpc_ports, call)
+
+    def rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
+        """Status and body of what the REST port answers; below 500 as they are. Raises `RequestError`."""
+
+        def ask(port: int) -> tuple[int, bytes]:
+            return self._rest.exchange(port, "POST", path, body, deadline=call.deadline)
+
+        status, answer = self._answered(ask, self._rest_ports, call)
+        if status == 503 and _QUEUE_FULL.search(answer[:1000].decode(errors="replace")):
+            raise _queue_full()
+        return status, answer
+
+    def _answered(self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call) -> Answer:
+        """What `ask` finds at one of the ports; it sends the request at most once."""
+        server: int | None = None
+        reason = ""
+        for attempt in (1, 2):
+            server = self._choice.take(avoid=server)
+            began, seconds = time.monotonic(), None
+            try:
+                if attempt == 2 and len(ports) == 1:
+                    _wait_for_listener(ports[server], call.deadline)
+                answer = ask(ports[server])
+                seconds = time.monotonic() - began
+                return answer
+            except NotTakenError as error:
+                self._set_aside(server, call.model)
+                reason = str(error)
+            except BrokenOffError as error:
+                self._set_aside(server, call.model)
+                raise _broken_off(error) from None
+            except DeadlineError:
+                seconds = time.monotonic() - began
+                self._set_aside(server, call.model)
+                raise _too_late() from None
+            finally:
+                self._choice.give_back(server, seconds)
+        raise RequestError(
+            503,
+            f"no model server took the request ({reason}); they are restarting: try again",
+            retry_after_seconds=1,
+        )
+
+    def _set_aside(self, server: int, model: str) -> None:
+        if self._choice.set_aside(server):
+            # A greenlet under gevent, where threads are patched.
+            watch = threading.Thread(target=self._watch, args=(server, model), daemon=True)
+            watch.start()
+
+    def _watch(self, server: int, model: str) -> None:
+        """Brings the server back once it answers for its status, whatever it says."""
+        port, path = self._rest_ports[server], f"/v1/models/{model}"
+        while True:
+            began = time.monotonic()
+            try:
+                RestConnections().exchange(port, "GET", path, b"", deadline=began + CHECK_SECONDS)
+                break
+            except (NotTakenError, BrokenOffError, DeadlineError):
+                time.sleep(max(0.0, began + CHECK_SECONDS - time.monotonic()))
+        self._channels.renew(self._grpc_ports[server])
+        self._choice.bring_back(server)
+
+
+def _wait_for_listener(port: int, deadline: float) -> None:
+    until = min(deadline, time.monotonic() + PATIENCE_SECONDS)
+    while time.monotonic() < until:
+        with suppress(NotTakenError, DeadlineError):
+            connected(port, until).close()
+            return
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _failure(status: str, message: str) -> Exception:
+    """What to raise for a gRPC status."""
+    if status == "DEADLINE_EXCEEDED":
+        return DeadlineError()
+    if _QUEUE_FULL.search(message):
+        return _queue_full()
+    if status in ("UNAVAILABLE", "CANCELLED"):
+        # Also what grpcio says of a connection that broke: whether the request ran is not known.
+        return BrokenOffError(message[:200])
+    return RequestError(_STATUSES.get(status, 500), f"the model server refuses: {message[:2000]}")
+
+
+def _broken_off(error: BrokenOffError) -> RequestError:
+    # No Retry-After: that would say that the request did not run, or does no harm.
+    return RequestError(
+        503,
+        f"the model server ended, or broke off, while it had this request ({error}); it may have "
+        "run, and may be why: it was not sent again",
+    )
+
+
+def _not_understood(error: UnexpectedAnswerError) -> RequestError:
+    return RequestError(
+        500,
+        f"the model server's answer is not understood ({error}); the request may have run, and "
+        "was not sent again; the next ones go through grpcio",
+    )
+
+
+def _too_late() -> RequestError:
+    return RequestError(
+        504, "the model did not answer in time; send less, or raise wait_time_seconds"
+    )
+
+
+def _queue_full() -> RequestError:
+    return RequestError(
+        429, "the model server's batching queue is full: try again", retry_after_seconds=1
+    )

@@ -1,0 +1,26 @@
+"""An embedded AWS on 127.0.0.1, to which the real CDK CLI deploys.
+
+    with running() as aws:          # a private one, for a test or a demonstration
+        subprocess.run(["cdk", "deploy"], env=aws.environment_over(os.environ))
+        aws.client("sagemaker").list_endpoints()
+
+    up(), status(), down()          # the project's own, as `servable local` has it
+
+docs/local.md says what it does not emulate.
+"""
+
+from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
+from servable_local.aws.inventory import inventory
+from servable_local.aws.lifecycle import StartError, down, running, status, up
+
+__all__ = [
+    "ACCOUNT",
+    "REGION",
+    "EmbeddedAws",
+    "StartError",
+    "down",
+    "inventory",
+    "running",
+    "status",
+    "up",
+]

@@ -1,0 +1,100 @@
+"""The process of an embedded AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
+
+import argparse
+import os
+import select
+import shutil
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+# Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
+os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+
+from servable_local.aws.client_settings import write_client_settings
+from servable_local.aws.clock import Clock, ManualClock, ScaledClock
+from servable_local.aws.server import Server
+from servable_local.aws.state_file import State, StateFile
+
+EXIT_HELD = 3
+EXIT_PORT_TAKEN = 4
+_PARENT_CHECK_SECONDS = 0.5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m servable_local.aws", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="state, logs, client settings")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
+    parser.add_argument("--minute", default="60", help="seconds that its minute lasts, or manual")
+    parser.add_argument(
+        "--with-parent",
+        action="store_true",
+        help="end when standard input closes or the parent dies, and remove the folder",
+    )
+    given = parser.parse_args()
+    # All that this process and its containers write: models, their logs, the secret of the run.
+    os.umask(0o077)
+    done = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: done.set())
+    if given.with_parent:
+        parent = os.getppid()
+        threading.Thread(target=_watch, args=(parent, done), daemon=True).start()
+    state_file = StateFile(given.folder)
+    with state_file.hold() as held:
+        if not held:
+            return EXIT_HELD
+        clock = ManualClock() if given.minute == "manual" else ScaledClock(float(given.minute))
+        code = _serve(given.folder, given.port, clock, state_file, done)
+    if given.with_parent:
+        shutil.rmtree(given.folder, ignore_errors=True)
+    return code
+
+
+def _serve(
+    folder: Path, port: int, clock: Clock, state_file: StateFile, done: threading.Event
+) -> int:
+    write_client_settings(folder / "client")
+    endpoints = folder / "endpoints"
+    # What a kill -9 left behind: archives of endpoints that are gone.
+    shutil.rmtree(endpoints, ignore_errors=True)
+    endpoints.mkdir()
+    try:
+        server = Server(port=port, folder=endpoints, clock=clock)
+    except (OSError, SystemExit):  # werkzeug exits where a port is taken
+        return EXIT_PORT_TAKEN
+    server.start()
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    state_file.write(
+        State(
+            pid=os.getpid(),
+            port=server.port,
+            url=server.url,
+            started=started,
+            secret_access_key=server.access.secret_access_key,
+            seconds_per_minute=clock.seconds_per_minute,
+        )
+    )
+    done.wait()
+    state_file.remove()
+    server.close()
+    return 0
+
+
+def _watch(parent: int, done: threading.Event) -> None:
+    """The pipe tells at once; the parent's number, where another process inherited the pipe."""
+    while os.getppid() == parent:
+        readable, _, _ = select.select([sys.stdin], [], [], _PARENT_CHECK_SECONDS)
+        if readable and not os.read(sys.stdin.fileno(), 1):
+            break
+    done.set()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: an endpoint that is still starting must not hold the process.
+    os._exit(code)

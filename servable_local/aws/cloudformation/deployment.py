@@ -1,0 +1,162 @@
+"""Takes one stack from what exists to what a template says, and back when that fails.
+
+The order is CloudFormation's: make and change in order of reference, then remove what was
+replaced or dropped, last first. A replaced resource has a new Ref, so what refers to it
+differs too and is changed in its turn.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from servable_local.aws.cloudformation.blueprint import Blueprint
+from servable_local.aws.cloudformation.change import changed_properties, replacing
+from servable_local.aws.cloudformation.errors import TemplateError
+from servable_local.aws.cloudformation.handling import Handling, ResourceFailedError
+from servable_local.aws.cloudformation.stack import Resource, Stack
+
+
+@dataclass
+class _Undo:
+    """How to come back: what was made, what was replaced or changed (its old record)."""
+
+    made: list[Resource] = field(default_factory=list)
+    replaced: dict[str, Resource] = field(default_factory=dict)
+    changed: list[tuple[Resource, Resource]] = field(default_factory=list)
+
+
+class Deployment:
+    """One run. `verb` is CREATE or UPDATE, the first word of every status it sets."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        blueprint: Blueprint,
+        handling: Handling,
+        *,
+        verb: str,
+        publish: Callable[[list[dict[str, Any]]], None],
+    ) -> None:
+        self._stack = stack
+        self._blueprint = blueprint
+        self._handling = handling
+        self._verb = verb
+        self._publish = publish
+        self._undo = _Undo()
+
+    def run(self) -> bool:
+        """True when the stack is what the template says; False when it was rolled back."""
+        try:
+            for logical_id in self._blueprint.order:
+                self._settle(logical_id)
+            try:
+                outputs = self._blueprint.outputs()
+                self._publish(outputs)
+            except TemplateError as error:
+                raise ResourceFailedError(str(error)) from None
+        except ResourceFailedError as failure:
+            self._fail(str(failure))
+            return False
+        self._stack.outputs = outputs
+        self._finish()
+        return True
+
+    def _settle(self, logical_id: str) -> None:
+        declaration = self._blueprint.declared[logical_id]
+        current = self._stack.resources.get(logical_id)
+        try:
+            properties = self._blueprint.properties(logical_id)
+        except TemplateError as error:
+            kind = declaration["Type"]
+            verb = "UPDATE" if current else "CREATE"
+            self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error))
+            raise ResourceFailedError(f"[{logical_id}]: {error}") from None
+        wanted = Resource(
+            logical_id=logical_id,
+            type=declaration["Type"],
+            physical_id="",
+            properties=properties,
+            attributes={},
+            depends_on=frozenset(self._blueprint.depends_on[logical_id]),
+            keep_on_delete=declaration.get("DeletionPolicy", "Delete").startswith("Retain"),
+            keep_on_replace=declaration.get("UpdateReplacePolicy") == "Retain",
+            metadata=declaration.get("Metadata"),
+        )
+        if current is None:
+            self._make(wanted)
+        elif changed := self._differs(current, wanted):
+            kind = self._handling.type_of(wanted)
+            if current.type != wanted.type or replacing(kind, changed):
+                self._handling.refuse_fixed_name(current, wanted)
+                self._undo.replaced[logical_id] = current
+                self._make(wanted, replaces=current)
+            else:
+                self._undo.changed.append((current, wanted))
+                self._handling.update(current, wanted)
+                self._stack.resources[logical_id] = wanted
+        else:
+            current.depends_on = wanted.depends_on
+            current.keep_on_delete = wanted.keep_on_delete
+            current.keep_on_replace = wanted.keep_on_replace
+            current.metadata = wanted.metadata
+
+    def _differs(self, current: Resource, wanted: Resource) -> frozenset[str]:
+        if current.type != wanted.type:
+            return frozenset({"Type"})
+        return changed_properties(current.properties, wanted.properties)
+
+    def _make(self, wanted: Resource, replaces: Resource | None = None) -> None:
+        try:
+            self._handling.create(wanted, replaces)
+        finally:
+            # Failed half way it may exist all the same, and then it has to go again.
+            if wanted.physical_id:
+                self._undo.made.append(wanted)
+                self._stack.resources[wanted.logical_id] = wanted
+
+    def _finish(self) -> None:
+        dropped = [
+            resource
+            for name, resource in self._stack.resources.items()
+            if name not in self._blueprint.declared
+        ]
+        if dropped or self._undo.replaced:
+            self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
+        self._handling.delete_all(list(self._undo.replaced.values()), replaced=True)
+        for resource in self._handling.delete_all(dropped):
+            self._stack.resources.pop(resource.logical_id, None)
+        for name in [r.logical_id for r in dropped]:
+            # What CloudFormation fails to clean up leaves the stack all the same.
+            self._stack.resources.pop(name, None)
+        self._stack.set_status(f"{self._verb}_COMPLETE")
+
+    def _fail(self, reason: str) -> None:
+        stack, undo = self._stack, self._undo
+        if stack.disable_rollback:
+            stack.set_status(f"{self._verb}_FAILED", reason)
+            return
+        rollback = "ROLLBACK" if self._verb == "CREATE" else "UPDATE_ROLLBACK"
+        stack.set_status(f"{rollback}_IN_PROGRESS", reason)
+        try:
+            for old, attempted in undo.changed:
+                stack.resources[old.logical_id] = self._handling.restore(old, attempted)
+        except ResourceFailedError as failure:
+            stack.set_status(f"{rollback}_FAILED", str(failure))
+            return
+        if self._verb == "UPDATE":
+            stack.set_status(f"{rollback}_COMPLETE_CLEANUP_IN_PROGRESS")
+        gone = self._handling.delete_all(undo.made, rolling_back=True)
+        for resource in undo.made:
+            listed = stack.resources.get(resource.logical_id) is resource
+            # A failed creation keeps on its list what it could not delete.
+            if listed and (resource in gone or self._verb == "UPDATE"):
+                del stack.resources[resource.logical_id]
+        stack.resources.update(undo.replaced)
+        if self._verb == "CREATE" and len(gone) < len(undo.made):
+            stack.set_status(
+                f"{rollback}_FAILED",
+                "The following resource(s) failed to delete: see their events.",
+            )
+            return
+        # AWS gives no reason. The CDK CLI prints 23 letters of a status but the whole reason.
+        stack.set_status(f"{rollback}_COMPLETE", f"{rollback}_COMPLETE: {reason}")

@@ -1,0 +1,121 @@
+"""Every alarm of one account and region: put, looked at when it is due, changed."""
+
+import threading
+from datetime import datetime
+from typing import Any
+
+from servable_local.aws.clock import Clock
+from servable_local.aws.cloudwatch import actions
+from servable_local.aws.cloudwatch.alarm import Alarm, Kind
+from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
+from servable_local.aws.cloudwatch.m_of_n import State
+from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
+from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_local.aws.loopback import Loopback
+
+_MINUTE_SECONDS = 60
+
+
+class Alarms:
+    """Metric alarms are evaluated every minute, finer ones every 10 s, composites after them."""
+
+    def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
+        self._aws = aws
+        self._store = store
+        self._clock = clock
+        self._alarms: dict[str, Alarm] = {}
+        self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
+        # One change at a time: a tick and a SetAlarmState may come together.
+        self._lock = threading.RLock()
+
+    def put(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
+        """New, or over the one of that name, whose state stays. Raises ValueError."""
+        name = request["AlarmName"]
+        rule: MetricAlarmRule | AlarmRule = (
+            MetricAlarmRule(request)
+            if kind == "MetricAlarm"
+            else AlarmRule(request.get("AlarmRule", ""))
+        )
+        at = self._clock.now()
+        with self._lock:
+            alarm = self._alarms.get(name)
+            if isinstance(rule, AlarmRule):
+                self._check_names(rule)
+            if alarm is not None and alarm.kind != kind:
+                raise ValueError(f"{name} is already the name of a {alarm.kind}.")
+            self._rules[name] = rule
+            if alarm is not None:
+                alarm.configure(request, at)
+                return
+            arn = f"arn:aws:cloudwatch:{self._aws.region}:{self._aws.account}:alarm:{name}"
+            alarm = Alarm(kind, name, arn, request, at, tags=tags)
+            alarm.record(at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"})
+            self._alarms[name] = alarm
+
+    def _check_names(self, rule: AlarmRule) -> None:
+        unknown = sorted(name for name in rule.names if _name(name) not in self._alarms)
+        if unknown:
+            raise ValueError(
+                "Could not save the composite alarm as alarms "
+                f"[{', '.join(unknown)}] in the alarm rule do not exist"
+            )
+
+    def all(self) -> list[Alarm]:
+        with self._lock:
+            return list(self._alarms.values())
+
+    def get(self, name: str) -> Alarm | None:
+        return self._alarms.get(_name(name))
+
+    def delete(self, names: list[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._alarms.pop(name, None)
+                self._rules.pop(name, None)
+
+    def set_state(self, name: str, state: State, reason: str, reason_data: str) -> None:
+        """Holds until the next evaluation says otherwise. Raises KeyError."""
+        with self._lock:
+            self._become(self._alarms[name], state, reason, reason_data, self._clock.now())
+            self._evaluate_composites(self._clock.now())
+
+    def tick(self, at: datetime) -> None:
+        """Looks at every alarm that is due at `at`."""
+        on_the_minute = at.second == 0
+        for alarm in self.all():
+            rule = self._rules.get(alarm.name)
+            if isinstance(rule, MetricAlarmRule) and (
+                on_the_minute or rule.period_seconds < _MINUTE_SECONDS
+            ):
+                with self._lock:
+                    if found := rule.evaluate(self._store, at, alarm.state):
+                        self._become(alarm, *found, at)
+        self._evaluate_composites(at)
+
+    def _evaluate_composites(self, at: datetime) -> None:
+        composites = [alarm for alarm in self.all() if alarm.kind == "CompositeAlarm"]
+        for _ in composites:  # one may speak of another: as often as there are any
+            for alarm in composites:
+                rule = self._rules.get(alarm.name)
+                assert isinstance(rule, AlarmRule)
+                state: State = "ALARM" if rule.holds(self._state_of) else "OK"
+                reason = f"{alarm.arn} was re-evaluated: {rule.text} is {state == 'ALARM'}."
+                with self._lock:
+                    self._become(alarm, state, reason, "{}", at)
+
+    def _state_of(self, name: str) -> str:
+        alarm = self.get(name)
+        return alarm.state if alarm else "INSUFFICIENT_DATA"
+
+    def _become(
+        self, alarm: Alarm, state: State, reason: str, reason_data: str, at: datetime
+    ) -> None:
+        if state == alarm.state:
+            return
+        before_reason = alarm.reason
+        before: State = alarm.change(state, reason, reason_data, at)
+        actions.announce(self._aws, alarm, before, before_reason, at)
+
+
+def _name(name_or_arn: str) -> str:
+    return name_or_arn.split(":alarm:", 1)[-1]

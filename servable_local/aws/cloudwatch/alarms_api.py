@@ -1,0 +1,144 @@
+"""CloudWatch's operations on alarms."""
+
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+
+from servable_local.aws.cloudwatch.alarm import Alarm, Kind
+from servable_local.aws.cloudwatch.datum import naive
+from servable_local.aws.cloudwatch.errors import ResourceNotFoundError, ValidationError
+from servable_local.aws.cloudwatch.metrics_api import MetricsApi
+from servable_local.aws.resources.constraints import refusal, unmet
+
+_STATES = ("OK", "ALARM", "INSUFFICIENT_DATA")
+
+
+class CloudWatchApi(MetricsApi):
+    """Metrics and alarms are ours; dashboards and insight rules remain moto's."""
+
+    def put_metric_alarm(self) -> ActionResult:
+        return self._put("MetricAlarm")
+
+    def put_composite_alarm(self) -> ActionResult:
+        return self._put("CompositeAlarm")
+
+    def _put(self, kind: Kind) -> ActionResult:
+        request = dict(self._get_params())
+        if found := unmet(request, "cloudwatch", f"Put{kind}"):
+            raise ValidationError(refusal(found))
+        tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", None) or []}
+        try:
+            self.here.alarms.put(kind, request, tags)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        return EmptyResult()
+
+    def describe_alarms(self) -> ActionResult:
+        # As on AWS: composite alarms are only listed for those who ask for them.
+        kinds = self._get_param("AlarmTypes") or ["MetricAlarm"]
+        found = [alarm for alarm in self.here.alarms.all() if self._asked_for(alarm)]
+
+        def shown(kind: Kind) -> list[dict[str, Any]]:
+            return [a.describe() for a in found if a.kind == kind and kind in kinds]
+
+        return ActionResult(
+            {"MetricAlarms": shown("MetricAlarm"), "CompositeAlarms": shown("CompositeAlarm")}
+        )
+
+    def _asked_for(self, alarm: Alarm) -> bool:
+        names = self._get_param("AlarmNames")
+        actions = [
+            *alarm.request.get("AlarmActions", []),
+            *alarm.request.get("OKActions", []),
+            *alarm.request.get("InsufficientDataActions", []),
+        ]
+        prefix = self._get_param("ActionPrefix")
+        return (
+            (not names or alarm.name in names)
+            and alarm.name.startswith(self._get_param("AlarmNamePrefix") or "")
+            and self._get_param("StateValue") in (None, alarm.state)
+            and (not prefix or any(action.startswith(prefix) for action in actions))
+        )
+
+    def describe_alarms_for_metric(self) -> ActionResult:
+        asked = self._get_params()
+        wanted = {(d["Name"], d["Value"]) for d in asked.get("Dimensions", [])}
+        found = [
+            alarm.describe()
+            for alarm in self.here.alarms.all()
+            if alarm.request.get("MetricName") == asked["MetricName"]
+            and alarm.request.get("Namespace") == asked["Namespace"]
+            and {(d["Name"], d["Value"]) for d in alarm.request.get("Dimensions", [])} == wanted
+        ]
+        return ActionResult({"MetricAlarms": found})
+
+    def describe_alarm_history(self) -> ActionResult:
+        asked = self._get_params()
+        kinds = asked.get("AlarmTypes") or ["MetricAlarm"]
+        start, end = naive(asked.get("StartDate")), naive(asked.get("EndDate"))
+        items = [
+            item
+            for alarm in self.here.alarms.all()
+            if asked.get("AlarmName") in (None, alarm.name)
+            and (alarm.kind in kinds or asked.get("AlarmName") == alarm.name)
+            for item in alarm.history
+            if asked.get("HistoryItemType") in (None, item["HistoryItemType"])
+            and (start is None or item["Timestamp"] >= start)
+            and (end is None or item["Timestamp"] <= end)
+        ]
+        # Within one moment in the order in which it happened.
+        items.sort(key=lambda item: item["Timestamp"])
+        if asked.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+            items.reverse()
+        return ActionResult({"AlarmHistoryItems": items[: int(asked.get("MaxRecords", 100))]})
+
+    def set_alarm_state(self) -> ActionResult:
+        state = self._get_param("StateValue")
+        if state not in _STATES:
+            raise ValidationError(
+                f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy "
+                "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
+            )
+        self.here.alarms.set_state(
+            self._known(self._get_param("AlarmName")).name,
+            state,
+            self._get_param("StateReason"),
+            self._get_param("StateReasonData") or "{}",
+        )
+        return EmptyResult()
+
+    def delete_alarms(self) -> ActionResult:
+        self.here.alarms.delete(self._get_param("AlarmNames", []))
+        return EmptyResult()
+
+    def enable_alarm_actions(self) -> ActionResult:
+        return self._enable(True)
+
+    def disable_alarm_actions(self) -> ActionResult:
+        return self._enable(False)
+
+    def _enable(self, enabled: bool) -> ActionResult:
+        for name in self._get_param("AlarmNames", []):
+            self._known(name).request["ActionsEnabled"] = enabled
+        return EmptyResult()
+
+    def _known(self, name: str) -> Alarm:
+        alarm = self.here.alarms.get(name)
+        if alarm is None:
+            raise ResourceNotFoundError(f"The alarm {name} does not exist.")
+        return alarm
+
+    def list_tags_for_resource(self) -> ActionResult:
+        tags = self._known(self._get_param("ResourceARN")).tags
+        return ActionResult({"Tags": [{"Key": k, "Value": v} for k, v in tags.items()]})
+
+    def tag_resource(self) -> ActionResult:
+        tags = self._known(self._get_param("ResourceARN")).tags
+        tags.update({tag["Key"]: tag["Value"] for tag in self._get_param("Tags", [])})
+        return EmptyResult()
+
+    def untag_resource(self) -> ActionResult:
+        tags = self._known(self._get_param("ResourceARN")).tags
+        for key in self._get_param("TagKeys", []):
+            tags.pop(key, None)
+        return EmptyResult()

@@ -1,0 +1,127 @@
+"""CloudWatch's operations on metrics."""
+
+from typing import Any, ClassVar
+
+from moto.cloudwatch.responses import CloudWatchResponse
+from moto.core.responses import ActionResult, EmptyResult
+
+from servable_local.aws.cloudwatch import statistic as statistics
+from servable_local.aws.cloudwatch.cloudwatches import CloudWatch, CloudWatches
+from servable_local.aws.cloudwatch.datum import naive, samples_of
+from servable_local.aws.cloudwatch.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.cloudwatch.metric_store import Metric, periods
+from servable_local.aws.cloudwatch.query import MetricQuery, dimensions, queries
+
+_AWS_NAMESPACE = "AWS/"
+
+
+class MetricsApi(CloudWatchResponse):
+    """`cloudwatches` is set when the server is built. Dashboards remain moto's."""
+
+    cloudwatches: ClassVar[CloudWatches]
+
+    @property
+    def here(self) -> CloudWatch:
+        return self.cloudwatches.of(self.current_account, self.region)
+
+    def put_metric_data(self) -> ActionResult:
+        namespace = self._get_param("Namespace")
+        if namespace.startswith(_AWS_NAMESPACE):
+            raise InvalidParameterValueError(
+                f"The value {_AWS_NAMESPACE} for parameter Namespace is invalid."
+            )
+        for datum in self._get_param("MetricData", []):
+            metric = Metric.of(
+                namespace, datum["MetricName"], dimensions(datum.get("Dimensions", []))
+            )
+            at = naive(datum.get("Timestamp")) or self.cloudwatches.clock.now()
+            self.here.metrics.add_samples(
+                metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
+            )
+        return EmptyResult()
+
+    def get_metric_statistics(self) -> ActionResult:
+        asked = self._get_params()
+        names = [*asked.get("Statistics", []), *asked.get("ExtendedStatistics", [])]
+        if not names:
+            raise ValidationError("Must specify either Statistics or ExtendedStatistics")
+        for name in names:
+            _check(name)
+        metric = Metric.of(
+            asked["Namespace"], asked["MetricName"], dimensions(asked.get("Dimensions", []))
+        )
+        store, points = self.here.metrics, []
+        for start, end in periods(
+            naive(asked["StartTime"]), naive(asked["EndTime"]), int(asked["Period"])
+        ):
+            samples = store.between(metric, start, end, asked.get("Unit"))
+            values = {name: statistics.statistic(samples, name) for name in names}
+            known = {name: value for name, value in values.items() if value is not None}
+            if not known:
+                continue
+            point: dict[str, Any] = {"Timestamp": start, "Unit": store.unit(metric)}
+            extended = {
+                name: v for name, v in known.items() if statistics.percent_of(name) is not None
+            }
+            point |= {name: value for name, value in known.items() if name not in extended}
+            points.append(point | ({"ExtendedStatistics": extended} if extended else {}))
+        return ActionResult({"Label": asked["MetricName"], "Datapoints": points})
+
+    def get_metric_data(self) -> ActionResult:
+        asked = self._get_params()
+        given = asked.get("MetricDataQueries", [])
+        try:
+            found = queries(given)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        results = []
+        for one in given:
+            if not one.get("ReturnData", True):
+                continue
+            query = found[one["Id"]]
+            points = [
+                (start, value)
+                for start, end in periods(
+                    naive(asked["StartTime"]), naive(asked["EndTime"]), query.period_seconds
+                )
+                if (value := query.value(self.here.metrics, start, end)) is not None
+            ]
+            if asked.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+                points.reverse()
+            label = query.metric.name if isinstance(query, MetricQuery) else one["Id"]
+            results.append(
+                {
+                    "Id": one["Id"],
+                    "Label": one.get("Label") or label,
+                    "Timestamps": [start for start, _ in points],
+                    "Values": [value for _, value in points],
+                    "StatusCode": "Complete",
+                }
+            )
+        return ActionResult({"MetricDataResults": results})
+
+    def list_metrics(self) -> ActionResult:
+        asked = self._get_params()
+        wanted = {(d["Name"], d.get("Value")) for d in asked.get("Dimensions", [])}
+        shown = [
+            {
+                "Namespace": metric.namespace,
+                "MetricName": metric.name,
+                "Dimensions": [{"Name": n, "Value": v} for n, v in sorted(metric.dimensions)],
+            }
+            for metric in self.here.metrics.metrics()
+            if asked.get("Namespace") in (None, metric.namespace)
+            and asked.get("MetricName") in (None, metric.name)
+            and all(
+                any(name == n and value in (None, v) for n, v in metric.dimensions)
+                for name, value in wanted
+            )
+        ]
+        return ActionResult({"Metrics": shown})
+
+
+def _check(name: str) -> None:
+    try:
+        statistics.check(name)
+    except statistics.UnknownStatisticError as error:
+        raise InvalidParameterValueError(str(error)) from None

@@ -1,0 +1,147 @@
+"""What stands before every service: who asks, the caller's account, and failures in words."""
+
+import io
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+
+from servable_local.aws.control_paths import PREFIX
+from servable_local.aws.controls import Controls
+from servable_local.aws.origins import check_origin
+from servable_local.aws.refusals import AccessError, Reason, refusal
+from servable_local.aws.signatures import Verified, Verifier
+from servable_local.aws.signed_request import ALGORITHM, Request
+
+_Environ = dict[str, Any]
+_Start = Callable[..., Any]
+_Application = Callable[[_Environ, _Start], Iterable[bytes]]
+_HEADERS = "servable.headers"
+
+
+class RequestHandler(MotoRequestHandler):
+    """Hands on the headers as they came: WSGI joins those that are there twice."""
+
+    def make_environ(self) -> _Environ:
+        environ = super().make_environ()
+        environ[_HEADERS] = [(name, _unfolded(value)) for name, value in self.headers.items()]
+        return environ
+
+
+class Gateway:
+    """A WSGI application around another. `port` is its server's."""
+
+    def __init__(
+        self, application: _Application, controls: Controls, verifier: Verifier, port: int
+    ) -> None:
+        self._application = application
+        self._controls = controls
+        self._verifier = verifier
+        self._port = port
+
+    def __call__(self, environ: _Environ, start_response: _Start) -> Iterable[bytes]:
+        start_response = _without_cors(start_response)
+        request = Request(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
+        try:
+            check_origin(request, self._port)
+            verified = self._verifier.verify(request, lambda limit: _body(environ, limit))
+        except AccessError as error:
+            return _refuse(start_response, request, error)
+        if request.path.startswith(PREFIX):
+            return self._own(environ, verified.body, start_response)
+        _hand_on(environ, request, verified)
+        try:
+            return self._application(environ, start_response)
+        except Exception as error:
+            # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
+            traceback.print_exc()
+            return _failure(environ, start_response, error)
+
+    def _own(self, environ: _Environ, body: bytes, start_response: _Start) -> Iterable[bytes]:
+        asked = json.loads(body) if environ["REQUEST_METHOD"] == "POST" else None
+        found = self._controls.answer(environ["PATH_INFO"], asked)
+        status, said = found or ("404 Not Found", {"error": "no such control"})
+        return _answer(start_response, status, "application/json", said)
+
+
+def _body(environ: _Environ, limit: int | None) -> bytes:
+    """All of it. Raises AccessError where it is longer than `limit`, or in chunks."""
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        raise AccessError(
+            Reason.FORM,
+            "its body comes with a Transfer-Encoding; the embedded AWS takes a Content-Length",
+        )
+    text = environ.get("CONTENT_LENGTH") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise AccessError(Reason.FORM, f"its Content-Length is {text[:40]!r} and no number")
+    length = int(text)
+    if limit is not None and length > limit:
+        raise AccessError(
+            Reason.FORM,
+            f"its body has {length} bytes; {limit} are allowed where no X-Amz-Content-Sha256 says "
+            "what is in it",
+        )
+    return bytes(environ["wsgi.input"].read(length))
+
+
+def _hand_on(environ: _Environ, request: Request, verified: Verified) -> None:
+    """The services are told what was verified, and nothing that a caller says in its place."""
+    for name in [name for name in environ if name.startswith("HTTP_X_MOTO_")]:
+        del environ[name]
+    environ["HTTP_X_MOTO_ACCOUNT_ID"] = verified.account
+    environ["wsgi.input"] = io.BytesIO(verified.body)
+    environ["CONTENT_LENGTH"] = str(len(verified.body))
+    scope = verified.scope
+    if request.in_query and scope.service != "s3":
+        # moto reads the service from this header only, and takes all else for S3.
+        credential = f"{scope.access_key_id}/{scope.date}/{scope.region}/{scope.service}"
+        environ["HTTP_AUTHORIZATION"] = f"{ALGORITHM} Credential={credential}/aws4_request,"
+
+
+def _without_cors(start_response: _Start) -> _Start:
+    """moto allows every page to read every answer, and S3 those that a bucket allows."""
+
+    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        kept = [one for one in headers if not one[0].lower().startswith("access-control-")]
+        return start_response(status, kept, *more)
+
+    return start
+
+
+def _refuse(start_response: _Start, request: Request, error: AccessError) -> Iterable[bytes]:
+    answer = refusal(request, error)
+    length = ("Content-Length", str(len(answer.body)))
+    start_response(answer.status, [*answer.headers.items(), length])
+    return [] if request.method == "HEAD" else [answer.body]
+
+
+def _failure(
+    environ: Mapping[str, Any], start_response: _Start, error: Exception
+) -> Iterable[bytes]:
+    operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
+    said = f"The embedded AWS failed on {operation}: {type(error).__name__}: {error}"
+    status = "501 Not Implemented"
+    if "json" in environ.get("CONTENT_TYPE", ""):
+        body = {"__type": "NotImplemented", "message": said}
+        return _answer(start_response, status, "application/x-amz-json-1.1", body)
+    xml = (
+        "<ErrorResponse><Error><Type>Receiver</Type><Code>NotImplemented</Code>"
+        f"<Message>{escape(said)}</Message></Error></ErrorResponse>"
+    )
+    start_response(status, [("Content-Type", "text/xml")], sys.exc_info())
+    return [xml.encode()]
+
+
+def _answer(
+    start_response: _Start, status: str, kind: str, body: Mapping[str, Any]
+) -> Iterable[bytes]:
+    start_response(status, [("Content-Type", kind)], sys.exc_info() if status[0] == "5" else None)
+    return [json.dumps(body).encode()]
+
+
+def _unfolded(value: str) -> str:
+    return value.replace("\r\n", "")

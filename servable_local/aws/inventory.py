@@ -1,0 +1,174 @@
+"""Everything that exists in the embedded AWS, asked of each service and not of CloudFormation.
+
+So that a deployment can be compared with its template: what CloudFormation says it made
+and what is there are two different things.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
+
+Client = Callable[[str], Any]
+
+
+def inventory(
+    aws: EmbeddedAws, *, account: str = ACCOUNT, region: str = REGION
+) -> list[tuple[str, str]]:
+    """(CloudFormation type, physical name), sorted.
+
+    Two things cannot be told apart from outside: a policy inside a role is counted as an
+    AWS::IAM::Policy, and a topic has a topic policy when it is not SNS's default one.
+    """
+
+    def client(service: str) -> Any:
+        return aws.client(service, account=account, region=region)
+
+    return sorted((kind, name) for kind, names in _LOOK.items() for name in names(client))
+
+
+def _all(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
+    for page in client.get_paginator(operation).paginate(**arguments):
+        yield from page.get(key, [])
+
+
+@dataclass(frozen=True)
+class _List:
+    """The names of all that one operation lists, page by page."""
+
+    service: str
+    operation: str
+    key: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, client: Client) -> Iterator[str]:
+        for one in _all(client(self.service), self.operation, self.key, **self.arguments):
+            yield one[self.name]
+
+
+_OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
+_ROLES = _List("iam", "list_roles", "Roles", "RoleName")
+_TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
+
+
+def _alarms(kind: str) -> _List:
+    of_type = {"AlarmTypes": [kind.removesuffix("s")]}  # without it AWS lists metric alarms only
+    return _List("cloudwatch", "describe_alarms", kind, "AlarmName", of_type)
+
+
+def _keys(client: Client) -> Iterator[str]:
+    kms = client("kms")
+    for one in _all(kms, "list_keys", "Keys"):
+        found = kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"]
+        if found["KeyManager"] == "CUSTOMER" and found["KeyState"] != "PendingDeletion":
+            yield one["KeyId"]
+
+
+def _aliases(client: Client) -> Iterator[str]:
+    for one in _all(client("kms"), "list_aliases", "Aliases"):
+        if not one["AliasName"].startswith("alias/aws/"):
+            yield one["AliasName"]
+
+
+def _topic_policies(client: Client) -> Iterator[str]:
+    for arn in _TOPICS(client):
+        attributes = client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]
+        if "__default_policy_ID" not in attributes.get("Policy", ""):
+            yield arn
+
+
+def _saved_queries(client: Client) -> Iterator[str]:
+    for one in client("logs").describe_query_definitions()["queryDefinitions"]:
+        yield one["queryDefinitionId"]
+
+
+def _inline_policies(client: Client) -> set[str]:
+    """By name: one policy may be put on several roles."""
+    iam = client("iam")
+    return {
+        name
+        for role in _ROLES(client)
+        for name in _all(iam, "list_role_policies", "PolicyNames", RoleName=role)
+    }
+
+
+def _buckets(client: Client) -> Iterator[str]:
+    for one in client("s3").list_buckets()["Buckets"]:
+        yield one["Name"]
+
+
+def _bucket_policies(client: Client) -> Iterator[str]:
+    s3 = client("s3")
+    for name in _buckets(client):
+        try:
+            s3.get_bucket_policy(Bucket=name)
+        except s3.exceptions.ClientError:
+            continue
+        yield name
+
+
+_FUNCTIONS = _List("lambda", "list_functions", "Functions", "FunctionName")
+
+
+def _function_permissions(client: Client) -> Iterator[str]:
+    functions = client("lambda")
+    for name in _FUNCTIONS(client):
+        try:
+            policy = functions.get_policy(FunctionName=name)["Policy"]
+        except functions.exceptions.ResourceNotFoundException:
+            continue
+        for statement in json.loads(policy)["Statement"]:
+            yield statement["Sid"]
+
+
+def _scalable_targets(client: Client) -> Iterator[str]:
+    scaling = client("application-autoscaling")
+    for one in _all(scaling, "describe_scalable_targets", "ScalableTargets", **_OF_SAGEMAKER):
+        yield f"{one['ResourceId']}|{one['ScalableDimension']}|{one['ServiceNamespace']}"
+
+
+_LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
+    "AWS::ApplicationAutoScaling::ScalableTarget": _scalable_targets,
+    "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
+        "application-autoscaling",
+        "describe_scaling_policies",
+        "ScalingPolicies",
+        "PolicyARN",
+        _OF_SAGEMAKER,
+    ),
+    "AWS::CloudWatch::Alarm": _alarms("MetricAlarms"),
+    "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),
+    "AWS::CloudWatch::Dashboard": _List(
+        "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
+    ),
+    "AWS::ECR::Repository": _List("ecr", "describe_repositories", "repositories", "repositoryName"),
+    "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
+    "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
+    "AWS::IAM::Policy": _inline_policies,
+    "AWS::IAM::Role": _ROLES,
+    "AWS::KMS::Alias": _aliases,
+    "AWS::KMS::Key": _keys,
+    "AWS::Lambda::Function": _FUNCTIONS,
+    "AWS::Lambda::Permission": _function_permissions,
+    "AWS::Logs::LogGroup": _List("logs", "describe_log_groups", "logGroups", "logGroupName"),
+    "AWS::Logs::MetricFilter": _List(
+        "logs", "describe_metric_filters", "metricFilters", "filterName"
+    ),
+    "AWS::Logs::QueryDefinition": _saved_queries,
+    "AWS::S3::Bucket": _buckets,
+    "AWS::S3::BucketPolicy": _bucket_policies,
+    "AWS::SNS::Subscription": _List(
+        "sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"
+    ),
+    "AWS::SNS::Topic": _TOPICS,
+    "AWS::SNS::TopicPolicy": _topic_policies,
+    "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
+    "AWS::SageMaker::Endpoint": _List("sagemaker", "list_endpoints", "Endpoints", "EndpointName"),
+    "AWS::SageMaker::EndpointConfig": _List(
+        "sagemaker", "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"
+    ),
+    "AWS::SageMaker::Model": _List("sagemaker", "list_models", "Models", "ModelName"),
+}

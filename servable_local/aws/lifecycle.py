@@ -1,0 +1,165 @@
+"""Starts, finds and ends an embedded AWS."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from servable_local.aws.clock import SECONDS_PER_MINUTE
+from servable_local.aws.control_paths import HEALTH_PATH
+from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.loopback import Access
+from servable_local.aws.process import STOP_SECONDS, end, remove, spawn
+from servable_local.aws.state_file import State, StateFile, make_private, project_folder
+
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.02
+# Exit codes of servable_local/aws/__main__.py, which must not be imported here: it imports moto.
+_EXIT_HELD = 3
+_EXIT_PORT_TAKEN = 4
+
+
+class StartError(Exception):
+    """It did not start. `str()` is the whole sentence for the user."""
+
+
+def up(
+    *,
+    port: int = 0,
+    folder: Path | None = None,
+    seconds_per_minute: float = SECONDS_PER_MINUTE,
+) -> EmbeddedAws:
+    """The project's own embedded AWS, started where it does not run yet.
+
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
+    this process and its shell; `down` ends it. Raises `StartError`.
+    """
+    state_file = StateFile(folder or project_folder())
+    try:
+        if found := _found(state_file):
+            return replace(found, already_up=True)
+        _require_moto()
+        make_private(state_file.folder)
+    except PermissionError:
+        raise StartError(
+            f"{state_file.folder} is not yours to make readable by you only; "
+            "remove it, or work in a copy of the project of your own"
+        ) from None
+    process = spawn(
+        state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
+    )
+    try:
+        found = _await(process, state_file, port)
+    except BaseException:
+        end(process)  # Ctrl-C while it starts leaves nothing
+        raise
+    if found.already_up:
+        end(process)  # it waits for the lock that the other holds, and must not get it
+    return found
+
+
+def status(*, folder: Path | None = None) -> EmbeddedAws | None:
+    """The one that runs, or None."""
+    return _found(StateFile(folder or project_folder()))
+
+
+def down(*, folder: Path | None = None) -> bool:
+    """Ends it and every endpoint it runs; False where none ran. Idempotent."""
+    state_file = StateFile(folder or project_folder())
+    state = state_file.read()
+    pid = state.pid if state else state_file.holder()
+    if pid is None:
+        state_file.remove()
+        return False
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + STOP_SECONDS
+        while state_file.held() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        if not state_file.held():
+            break
+    state_file.remove()
+    return True
+
+
+@contextlib.contextmanager
+def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterator[EmbeddedAws]:
+    """A private one, in a temporary folder; it ends with the block, or with this process.
+
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
+    clock that stands still until `EmbeddedAws.advance`.
+    """
+    _require_moto()
+    folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
+    process = spawn(folder, 0, with_parent=True, seconds_per_minute=seconds_per_minute)
+    try:
+        yield _await(process, StateFile(folder), 0)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        end(process)
+        # It removes its folder itself; this is for one that was killed.
+        remove(folder)
+
+
+def _require_moto() -> None:
+    if importlib.util.find_spec("moto") is None:
+        raise StartError(
+            "the embedded AWS needs moto, which is not installed here; "
+            "run `make install`, or `pip install -r requirements-local.txt`"
+        )
+
+
+def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> EmbeddedAws:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        code = process.poll()
+        if code == _EXIT_PORT_TAKEN:
+            # Imported here: `servable local status` needs no psutil.
+            from servable_local.aws.port_holder import port_holder
+
+            raise StartError(
+                f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
+                "for a free port"
+            )
+        if code not in (None, _EXIT_HELD):
+            raise StartError(
+                f"the embedded AWS ended with code {code} while starting; "
+                f"see {state_file.folder / 'aws.log'}"
+            )
+        if found := _found(state_file):
+            return replace(found, already_up=found.pid != process.pid)
+        time.sleep(_POLL_SECONDS)
+    raise StartError(
+        f"the embedded AWS did not answer within {_START_SECONDS:.0f} s; "
+        f"see {state_file.folder / 'aws.log'}"
+    )
+
+
+def _found(state_file: StateFile) -> EmbeddedAws | None:
+    state = state_file.read()
+    if state is None or not _healthy(state):
+        return None
+    return EmbeddedAws(
+        state.url,
+        state.pid,
+        state.started,
+        state_file.folder,
+        state.secret_access_key,
+        seconds_per_minute=state.seconds_per_minute,
+    )
+
+
+def _healthy(state: State) -> bool:
+    try:
+        found = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
+    except (OSError, ValueError):
+        return False
+    return found.get("pid") == state.pid

@@ -1,0 +1,100 @@
+"""Clients for an embedded AWS, which sign with the secret of its run."""
+
+import functools
+import json
+import os
+import threading
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+
+from servable_local.aws.control_paths import SERVICE
+
+_lock = threading.Lock()
+_clients: dict[tuple[str, str, str, str, str], Any] = {}
+_JSON = {"Content-Type": "application/json"}
+# The controls belong to no account; an access key is an account number.
+_NO_ACCOUNT, _NO_REGION = "000000000000", "local"
+# One attempt: an error here is an answer, and a retry only delays it.
+_CONFIG = Config(
+    retries={"total_max_attempts": 1},
+    connect_timeout=10,
+    read_timeout=120,
+    max_pool_connections=20,
+    proxies={},
+    s3={"addressing_style": "path"},
+)
+# Left out, boto3 presigns with Signature Version 2.
+_S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
+
+
+@functools.cache
+def _session() -> boto3.session.Session:
+    # One for all: a session reads the services' models, 50 ms to 200 ms each, only once.
+    # It reads no profile and no ~/.aws: a profile that is set but not there is an error.
+    core = botocore.session.Session(
+        session_vars={
+            "profile": (None, None, None, None),
+            "config_file": (None, None, os.devnull, None),
+            "credentials_file": (None, None, os.devnull, None),
+        }
+    )
+    return boto3.session.Session(botocore_session=core, region_name="us-east-1")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where an embedded AWS is, and the secret that it answers to."""
+
+    url: str
+    secret_access_key: str = field(repr=False)
+
+    def client(self, service: str, *, account: str, region: str) -> Any:
+        """A boto3 client that speaks for `account`, which the server reads from the access key."""
+        key = (self.url, self.secret_access_key, service, account, region)
+        with _lock:  # creating boto3 clients is not thread-safe, using them is
+            if key not in _clients:
+                _clients[key] = _session().client(
+                    service,
+                    endpoint_url=self.url,
+                    region_name=region,
+                    aws_access_key_id=account,
+                    aws_secret_access_key=self.secret_access_key,
+                    config=_S3_CONFIG if service == "s3" else _CONFIG,
+                )
+            return _clients[key]
+
+    def ask(
+        self, path: str, said: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
+    ) -> dict[str, Any]:
+        """One of its controls (servable_local/aws/controls.py). Raises OSError, HTTPError where refused."""
+        body = None if said is None else json.dumps(said).encode()
+        method, headers = ("GET", {}) if body is None else ("POST", _JSON)
+        request = AWSRequest(method, self.url + path, headers, body)
+        credentials = Credentials(_NO_ACCOUNT, self.secret_access_key)
+        SigV4Auth(credentials, SERVICE, _NO_REGION).add_auth(request)
+        plain = urllib.request.Request(self.url + path, body, dict(request.headers.items()))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(plain, timeout=timeout_seconds) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+
+
+class Loopback:
+    """One account and region of it."""
+
+    def __init__(self, access: Access, *, account: str, region: str) -> None:
+        self._access = access
+        self.account = account
+        self.region = region
+
+    def client(self, service: str) -> Any:
+        return self._access.client(service, account=self.account, region=self.region)

@@ -1,0 +1,34 @@
+"""AWS::CloudWatch::Alarm."""
+
+from servable_local.aws.resources import tags
+from servable_local.aws.resources.resource_type import Made, Properties, Request, ResourceType
+from servable_local.aws.resources.shapes import fit
+
+
+class CloudWatchAlarm(ResourceType):
+    """Evaluated by servable_local/aws/cloudwatch."""
+
+    type = "AWS::CloudWatch::Alarm"
+    create_only = frozenset({"AlarmName"})
+    name_property = "AlarmName"
+
+    def create(self, properties: Properties, request: Request) -> Made:
+        return self._put(request.name(properties, "AlarmName"), properties, request)
+
+    def update(self, physical_id: str, old: Properties, new: Properties, request: Request) -> Made:
+        made = self._put(physical_id, new, request)
+        wanted, gone = tags.difference(old, new)
+        cloudwatch = request.client("cloudwatch")
+        if wanted:
+            cloudwatch.tag_resource(ResourceARN=made.attributes["Arn"], Tags=wanted)
+        if gone:
+            cloudwatch.untag_resource(ResourceARN=made.attributes["Arn"], TagKeys=gone)
+        return made
+
+    def delete(self, physical_id: str, properties: Properties, request: Request) -> None:
+        request.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+    def _put(self, name: str, properties: Properties, request: Request) -> Made:
+        wanted = {**properties, "AlarmName": name}
+        request.client("cloudwatch").put_metric_alarm(**fit(wanted, "cloudwatch", "PutMetricAlarm"))
+        return Made(name, {"Arn": request.arn("cloudwatch", f"alarm:{name}")})

@@ -1,0 +1,82 @@
+"""A running container, started again when it has gone, as SageMaker replaces an instance."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from servable_local.aws.sagemaker.launching import Process
+
+
+class Container:
+    """`launch` returns when it answers. Raises what `launch` raises, the first time."""
+
+    def __init__(self, launch: Callable[[], Process]) -> None:
+        self._launch = launch
+        self._process = launch()
+        self._closed = False
+        self._healing = False
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return self._process.url
+
+    @property
+    def pid(self) -> int | None:
+        """None for one that is no process of ours: a stand-in of the tests."""
+        return getattr(self._process, "pid", None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Of its unpacked files."""
+        return getattr(self._process, "folder", None)
+
+    @property
+    def trouble(self) -> Any:
+        """The double's troublemaker. Raises ValueError for a container that has none."""
+        found = getattr(self._process, "trouble", None)
+        if found is None:
+            raise ValueError("this container takes no trouble on request")
+        return found
+
+    def heal(self) -> None:
+        """Starts it again, in the background, if it has ended."""
+        with self._lock:
+            if self._closed or self._healing or not _ended(self.pid):
+                return
+            self._healing = True
+        threading.Thread(target=self._replace, name="replace a container", daemon=True).start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        with self._lock:
+            self._closed = True
+        self._process.close()
+
+    def _replace(self) -> None:
+        self._process.close()
+        try:
+            started = self._launch()
+        except Exception as error:  # the next look tries again
+            print(f"a container could not be started again: {error}", file=sys.stderr)
+            with self._lock:
+                self._healing = False
+            return
+        with self._lock:
+            self._process, self._healing = started, False
+            closed = self._closed
+        if closed:
+            started.close()
+
+
+def _ended(pid: int | None) -> bool:
+    """Of a child; it stays for its owner to be waited for."""
+    if pid is None:
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

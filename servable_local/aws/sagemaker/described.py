@@ -1,0 +1,122 @@
+"""An endpoint as DescribeEndpoint shows it, and as its events tell it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from servable_local.aws.sagemaker.endpoint import Endpoint
+from servable_local.aws.sagemaker.fleet import Variant
+from servable_local.aws.sagemaker.rollout import Rollout
+
+_EVENT_STATUS = {
+    "Creating": "CREATING",
+    "InService": "IN_SERVICE",
+    "Updating": "UPDATING",
+    "RollingBack": "ROLLING_BACK",
+    "Failed": "FAILED",
+    "Deleting": "DELETING",
+}
+
+
+def described(endpoint: Endpoint) -> dict[str, Any]:
+    """DescribeEndpoint's answer."""
+    fleet, rollout = endpoint.fleet, endpoint.rollout
+    shown: dict[str, Any] = {
+        "EndpointName": endpoint.name,
+        "EndpointArn": endpoint.arn,
+        "EndpointConfigName": endpoint.config["EndpointConfigName"],
+        "EndpointStatus": endpoint.status,
+        "FailureReason": endpoint.failure,
+        "CreationTime": endpoint.created,
+        "LastModifiedTime": endpoint.modified,
+        "LastDeploymentConfig": endpoint.deployment_config,
+        "ProductionVariants": _variants(list(fleet.variants.values()), endpoint.modified)
+        if fleet
+        else [],
+        "AsyncInferenceConfig": endpoint.config.get("AsyncInferenceConfig"),
+        "ShadowProductionVariants": _variants(list(fleet.shadows.values()), endpoint.modified)
+        if fleet and fleet.shadows
+        else None,
+        "PendingDeploymentSummary": _pending(rollout) if rollout else None,
+    }
+    if capture := endpoint.capture:
+        shown["DataCaptureConfig"] = {
+            "EnableCapture": capture.get("EnableCapture", False),
+            "CaptureStatus": "Stopped",  # nothing is captured here
+            "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
+            "DestinationS3Uri": capture["DestinationS3Uri"],
+            "KmsKeyId": capture.get("KmsKeyId", ""),
+        }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def told(endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
+    """The `detail` of its events: times in milliseconds, the status in capitals.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    """
+    detail = _in_milliseconds(described(endpoint))
+    detail["EndpointStatus"] = _EVENT_STATUS[endpoint.status]
+    detail["Tags"] = dict(tags)
+    for name in ("LastDeploymentConfig", "DataCaptureConfig"):
+        detail.pop(name, None)
+    return dict(detail)
+
+
+def _variants(variants: Sequence[Variant], resolved: datetime) -> list[dict[str, Any]]:
+    return [
+        _capacity(variant)
+        | {
+            "DeployedImages": [
+                {
+                    "SpecifiedImage": variant.image,
+                    "ResolvedImage": variant.image,
+                    "ResolutionTime": resolved,
+                }
+            ]
+        }
+        for variant in variants
+    ]
+
+
+def _pending(rollout: Rollout) -> dict[str, Any]:
+    status = {
+        "Status": "Baking",
+        "StatusMessage": rollout.stage.message,
+        "StartTime": rollout.stage_started,
+    }
+    return {
+        "EndpointConfigName": rollout.config["EndpointConfigName"],
+        "StartTime": rollout.started,
+        "ProductionVariants": [
+            _capacity(variant) | {"VariantStatus": [status]}
+            for variant in rollout.fleet.variants.values()
+        ],
+    }
+
+
+def _capacity(variant: Variant) -> dict[str, Any]:
+    named = {
+        "VariantName": variant.name,
+        "CurrentWeight": variant.weight,
+        "DesiredWeight": variant.weight,
+    }
+    if variant.serverless is not None:
+        return named | {
+            "CurrentServerlessConfig": variant.serverless,
+            "DesiredServerlessConfig": variant.serverless,
+        }
+    return named | {
+        "CurrentInstanceCount": variant.instance_count,
+        "DesiredInstanceCount": variant.instance_count,
+    }
+
+
+def _in_milliseconds(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _in_milliseconds(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_in_milliseconds(item) for item in value]
+    if isinstance(value, datetime):
+        return round(value.replace(tzinfo=UTC).timestamp() * 1000)
+    return value

@@ -1,0 +1,191 @@
+"""One endpoint: its state, the fleet that serves, and the one that takes over.
+
+Long because every step holds the same lock: a request, the clock, an update and a deletion
+may meet in any order.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from servable_local.aws.sagemaker.errors import StartError, ValidationError
+from servable_local.aws.sagemaker.fleet import Fleet
+from servable_local.aws.sagemaker.rollout import Rollout
+from servable_local.aws.sagemaker.surroundings import DEPLOYMENT, STATE, Route, Surroundings
+from servable_local.aws.sagemaker.turns import Turns
+
+Config = Mapping[str, Any]
+_IN_PROGRESS = ("Creating", "Updating", "RollingBack")
+
+
+class Endpoint:
+    """Creating -> InService | Failed; Updating -> InService; Updating -> RollingBack -> InService."""
+
+    def __init__(self, name: str, arn: str, config: Config, around: Surroundings) -> None:
+        self.name = name
+        self.arn = arn
+        self.config = config
+        self.status = "Creating"
+        self.failure: str | None = None
+        self.created = self.modified = around.clock.now()
+        self.deployment_config: Mapping[str, Any] | None = None
+        self.capture: Mapping[str, Any] | None = config.get("DataCaptureConfig")
+        # A trouble to try out: what SageMaker itself adds to every request.
+        self.overhead_seconds = 0.0
+        self._around = around
+        self._fleet: Fleet | None = None
+        self._rollout: Rollout | None = None
+        self._turns = Turns()
+        self._deleted = False
+        self._lock = threading.RLock()
+
+    @property
+    def fleet(self) -> Fleet | None:
+        return self._fleet
+
+    @property
+    def rollout(self) -> Rollout | None:
+        return self._rollout
+
+    @property
+    def in_progress(self) -> bool:
+        return self.status in _IN_PROGRESS
+
+    def create(self) -> None:
+        """Returns at once, as CreateEndpoint does."""
+        self._around.tell(STATE)
+        self._run(lambda: self._start(self.config, frozenset()))
+
+    def update(
+        self,
+        config: Config,
+        *,
+        retain: frozenset[str],
+        deployment_config: Mapping[str, Any] | None,
+    ) -> None:
+        """`retain` holds DesiredInstanceCount, DesiredWeight: what the old fleet's keep."""
+        with self._lock:
+            if self.in_progress:
+                raise ValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+            self._set("Updating")
+            self.deployment_config = deployment_config
+        self._around.tell(STATE)
+        self._run(lambda: self._start(config, retain))
+
+    def delete(self) -> None:
+        with self._lock:
+            if self.in_progress:
+                raise ValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+            self.status = "Deleting"
+        self._around.tell(STATE)
+        self.close()
+
+    def close(self) -> None:
+        """Ends its containers, at any moment: a fleet still starting ends when it has."""
+        with self._lock:
+            self._deleted = True
+            fleets = [self._fleet, self._rollout.fleet if self._rollout else None]
+            self._fleet = self._rollout = None
+        for fleet in fleets:
+            if fleet is not None:
+                fleet.close()
+
+    def route(self, wanted_variant: str | None) -> Route | None:
+        """None where nothing serves. Raises `KeyError` for a variant that is not there."""
+        with self._lock:
+            fleet, rollout = self._fleet, self._rollout
+        if fleet is None:
+            return None
+        if rollout is not None:
+            share = rollout.stage.share
+            if self._turns.next({"new": share, "old": 1 - share}) == "new":
+                fleet = rollout.fleet
+        variant = fleet.variants[wanted_variant] if wanted_variant else fleet.choose()
+        return Route(
+            variant,
+            fleet.config_name if rollout is not None else None,
+            fleet.copied_to(variant),
+        )
+
+    def tick(self, now: datetime) -> None:
+        """What the clock brings: the next stage of an update, its end, or the way back."""
+        with self._lock:
+            rollout = self._rollout
+            fleets = [one for one in (self._fleet, rollout.fleet if rollout else None) if one]
+        for fleet in fleets:
+            for variant in fleet.everybody():
+                variant.container.heal()
+        if rollout is not None:
+            self._proceed(rollout, now)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=f"endpoint {self.name}", daemon=True).start()
+
+    def _set(self, status: str, failure: str | None = None) -> None:
+        self.status, self.failure = status, failure
+        self.modified = self._around.clock.now()
+
+    def _start(self, config: Config, retain: frozenset[str]) -> None:
+        try:
+            fleet = self._around.start(config["EndpointConfigName"])
+        except StartError as error:
+            self._failed(str(error))
+            return
+        except Exception as error:
+            self._failed(f"Internal failure of the embedded AWS: {error!r}")
+            return
+        with self._lock:
+            gone, old = self._deleted, self._fleet
+            if not gone and old is not None:
+                fleet.retain(old, retain)
+                now = self._around.clock.now()
+                rollout = Rollout(fleet, config, self.deployment_config, now)
+                self._rollout = rollout
+            elif not gone:
+                self._serve(fleet, config)
+        if gone:
+            fleet.close()
+        elif old is None:
+            self._around.tell(STATE)
+        else:
+            self._proceed(rollout, now)
+
+    def _proceed(self, rollout: Rollout, now: datetime) -> None:
+        with self._lock:
+            if self._rollout is not rollout:
+                return  # deleted meanwhile, or the clock was quicker
+            trouble = rollout.trouble(now, self._around.in_alarm)
+            before = rollout.stage
+            through = trouble is None and rollout.move_on(now)
+            if trouble is None and not through:
+                told = DEPLOYMENT if rollout.stage != before or now == rollout.started else None
+                ended = None
+            else:
+                self._rollout = None
+                told, ended = STATE, self._fleet if through else rollout.fleet
+                if through:
+                    self._serve(rollout.fleet, rollout.config)
+                else:
+                    self._set("RollingBack", trouble)
+        if told:
+            self._around.tell(told)
+        if ended is None:
+            return
+        self._run(ended.close)
+        if trouble is not None:
+            with self._lock:
+                if not self._deleted:
+                    self._set("InService", trouble)
+            self._around.tell(STATE)
+
+    def _serve(self, fleet: Fleet, config: Config) -> None:
+        self._fleet, self.config = fleet, config
+        self.capture = config.get("DataCaptureConfig")
+        self._set("InService")
+
+    def _failed(self, reason: str) -> None:
+        with self._lock:
+            # An update that fails goes back: the old fleet never stopped serving.
+            self._set("InService" if self._fleet is not None else "Failed", reason)
+        self._around.tell(STATE)

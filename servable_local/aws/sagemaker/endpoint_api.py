@@ -1,0 +1,110 @@
+"""SageMaker's operations on endpoints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+
+from servable_local.aws.sagemaker.described import described
+from servable_local.aws.sagemaker.endpoint import Endpoint
+from servable_local.aws.sagemaker.errors import ValidationError
+from servable_local.aws.sagemaker.model_api import ModelApi
+from servable_local.aws.sagemaker.surroundings import DEPLOYMENT
+
+_RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
+
+
+class EndpointApi(ModelApi):
+    def create_endpoint(self) -> ActionResult:
+        asked, here = self._asked("CreateEndpoint"), self.here
+        name, config = asked["EndpointName"], here.config(asked["EndpointConfigName"])
+        arn = here.arn("endpoint", name)
+        if name.lower() in here.endpoints:
+            raise ValidationError(f'Cannot create already existing endpoint "{arn}".')
+        self._tag(arn, asked)
+        endpoint = Endpoint(name, arn, config.request, here.surroundings(name))
+        endpoint.deployment_config = asked.get("DeploymentConfig")
+        here.endpoints[name.lower()] = endpoint
+        endpoint.create()
+        return ActionResult({"EndpointArn": arn})
+
+    def update_endpoint(self) -> ActionResult:
+        asked, here = self._asked("UpdateEndpoint"), self.here
+        endpoint = here.endpoint(asked["EndpointName"])
+        config = here.config(asked["EndpointConfigName"]).request
+        if endpoint.in_progress:
+            raise ValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        self._refuse_scaled(endpoint, config)
+        excluded = {
+            one["VariantPropertyType"] for one in asked.get("ExcludeRetainedVariantProperties", [])
+        }
+        kept = _RETAINABLE - excluded if asked.get("RetainAllVariantProperties") else frozenset()
+        deployment = asked.get("DeploymentConfig")
+        if deployment is None and asked.get("RetainDeploymentConfig"):
+            deployment = endpoint.deployment_config
+        endpoint.update(config, retain=kept, deployment_config=deployment)
+        return ActionResult({"EndpointArn": endpoint.arn})
+
+    def _refuse_scaled(self, endpoint: Endpoint, config: Mapping[str, Any]) -> None:
+        """A scaled variant can neither go nor change its instance type."""
+        new = {v["VariantName"]: v.get("InstanceType") for v in _specified(config)}
+        touched = [
+            variant["VariantName"]
+            for variant in _specified(endpoint.config)
+            if new.get(variant["VariantName"]) != variant.get("InstanceType")
+        ]
+        targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
+            ServiceNamespace="sagemaker"
+        )["ScalableTargets"]
+        scaled = {target["ResourceId"] for target in targets}
+        refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
+        if refused:
+            raise ValidationError(
+                f'The variant(s) "[{", ".join(refused)}]" must be deregistered as scalable '
+                "targets with AWS Auto Scaling before they can be removed or have their "
+                "instance type modified."
+            )
+
+    def update_endpoint_weights_and_capacities(self) -> ActionResult:
+        asked, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
+        endpoint = here.endpoint(asked["EndpointName"])
+        fleet = endpoint.fleet
+        if fleet is None or endpoint.in_progress:
+            raise ValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        for one in asked["DesiredWeightsAndCapacities"]:
+            variants = {variant.name: variant for variant in fleet.everybody()}
+            if one["VariantName"] not in variants:
+                raise ValidationError(f"Variant {one['VariantName']} does not exist.")
+            variant = variants[one["VariantName"]]
+            variant.weight = one.get("DesiredWeight", variant.weight)
+            variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)
+        here.tell(endpoint, DEPLOYMENT)
+        return ActionResult({"EndpointArn": endpoint.arn})
+
+    def describe_endpoint(self) -> ActionResult:
+        return ActionResult(described(self.here.endpoint(self._get_param("EndpointName"))))
+
+    def list_endpoints(self) -> ActionResult:
+        endpoints = [
+            {
+                "EndpointName": one.name,
+                "EndpointArn": one.arn,
+                "CreationTime": one.created,
+                "LastModifiedTime": one.modified,
+                "EndpointStatus": one.status,
+            }
+            for one in self.here.endpoints.values()
+        ]
+        return ActionResult({"Endpoints": endpoints})
+
+    def delete_endpoint(self) -> ActionResult:
+        endpoint = self.here.endpoint(self._get_param("EndpointName"))
+        endpoint.delete()
+        self.here.endpoints.pop(endpoint.name.lower(), None)
+        self.here.tags.pop(endpoint.arn, None)
+        return EmptyResult()
+
+
+def _specified(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Production variants and shadows."""
+    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]

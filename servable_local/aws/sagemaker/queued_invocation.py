@@ -1,0 +1,138 @@
+"""InvokeEndpointAsync: the request from S3, the answer to S3, and a topic told of it.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html
+"""
+
+import json
+import sys
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import Clock
+from servable_local.aws.loopback import Loopback
+
+LONGEST_SHOWN = 1024
+Ask = Callable[[bytes], tuple[int, str, bytes]]
+"""body -> status, content type, answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedInvocation:
+    """One request on its way."""
+
+    endpoint: str
+    config: Mapping[str, Any]
+    """AsyncInferenceConfig of the endpoint configuration."""
+    input_location: str
+    content_type: str
+    inference_id: str
+    number: str
+    """Of its own; what the answer is named by."""
+
+    @classmethod
+    def of(
+        cls, endpoint: str, config: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> "QueuedInvocation":
+        return cls(
+            endpoint=endpoint,
+            config=config,
+            input_location=headers["X-Amzn-SageMaker-InputLocation"],
+            content_type=headers.get("X-Amzn-SageMaker-Content-Type", ""),
+            inference_id=headers.get("X-Amzn-SageMaker-Inference-Id") or str(uuid.uuid4()),
+            number=str(uuid.uuid4()),
+        )
+
+    @property
+    def output_location(self) -> str:
+        return f"{self.config['OutputConfig']['S3OutputPath'].rstrip('/')}/{self.number}.out"
+
+    @property
+    def failure_location(self) -> str | None:
+        path = self.config["OutputConfig"].get("S3FailurePath")
+        return None if path is None else f"{path.rstrip('/')}/{self.number}-error.out"
+
+    def run(self, aws: Loopback, clock: Clock, ask: Ask) -> None:
+        """To its end, whatever that is; what goes wrong here is logged."""
+        received = clock.now().isoformat()
+        try:
+            body = self._fetch(aws)
+            status, content_type, answer = (0, "", body) if isinstance(body, str) else ask(body)
+            if isinstance(answer, bytes) and 200 <= status < 300:
+                self._put(aws, self.output_location, answer, content_type)
+                told = {"contentType": content_type, "outputLocation": self.output_location}
+                self._tell(aws, "SuccessTopic", "Completed", received, told)
+            else:
+                said = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
+                self._fail(aws, received, status, said)
+        except Exception:
+            print(f"the request {self.inference_id} to {self.endpoint} is lost", file=sys.stderr)
+            traceback.print_exc()
+
+    def _fetch(self, aws: Loopback) -> bytes | str:
+        """The request's body; words where it cannot be read."""
+        bucket, _, key = self.input_location.removeprefix("s3://").partition("/")
+        try:
+            found: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            return f"Failed to download input from {self.input_location}: {error}"
+        return found
+
+    def _fail(self, aws: Loopback, received: str, status: int, said: str) -> None:
+        where = self.failure_location
+        if where is not None:
+            self._put(aws, where, said.encode(), "text/plain")
+        reason = (
+            f"ModelError: Received {status} from container with message: {said}" if status else said
+        )
+        self._tell(
+            aws,
+            "ErrorTopic",
+            "Failed",
+            received,
+            {"outputLocation": where} if where else {},
+            failureReason=reason[:LONGEST_SHOWN],
+        )
+
+    def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        asked: dict[str, str] = {}
+        if kms_key := self.config["OutputConfig"].get("KmsKeyId"):
+            asked = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+        aws.client("s3").put_object(
+            Bucket=bucket, Key=key, Body=body, ContentType=content_type or "text/plain", **asked
+        )
+
+    def _tell(
+        self,
+        aws: Loopback,
+        topic: str,
+        status: str,
+        received: str,
+        response: Mapping[str, str],
+        **more: str,
+    ) -> None:
+        arn = self.config["OutputConfig"].get("NotificationConfig", {}).get(topic)
+        if arn is None:
+            return
+        message = {
+            "awsRegion": aws.region,
+            "receivedTime": received,
+            "invocationStatus": status,
+            **more,
+            "requestParameters": {
+                "contentType": self.content_type,
+                "endpointName": self.endpoint,
+                "inputLocation": self.input_location,
+            },
+            "responseParameters": dict(response),
+            "inferenceId": self.inference_id,
+            "eventVersion": "1.0",
+            "eventSource": "aws:sagemaker",
+            "eventName": "InferenceResult",
+        }
+        aws.client("sns").publish(TopicArn=arn, Message=json.dumps(message))

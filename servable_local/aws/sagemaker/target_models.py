@@ -1,0 +1,83 @@
+"""Multi-model mode: a request names its model, which is fetched and loaded when it is first asked.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
+"""
+
+import hashlib
+import http.client
+import json
+import threading
+from pathlib import Path
+from urllib.parse import urlparse
+
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker import archive
+from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.errors import RuntimeValidationError, StartError
+
+_LOAD_TIMEOUT_SECONDS = 300.0
+_ALREADY_LOADED = 409
+
+
+class TargetModels:
+    """Of one container, from the archives under one S3 prefix. None is unloaded to make room."""
+
+    def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
+        self._container = container
+        self._prefix = prefix
+        self._aws = aws
+        self._folder = folder
+        # A container that was started again has nothing loaded, and another address.
+        self._loaded: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def path(self, target: str) -> str:
+        """Where the container answers for it. Raises `RuntimeValidationError`."""
+        # SageMaker too names it by a hash: a target may hold slashes.
+        name = hashlib.sha256(target.encode()).hexdigest()[:32]
+        with self._lock:
+            key = (self._container.url, name)
+            if key not in self._loaded:
+                self._load(target, name)
+                self._loaded.add(key)
+        return f"/models/{name}/invoke"
+
+    def _load(self, target: str, name: str) -> None:
+        # Imported here, as the double itself: the server starts without it.
+        from servable_local.container.archive import ArchiveError, unpack
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        model = self._folder / name / "model"
+        if not model.exists():
+            url = f"{self._prefix.rstrip('/')}/{target.lstrip('/')}"
+            fetched = self._folder / f"{name}.tar.gz"
+            try:
+                archive.fetch(url, self._aws, fetched)
+                unpack(fetched, model)
+            except StartError:
+                bucket, _, object_key = url.removeprefix("s3://").partition("/")
+                raise RuntimeValidationError(
+                    f"Failed to download model data(bucket: {bucket}, key: {object_key}). Please "
+                    "ensure that there is an object located at the URL and that the role passed "
+                    "to CreateModel has permissions to download the model."
+                ) from None
+            except ArchiveError as error:
+                raise RuntimeValidationError(f"Failed to unpack {target}: {error}") from None
+        self._ask_to_load(name, model, target)
+
+    def _ask_to_load(self, name: str, model: Path, target: str) -> None:
+        where = urlparse(self._container.url)
+        connection = http.client.HTTPConnection(
+            where.hostname or "127.0.0.1", where.port, timeout=_LOAD_TIMEOUT_SECONDS
+        )
+        body = json.dumps({"model_name": name, "url": str(model)})
+        try:
+            connection.request("POST", "/models", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            said = answer.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise RuntimeValidationError(f"{target} could not be loaded: {error}") from None
+        finally:
+            connection.close()
+        if not 200 <= answer.status < 300 and answer.status != _ALREADY_LOADED:
+            raise RuntimeValidationError(f"{target} could not be loaded: {said}")

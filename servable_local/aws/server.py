@@ -1,0 +1,148 @@
+"""The embedded AWS in one process: moto's services, and ours in the place of six of them."""
+
+import importlib
+import logging
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from werkzeug.serving import make_server
+
+from servable_local.aws.access_keys import AccessKeys
+from servable_local.aws.clock import Clock, ScaledClock
+from servable_local.aws.cloudformation.backend import Backend
+from servable_local.aws.cloudformation.change_set_api import CloudFormationApi
+from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
+from servable_local.aws.cloudwatch.cloudwatches import CloudWatches
+from servable_local.aws.controls import Controls
+from servable_local.aws.corrections import (
+    access_logging,
+    bucket_policies,
+    event_topics,
+    own_cloudformation,
+    session_keys,
+    web_subscriptions,
+)
+from servable_local.aws.corrections.logs_api import LogsApi
+from servable_local.aws.dispatcher import Dispatcher
+from servable_local.aws.gateway import Gateway, RequestHandler
+from servable_local.aws.loopback import Access
+from servable_local.aws.sagemaker.hostings import Hostings
+from servable_local.aws.sagemaker.launching import Launch, launch_double
+from servable_local.aws.sagemaker.runtime_api import RuntimeApi
+from servable_local.aws.sagemaker.tag_api import SageMakerApi
+from servable_local.aws.signatures import Verifier
+
+_HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
+# How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
+_END_LOOK_SECONDS = 0.05
+_PATHS = {
+    "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
+    "moto.sagemakerruntime.urls": {
+        "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
+        "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
+    },
+    "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
+    "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
+    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
+}
+
+
+class Server:
+    """One per process, and a second is refused: moto's services keep their state in the process.
+
+    `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
+    deployments run on `clock`. `secret_access_key` is what its callers sign with; left out, one
+    of its own. It is in `access`.
+    """
+
+    _running: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        port: int = 0,
+        launch: Launch = launch_double,
+        clock: Clock | None = None,
+        secret_access_key: str | None = None,
+    ) -> None:
+        """Raises OSError where the port is taken, RuntimeError where there is one already."""
+        if Server._running is not None:
+            raise RuntimeError(f"an embedded AWS runs in this process already: {Server._running}")
+        self._clock = clock or ScaledClock()
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
+        # Before the first request: moto builds an application per service from these once.
+        for module, paths in _PATHS.items():
+            importlib.import_module(module).url_paths.update(paths)
+        access_logging.install()
+        bucket_policies.install()
+        event_topics.install()
+        own_cloudformation.install()
+        session_keys.install()
+        web_subscriptions.install()
+        controls = Controls(
+            self._clock,
+            lambda account, region, name: self.hostings.of(account, region).endpoint(name),
+        )
+        dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
+        secret = secret_access_key or session_keys.new_secret()
+        # The gateway needs the port, which is free to choose until something listens there.
+        self._server = make_server(
+            _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
+        )
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://{_HOST}:{self.port}"
+        self._server.app = Gateway(dispatcher, controls, Verifier(AccessKeys(secret)), self.port)
+        self.access = Access(self.url, secret)
+        self._cloudwatches = CloudWatches(self.access, self._clock)
+        CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches
+        self.hostings = Hostings(self.access, launch, folder, self._cloudwatches)
+        for api in (SageMakerApi, RuntimeApi):
+            api.hostings = self.hostings
+        CloudFormationApi.backend = Backend(self.access)
+        Server._running = self.url
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(_END_LOOK_SECONDS,),
+            name="embedded aws",
+            daemon=True,
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+        self._clock.start(self._tick)
+
+    def forget(self) -> None:
+        """Ends every endpoint; metrics and alarms of every account are gone with them."""
+        self.hostings.close()
+        self.hostings.clear()
+        self._cloudwatches.clear()
+
+    def close(self) -> None:
+        """Ends every endpoint, then the server. Idempotent."""
+        self._clock.stop()
+        self.hostings.close()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+        Server._running = None
+
+    def _prepare_scaling(self) -> None:
+        # With it moto imports all of EC2: most of what a start would take, for who never scales.
+        from servable_local.aws.corrections import scalable_dimensions
+        from servable_local.aws.corrections.scaling_api import ScalingApi
+
+        urls = importlib.import_module("moto.applicationautoscaling.urls")
+        urls.url_paths["{0}/$"] = ScalingApi.dispatch
+        scalable_dimensions.install()
+        ScalingApi.hostings = self.hostings
+
+    def _tick(self, at: datetime) -> None:
+        # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        if at.second == 0:
+            self.hostings.measure(at)
+        self._cloudwatches.tick(at)
+        self.hostings.tick(at)

@@ -1,0 +1,256 @@
+"""Who signed a request: Signature Version 4, in the Authorization header or in the query.
+
+Canonical forms and signatures are botocore's own. Accepted is what boto3, the AWS CLI and the
+CDK CLI send to an http address (tests/servable_local/aws/recorded_requests.jsonl): the body's SHA-256 is
+always signed, except in a presigned URL for S3. Bodies in signed chunks, or with a trailer, are
+what the SDKs send over https only; they are refused by name.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.auth import SIGV4_TIMESTAMP, UNSIGNED_PAYLOAD, S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.compat import HTTPHeaders
+from botocore.credentials import Credentials
+
+from servable_local.aws.access_keys import AccessKey, AccessKeys
+from servable_local.aws.control_paths import PREFIX, SERVICE
+from servable_local.aws.refusals import AccessError, Reason
+from servable_local.aws.signed_request import FormError, Request, Scope, Signature
+
+SKEW_SECONDS = 15 * 60
+LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
+# Of a body whose hash stands in no header, so that it is read before its signature is known to
+# be right. No service but S3 takes more; S3's clients send the header.
+LARGEST_UNSTATED_BODY_BYTES = 32 << 20
+HOW = '`eval "$(servable local up)"` sets the keys of this run'
+# Called once, with the most bytes that the body may have: all of it, or AccessError.
+ReadBody = Callable[[int | None], bytes]
+_EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+# Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
+_NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The caller's account, what it signed for, and the body."""
+
+    account: str
+    scope: Scope
+    body: bytes
+
+
+class Verifier:
+    """`now`: seconds since the epoch; real time, whatever the clock of alarms says."""
+
+    def __init__(self, keys: AccessKeys, now: Callable[[], float] = time.time) -> None:
+        self._keys = keys
+        self._now = now
+
+    def verify(self, request: Request, read: ReadBody) -> Verified:
+        """Raises AccessError. Nothing of the body is read before the head is known to be right,
+        where the head states the body's hash."""
+        try:
+            given = request.signature()
+        except FormError as error:
+            raise AccessError(
+                Reason.FORM,
+                f"{error}; the embedded AWS takes Signature Version 4 in the Authorization header "
+                f"or in the query, as boto3, the AWS CLI and the CDK CLI send it; {HOW}, and ask "
+                "for s3v4",
+            ) from None
+        if given is None:
+            raise AccessError(
+                Reason.UNSIGNED,
+                f"the request is not signed; the embedded AWS answers to its owner only; {HOW}",
+            )
+        _check_service(request, given.scope)
+        self._check_time(given)
+        key = self._key(given)
+        _check_headers(request, given)
+        stated = _stated_hash(request, given)
+        if stated is not None:
+            _check_signature(request, given, key, stated)
+            body = read(None)
+            found = hashlib.sha256(body).hexdigest()
+            if stated not in (UNSIGNED_PAYLOAD, found):
+                raise AccessError(
+                    Reason.BODY, "the body is not the one whose SHA-256 was signed; send it again"
+                )
+        else:
+            body = read(LARGEST_UNSTATED_BODY_BYTES)
+            _check_signature(request, given, key, hashlib.sha256(body).hexdigest())
+        return Verified(key.account, given.scope, body)
+
+    def _key(self, given: Signature) -> AccessKey:
+        name = given.scope.access_key_id
+        key = self._keys.find(name)
+        if key is None:
+            raise AccessError(
+                Reason.KEY,
+                f"{name} is no access key of this embedded AWS: an account number of twelve digits "
+                f"is, and what IAM and STS issued since it started; {HOW}",
+            )
+        if not key.active:
+            raise AccessError(Reason.KEY, f"the access key {name} is inactive")
+        if key.token is None and given.token is not None:
+            raise AccessError(
+                Reason.TOKEN,
+                f"{name} goes without a session token, and one was sent; unset AWS_SESSION_TOKEN",
+            )
+        if key.token is not None and not hmac.compare_digest(
+            key.token.encode(), (given.token or "").encode()
+        ):
+            raise AccessError(
+                Reason.TOKEN, f"the session token is not the one that was issued with {name}"
+            )
+        if key.expires is not None:
+            at = key.expires.replace(tzinfo=UTC) if key.expires.tzinfo is None else key.expires
+            if self._now() > at.timestamp():
+                raise AccessError(
+                    Reason.TOKEN_EXPIRED, f"the session of {name} ended at {at:%H:%M:%S} UTC"
+                )
+        return key
+
+    def _check_time(self, given: Signature) -> None:
+        try:
+            signed = datetime.strptime(given.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
+        except ValueError:
+            raise AccessError(
+                Reason.FORM, f"X-Amz-Date is {given.date[:40]!r} and not like 20261122T093000Z"
+            ) from None
+        if given.date[:8] != given.scope.date:
+            raise AccessError(
+                Reason.SIGNATURE,
+                f"the credential is for {given.scope.date}, and X-Amz-Date is {given.date}",
+            )
+        late = self._now() - signed.timestamp()
+        if given.expires_seconds is None:
+            if abs(late) > SKEW_SECONDS:
+                raise AccessError(
+                    Reason.CLOCK,
+                    f"it was signed {abs(late):.0f} s {'ago' if late > 0 else 'from now'}, and "
+                    f"{SKEW_SECONDS} s are allowed; set this machine's clock, or sign again",
+                )
+            return
+        text = given.expires_seconds
+        seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
+        if not 1 <= seconds <= LONGEST_EXPIRY_SECONDS:
+            raise AccessError(
+                Reason.FORM,
+                f"X-Amz-Expires is {text[:40]!r}; 1 to {LONGEST_EXPIRY_SECONDS} seconds are allowed",
+            )
+        if late < -SKEW_SECONDS:
+            raise AccessError(Reason.CLOCK, f"it was signed {-late:.0f} s from now; sign again")
+        if late > seconds:
+            raise AccessError(
+                Reason.EXPIRED,
+                f"Request has expired: it was good for {seconds} s, and {late:.0f} s are over; "
+                "presign another",
+            )
+
+
+def _check_service(request: Request, scope: Scope) -> None:
+    # moto finds the service by the scope; ours alone is found by its path.
+    if (scope.service == SERVICE) != request.path.startswith(PREFIX):
+        raise AccessError(
+            Reason.SIGNATURE,
+            f"it is signed for the service {scope.service}, which does not answer {request.path[:80]}",
+        )
+
+
+def _check_headers(request: Request, given: Signature) -> None:
+    signed = given.signed_headers
+    if list(signed) != sorted(set(signed)) or any(name != name.lower() for name in signed):
+        raise AccessError(Reason.FORM, "its SignedHeaders are not sorted, in small letters")
+    if missing := [name for name in signed if not request.all(name)]:
+        raise AccessError(Reason.SIGNATURE, f"it signs {', '.join(missing)}, and does not send it")
+    unsigned = [
+        name
+        for name in request.names
+        if name not in signed and _must_be_signed(name, in_query=given.expires_seconds is not None)
+    ]
+    if unsigned:
+        raise AccessError(Reason.SIGNATURE, f"it sends {', '.join(unsigned)}, and does not sign it")
+
+
+def _must_be_signed(name: str, *, in_query: bool) -> bool:
+    if name in _NEVER_SIGNED:
+        return False
+    # Who uses a presigned URL sends a Content-Type that its maker did not know.
+    return name == "host" or name.startswith("x-amz") or (name == "content-type" and not in_query)
+
+
+def _stated_hash(request: Request, given: Signature) -> str | None:
+    """As the canonical request has it; None where it is the body's, which was not read yet."""
+    stated = request.header("x-amz-content-sha256")
+    if given.expires_seconds is not None:
+        if stated not in (None, UNSIGNED_PAYLOAD):
+            raise AccessError(Reason.FORM, "a presigned URL, and a header X-Amz-Content-Sha256")
+        return UNSIGNED_PAYLOAD if given.scope.service == "s3" else None
+    if stated is None:
+        return None
+    if len(stated) != len(_EMPTY_SHA256) or set(stated) - set("0123456789abcdef"):
+        raise AccessError(
+            Reason.FORM,
+            f"X-Amz-Content-Sha256 is {stated[:60]!r}; the embedded AWS takes the SHA-256 of the "
+            "body, which boto3, the AWS CLI and the CDK CLI send to an http address "
+            "(payload_signing_enabled is not to be switched off)",
+        )
+    return stated
+
+
+def _check_signature(request: Request, given: Signature, key: AccessKey, payload: str) -> None:
+    expected = _expected(request, given, key, payload)
+    if not hmac.compare_digest(expected.encode(), given.hexadecimal.encode()):
+        raise AccessError(
+            Reason.SIGNATURE,
+            "the signature is not the one of this request with the secret of "
+            f"{given.scope.access_key_id}; every run has a secret of its own: {HOW}",
+        )
+
+
+def _expected(request: Request, given: Signature, key: AccessKey, payload: str) -> str:
+    scope = given.scope
+    kind = _S3 if scope.service == "s3" else _Others
+    signer = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)
+    signed = HTTPHeaders()
+    for name in given.signed_headers:
+        for value in request.all(name):
+            signed.add_header(name, value)
+    signer.signed = signed
+    query = "&".join(
+        f"{name}={value}" for name, value in request.pairs if name != "X-Amz-Signature"
+    )
+    # The host is only there to make it an address: the header is what is signed.
+    asked = AWSRequest(
+        method=request.method,
+        url=f"http://host{request.path}?{query}",
+        headers={"X-Amz-Content-SHA256": payload},
+    )
+    asked.context["timestamp"] = given.date
+    canonical = signer.canonical_request(asked)
+    return str(signer.signature(signer.string_to_sign(asked, canonical), asked))
+
+
+class _Received:
+    """Only what was signed is in the canonical request, and it is as it came."""
+
+    signed: HTTPHeaders
+
+    def headers_to_sign(self, request: Any) -> HTTPHeaders:
+        return self.signed
+
+
+class _Others(_Received, SigV4Auth):  # type: ignore[misc]
+    pass
+
+
+class _S3(_Received, S3SigV4Auth):  # type: ignore[misc]
+    """S3's keys are neither normalised nor quoted again."""

@@ -1,0 +1,172 @@
+"""A request's head as it came over the wire, and what it says of its signature.
+
+Nothing here is checked against a secret: servable_local/aws/signatures.py does that.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+# Credential=KEY/20261122/us-east-1/s3/aws4_request
+_SCOPE = re.compile(
+    r"([A-Za-z0-9_]{1,128})/(\d{8})/([a-z0-9-]{1,64})/([a-z0-9.-]{1,64})/aws4_request"
+)
+# As botocore and the AWS SDK for JavaScript write it.
+_HEADER = re.compile(
+    ALGORITHM + r" Credential=([^,\s]+), ?SignedHeaders=([^,\s]+), ?Signature=([0-9a-f]{64})"
+)
+_QUERY_NAMES = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+)
+
+
+class FormError(Exception):
+    """It is signed in a form that is not accepted. `str()` names the form."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Who signed, and for what."""
+
+    access_key_id: str
+    date: str
+    region: str
+    service: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What was given; `expires_seconds` only where it stands in the query."""
+
+    scope: Scope
+    signed_headers: tuple[str, ...]
+    hexadecimal: str
+    date: str
+    token: str | None
+    expires_seconds: str | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """`target` is the path with the query, still quoted; headers in their order, duplicates too."""
+
+    method: str
+    target: str
+    headers: Sequence[tuple[str, str]]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, value in self.headers:
+            found.setdefault(name.lower(), []).append(value)
+        return found
+
+    def all(self, name: str) -> list[str]:
+        return self._by_name.get(name, [])
+
+    def header(self, name: str) -> str | None:
+        """The first of that name, given in small letters."""
+        return next(iter(self.all(name)), None)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the headers, in small letters, each once."""
+        return list(self._by_name)
+
+    @cached_property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query's names and values, still quoted."""
+        query = self.target.partition("?")[2]
+        return [(one.partition("=")[0], one.partition("=")[2]) for one in query.split("&") if one]
+
+    @property
+    def in_query(self) -> bool:
+        return any(name.lower() == "x-amz-signature" for name, _ in self.pairs)
+
+    @property
+    def claimed_service(self) -> str | None:
+        """Of the credential, where there is one, be it right or wrong."""
+        credential = (self.header("authorization") or "") + self.target
+        match = re.search(_SCOPE, unquote(credential))
+        return match.group(4) if match else None
+
+    def signature(self) -> Signature | None:
+        """None where it has none at all. Raises `FormError` for another form than SigV4's two."""
+        names = {name.lower() for name, _ in self.pairs}
+        given = self.header("authorization")
+        if given is not None and self.in_query:
+            raise FormError("it is signed twice, in a header and in the query")
+        if given is not None:
+            return self._in_header(given)
+        if self.in_query:
+            return self._in_query()
+        if "awsaccesskeyid" in names or "signature" in names:
+            raise FormError("its query is signed with Signature Version 2")
+        if self.header("x-amzn-authorization") is not None:
+            raise FormError("it is signed with Signature Version 3")
+        if (self.header("content-type") or "").lower().startswith("multipart/form-data"):
+            raise FormError("it is the form of a page, with a POST policy or without")
+        return None
+
+    def _in_header(self, given: str) -> Signature:
+        match = _HEADER.fullmatch(given)
+        if match is None:
+            scheme = given.split(" ", 1)[0][:40]
+            known = {
+                ALGORITHM: "its Authorization header is not of the form that the AWS SDKs write",
+                "AWS4-ECDSA-P256-SHA256": "it is signed with Signature Version 4A",
+                "AWS": "it is signed with Signature Version 2",
+            }
+            raise FormError(known.get(scheme, f"its Authorization is of the kind {scheme!r}"))
+        date = self.header("x-amz-date")
+        if date is None:
+            raise FormError("it has no X-Amz-Date header")
+        return Signature(
+            scope=_scope(match.group(1)),
+            signed_headers=tuple(match.group(2).split(";")),
+            hexadecimal=match.group(3),
+            date=date,
+            token=self.header("x-amz-security-token"),
+        )
+
+    def _in_query(self) -> Signature:
+        found: dict[str, str] = {}
+        for name, value in self.pairs:
+            if name in found:
+                raise FormError(f"its query has {name[:40]} twice")
+            found[name] = value
+        missing = [name for name in _QUERY_NAMES if name not in found]
+        if missing:
+            raise FormError(f"its query is signed without {', '.join(missing)}")
+        if found["X-Amz-Algorithm"] != ALGORITHM:
+            raise FormError(f"its query is signed with {unquote(found['X-Amz-Algorithm'])[:40]!r}")
+        token = found.get("X-Amz-Security-Token")
+        return Signature(
+            scope=_scope(unquote(found["X-Amz-Credential"])),
+            signed_headers=tuple(unquote(found["X-Amz-SignedHeaders"]).split(";")),
+            hexadecimal=found["X-Amz-Signature"],
+            date=found["X-Amz-Date"],
+            token=None if token is None else unquote(token),
+            expires_seconds=found["X-Amz-Expires"],
+        )
+
+
+def _scope(credential: str) -> Scope:
+    match = _SCOPE.fullmatch(credential)
+    if match is None:
+        raise FormError(
+            "its credential is not of the form KEY/yyyymmdd/region/service/aws4_request"
+        )
+    return Scope(*match.groups())

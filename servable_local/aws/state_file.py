@@ -1,0 +1,114 @@
+"""Where an embedded AWS says that it runs, and the lock that proves it.
+
+The lock is the kernel's: it goes with the process that holds it, however that ends, so a
+state file left behind by a kill -9 is known for what it is.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from servable_local.aws.clock import SECONDS_PER_MINUTE
+
+_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class State:
+    pid: int
+    port: int
+    url: str
+    started: str
+    secret_access_key: str = field(repr=False)
+    # None: its clock is moved by hand.
+    seconds_per_minute: float | None = SECONDS_PER_MINUTE
+
+
+def project_folder() -> Path:
+    """`.servable` at the root of the project, which git ignores."""
+    return Path(__file__).resolve().parents[2] / ".servable"
+
+
+def make_private(folder: Path) -> None:
+    """There, and open to its owner only, also where an earlier release made it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+class StateFile:
+    """`aws.json` in a folder, and `aws.lock` beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "aws.json"
+        self._lock_path = folder / "aws.lock"
+
+    def write(self, state: State) -> None:
+        """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
+        beside = self.path.with_suffix(".part")
+        beside.unlink(missing_ok=True)  # its mode could be another's
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(state), indent=2) + "\n")
+        beside.replace(self.path)
+
+    def read(self) -> State | None:
+        """Who runs, or None; a file whose writer is gone is nobody."""
+        if not self.held():
+            return None
+        try:
+            return State(**json.loads(self.path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None  # held, and not written yet
+
+    def holder(self) -> int | None:
+        """The process that holds the lock, whatever has become of its state file."""
+        if not self.held():
+            return None
+        try:
+            return int(self._lock_path.read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def held(self) -> bool:
+        try:
+            with self._lock_path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[bool]:
+        """False where another process holds it."""
+        make_private(self.folder)
+        with self._lock_path.open("ab") as file:
+            locked = _locked(file.fileno())
+            if locked:
+                file.truncate(0)
+                file.write(str(os.getpid()).encode())
+                file.flush()
+            yield locked
+
+
+def _locked(descriptor: int) -> bool:
+    # Somebody who only asks holds it for an instant; somebody who runs holds on.
+    deadline = time.monotonic() + _RETRY_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)

@@ -1,0 +1,137 @@
+"""The endpoint's supervisor: `python -m servable_local.container`, started by launch.py and by nobody else.
+
+Standard output carries one JSON line: {"port": 12345} when the endpoint answers, or
+{"error": "..."}. Standard input is the lifeline.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+from infra.policy.container import DEFAULT_MODEL_NAME
+from servable_local.container import lifeline, memory_limit
+from servable_local.container.archive import ArchiveError, unpack
+from servable_local.container.blueprint import Blueprint
+from servable_local.container.events import Events
+from servable_local.container.failure import StartError
+from servable_local.container.inert_settings import without_effect
+from servable_local.container.layout import LayoutError, find_code, find_models
+from servable_local.container.port_settings import SettingsError
+from servable_local.container.ports import PortError
+from servable_local.container.settings import Settings, read_settings
+from servable_local.container.supervisor import Supervisor
+from servable_local.container.trouble import NAME as TROUBLE
+from servable_local.container.trouble import Trouble
+
+_END_SECONDS = 3.0
+
+
+class Ending:
+    """Ends every process of the endpoint, removes its files, and this process with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.supervisor: Supervisor | None = None
+
+    def __call__(self) -> NoReturn:
+        # Handlers may be running; nothing of theirs is worth waiting for.
+        if self.supervisor is not None:
+            self.supervisor.ending = True
+        deadline = time.monotonic() + _END_SECONDS
+        while psutil.Process().children() and time.monotonic() < deadline:
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    child.kill()
+                except psutil.Error:
+                    pass  # it was quicker
+            try:
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
+            except ChildProcessError:
+                break
+            time.sleep(0.01)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--archive", type=Path)
+    arguments.add_argument("--folder", type=Path, required=True)
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--memory-limit-mib", type=int)
+    given = arguments.parse_args()
+    # What the container writes, and its code, is for the owner alone; its processes inherit this.
+    os.umask(0o077)
+    events = Events()
+    lifeline.adopt_orphans()
+    end = Ending(given.folder)
+    lifeline.hold(end, parent_pid=given.parent_pid)
+    asyncio.run(_serve(given, events, end))
+
+
+async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None:
+    began = time.monotonic()
+    try:
+        end.supervisor = supervisor = _prepared(given.archive, given.folder)
+        port = await supervisor.start()
+    except (StartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
+        events.tell(error=str(error))
+        end()
+    imported = time.monotonic() - supervisor.imported
+    _log(
+        f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
+    )
+    events.tell(port=port, seconds_after_import=imported)
+    if given.memory_limit_mib:
+        await memory_limit.keep(given.memory_limit_mib)
+    await asyncio.Event().wait()
+
+
+def _prepared(archive: Path | None, folder: Path) -> Supervisor:
+    settings = read_settings(os.environ)
+    model = folder / "model"
+    model.mkdir()
+    Trouble.make(folder / TROUBLE)
+    models: dict[str, dict[int, Path]] = {}
+    default_model, code = "None", None
+    if archive is not None:
+        unpack(archive, model)
+        code = find_code(model)
+    if not settings.multi_model:
+        models = find_models(model)
+        default_model = _default(settings, models)
+    if code and (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
+        _log("code/requirements.txt is not installed on this machine; the container would")
+    inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
+    if inert:
+        _log(f"without effect on this endpoint: {', '.join(inert)}")
+    blueprint = Blueprint(
+        settings, folder=folder, models=models, default_model=default_model, code=code
+    )
+    return Supervisor(blueprint, environment=os.environ)
+
+
+def _default(settings: Settings, models: dict[str, dict[int, Path]]) -> str:
+    default_model = settings.default_model or next(iter(models))
+    if default_model not in models:
+        raise StartError(
+            f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
+            "a model is named after the folder of its versions, `model` when they lie at the root"
+        )
+    return default_model
+
+
+def _log(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

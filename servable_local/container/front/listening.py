@@ -1,0 +1,73 @@
+"""The connections of callers: HTTP/1.1, one request after the other on each."""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from servable_local.container.answer import Answer, Request, error
+from servable_local.container.http_requests import BadRequestError, RequestReader, encoded
+
+# NGINX's keepalive_timeout in the image.
+IDLE_SECONDS = 3.0
+
+
+class Caller(asyncio.Protocol):
+    """One connection of a caller."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], port: int) -> None:
+        """`port`: on which the front listens."""
+        self._answer = answer
+        self._reader = RequestReader(port)
+        self._transport: Any = None
+        self._working: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, failure: Exception | None) -> None:
+        self._not_idle()
+        if self._working is not None:
+            # As NGINX: who hung up is not waited for, and the upstream notices.
+            self._working.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._not_idle()
+        try:
+            self._reader.feed(data)
+        except BadRequestError as problem:
+            self._transport.write(encoded(error(400, str(problem)), keep_alive=False))
+            self._transport.close()
+            return
+        if self._reader.wants_continue:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._reader.wants_continue = False
+        if self._reader.requests and self._working is None:
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        requests = self._reader.requests
+        while requests:
+            request, keep_alive = requests.popleft()
+            if isinstance(request, Answer):
+                self._transport.write(encoded(request, keep_alive=False))
+                self._transport.close()
+                return
+            try:
+                answer = await self._answer(request)
+            except Exception as failure:  # ours, and no reason to leave the caller waiting
+                traceback.print_exc()
+                answer = error(500, str(failure))
+            head = request.method == "HEAD"
+            self._transport.write(encoded(answer, keep_alive=keep_alive, head=head))
+            if not keep_alive:
+                self._transport.close()
+                return
+        self._working = None
+        self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._transport.close)
+
+    def _not_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None

@@ -1,0 +1,111 @@
+"""Where a request goes: to Gunicorn where there is code, else converted to a model server.
+
+Source: nginx.conf.template and tensorflowServing.js in the image's public source
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from servable_local.container import custom_attributes
+from servable_local.container.answer import Answer, Request, error
+from servable_local.container.front import conversion
+from servable_local.container.front.answering import UpstreamError
+from servable_local.container.front.upstream import Gunicorn, ModelServers
+from servable_local.container.http_requests import HeaderFields
+
+Route = Callable[[Request], Awaitable[Answer]]
+# NGINX replaces these when it passes a request on.
+_OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
+
+
+class Routes:
+    """`answer` for every request; NGINX's own pages for an upstream that is gone or too slow."""
+
+    def __init__(
+        self,
+        *,
+        gunicorn: Gunicorn | None,
+        model_servers: ModelServers,
+        default_model: str,
+        multi_model: bool,
+        read_timeout_seconds: float,
+    ) -> None:
+        self._gunicorn = gunicorn
+        self._model_servers = model_servers
+        self._default_model = default_model
+        self._multi_model = multi_model
+        self._read_timeout_seconds = read_timeout_seconds
+
+    async def answer(self, request: Request) -> Answer:
+        route = self._route(request.path)
+        if route is None:
+            return error(404, "Not Found")
+        try:
+            async with asyncio.timeout(self._read_timeout_seconds):
+                return await route(request)
+        except UpstreamError:
+            return _page(502, "Bad Gateway")
+        except TimeoutError:
+            return _page(504, "Gateway Time-out")
+
+    def _route(self, path: str) -> Route | None:
+        # Prefixes, as NGINX's locations are.
+        if path.startswith("/tfs/"):
+            return self._relay
+        if path.startswith(("/ping", "/invocations")):
+            if self._gunicorn:
+                return self._to_gunicorn
+            return self._ping if path.startswith("/ping") else self._invoke
+        if path.startswith("/models") and self._multi_model:
+            return self._to_gunicorn
+        return None
+
+    async def _to_gunicorn(self, request: Request) -> Answer:
+        assert self._gunicorn is not None  # where the route leads here
+        return await self._gunicorn.ask(passed_on(request))
+
+    async def _ping(self, request: Request) -> Answer:
+        """Whether any version of the default model is there, as the model server says it."""
+        path = custom_attributes.model_path(self._attributes(request), self._default_model)
+        answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
+        if answer.status == 200 and b'"AVAILABLE"' in answer.body:
+            return Answer(200)
+        return _page(502, "Bad Gateway")
+
+    async def _invoke(self, request: Request) -> Answer:
+        content_type = request.headers.get("Content-Type")
+        body = conversion.converted(content_type, request.body)
+        if body is None:
+            return error(415, f"Unsupported Media Type: {content_type or 'Unknown'}")
+        path = custom_attributes.model_path(self._attributes(request), self._default_model)
+        answer = await self._model_servers.ask("POST", path, body)
+        return conversion.accepted(request.headers.get("Accept"), answer)
+
+    async def _relay(self, request: Request) -> Answer:
+        """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
+        path = request.path.removeprefix("/tfs")
+        return await self._model_servers.ask(request.method, path, request.body)
+
+    def _attributes(self, request: Request) -> dict[str, str]:
+        return custom_attributes.parse_leniently(request.headers)
+
+
+def passed_on(request: Request) -> bytes:
+    """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
+    assert isinstance(request.headers, HeaderFields)
+    lines = [
+        f"{request.method} {request.path} HTTP/1.0".encode("latin-1"),
+        b"Host: gunicorn_upstream",
+        b"Connection: close",
+        b"Content-Length: %d" % len(request.body),
+    ]
+    for name, value in request.headers.pairs:
+        # NGINX drops names with an underscore too.
+        if name.lower() not in _OWN and b"_" not in name:
+            lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
+
+
+def _page(status: int, phrase: str) -> Answer:
+    text = f"<html>\r\n<head><title>{status} {phrase}</title></head>\r\n</html>\r\n"
+    return Answer(status, text.encode(), "text/html")

@@ -1,0 +1,136 @@
+"""Starts the endpoint as a process of its own, and ends it.
+
+with launch(Path("model.tar.gz"), {}) as process:
+    requests.post(process.url + "/invocations", ...)
+"""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model_packaging.private_folder import private_opener
+from servable_local.container.endpoint_process import EndpointProcess
+from servable_local.container.environment import process_environment
+from servable_local.container.port_settings import PORT, SettingsError
+from servable_local.container.settings import read_settings
+from servable_local.container.unpack_folder import UnpackFolder, sweep
+
+__all__ = ["EndpointProcess", "LaunchError", "launch"]
+
+
+class LaunchError(Exception):
+    """The endpoint did not start. `str()` is a whole sentence: what failed, what to do."""
+
+
+def launch(
+    archive: Path | None,
+    variables: Mapping[str, str],
+    *,
+    ready_timeout_seconds: float = 60.0,
+    log: Path | None = None,
+    port: int | None = None,
+    memory_limit_mib: int | None = None,
+) -> EndpointProcess:
+    """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
+
+    `variables` are the container's, as in the model's definition. `archive` may be None in
+    multi-model mode, where it would hold the code that all models share. `log` is appended
+    to; left out, the process's words only appear in the error. With `memory_limit_mib` the
+    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    this process, however that ends.
+    """
+    if archive is not None:
+        archive = archive.resolve()
+        if not archive.is_file():
+            raise LaunchError(f"{archive}: there is no such file; pack the model first")
+    if port is not None:
+        variables = {**variables, PORT: str(port)}
+    try:
+        settings = read_settings(variables)
+    except SettingsError as error:
+        raise LaunchError(str(error)) from None
+
+    if archive is None and not settings.multi_model:
+        raise LaunchError("no archive: only multi-model mode starts without one")
+    sweep()
+    folder = UnpackFolder()
+    words = log if log is not None else folder.path / "log"
+    try:
+        process = EndpointProcess(
+            _start(_arguments(archive, memory_limit_mib), variables, folder, words), folder
+        )
+    except OSError as error:
+        folder.remove()
+        raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
+    try:
+        report = _report(process, ready_timeout_seconds, words)
+        process.url = f"http://127.0.0.1:{report['port']}"
+        process.seconds_after_import = report["seconds_after_import"]
+    except BaseException:  # Ctrl-C while waiting leaves nothing either
+        process.close()
+        raise
+    return process
+
+
+def _arguments(archive: Path | None, memory_limit_mib: int | None) -> list[str]:
+    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib}
+    return [word for name, value in given.items() if value for word in (name, str(value))]
+
+
+def _start(
+    arguments: list[str], variables: Mapping[str, str], folder: UnpackFolder, words: Path
+) -> "subprocess.Popen[bytes]":
+    # -P: the working folder is not searched for modules, whatever it holds.
+    command = [sys.executable, "-P", "-m", "servable_local.container", *arguments]
+    command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
+    with open(words, "ab", opener=private_opener) as stderr:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=folder.path,
+            pass_fds=[folder.lock],
+            # TensorFlow writes what it compiles to temporary files, and a killed process leaves them.
+            env={**process_environment(variables), "TMPDIR": str(folder.path)},
+        )
+
+
+def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:
+    out = process.process.stdout
+    assert out is not None  # asked for as a pipe
+    deadline = time.monotonic() + timeout_seconds
+    line = b""
+    # Not select(): it fails on the descriptors above 1023 of a process with many connections.
+    with selectors.DefaultSelector() as ready:
+        ready.register(out, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            if not ready.select(max(0.0, deadline - time.monotonic())):
+                raise LaunchError(
+                    f"the endpoint was not ready after {timeout_seconds:g} s; a large model needs "
+                    f"a longer ready_timeout_seconds.{_last(words)}"
+                )
+            part = os.read(out.fileno(), 65536)
+            if not part:
+                status = process.process.wait()
+                raise LaunchError(
+                    f"the endpoint's process ended with status {status} before it was ready; "
+                    f"see what it said.{_last(words)}"
+                )
+            line += part
+    report: dict[str, Any] = json.loads(line)
+    if "error" in report:
+        raise LaunchError(report["error"])
+    return report
+
+
+def _last(words: Path) -> str:
+    """The end of the log, on lines of its own."""
+    lines = words.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
+    return "\n".join(["", *lines]) if lines else ""

@@ -1,0 +1,123 @@
+"""JSON values become tensors, with the checks of TensorFlow Serving and its sentences.
+
+Source: https://github.com/tensorflow/serving (tensorflow_serving/util/json_tensor.cc)
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from servable_local.container.answer import HttpError
+from servable_local.container.model_server.json_shapes import flatten, shown
+
+Array = npt.NDArray[Any]
+
+# type -> bits that hold a whole number exactly
+_FLOATS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+_INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
+# TensorFlow Serving's messages use the names of the C++ enumeration.
+_SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def to_array(value: object, dtype: str) -> Array:
+    """A number, string, or list of them nested evenly, as an array of its own shape.
+
+    Raises `HttpError` (400) for uneven lists and for values that `dtype` does not hold.
+    bfloat16 comes back as float32: NumPy has no such type.
+    """
+    shape, leaves = flatten(value)
+    return _typed(leaves, dtype).reshape(shape)
+
+
+def is_base64(value: object) -> bool:
+    """{"b64": "..."}: how JSON carries bytes, and the one object that is a value."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def _typed(leaves: Sequence[Any], dtype: str) -> Array:
+    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    types = set(map(type, leaves))
+    if dtype in _FLOATS:
+        if types - {int, float}:
+            _refuse_type(leaves, (int, float), dtype)
+        return _floats(leaves, dtype, whole_numbers=int in types)
+    if dtype in _INTEGERS:
+        if types - {int}:
+            _refuse_type(leaves, (int,), dtype)
+        bounds = np.iinfo(dtype)
+        for leaf in (min(leaves), max(leaves)) if leaves else ():
+            if not bounds.min <= leaf <= bounds.max:
+                raise _wrong_type(leaf, dtype)
+        return np.array(leaves, dtype=dtype)
+    if dtype == "bool":
+        if types - {bool}:
+            _refuse_type(leaves, (bool,), dtype)
+        return np.array(leaves, dtype=np.bool_)
+    if dtype == "string":
+        array = np.empty(len(leaves), dtype=object)
+        array[:] = [_bytes(leaf) for leaf in leaves]
+        return array
+    first = shown(leaves[0]) if leaves else "[]"
+    raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
+
+
+def _floats(leaves: Sequence[Any], dtype: str, *, whole_numbers: bool) -> Array:
+    if whole_numbers:
+        # A whole number that would silently become another one is refused,
+        # unless it has more than 64 bits: JSON's parser reads that as a decimal.
+        exact = (1 << _FLOATS[dtype]) - 1
+        for leaf in leaves:
+            if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < (1 << 64):
+                raise _lossy(leaf, dtype)
+    try:
+        array = np.array(leaves, dtype=np.float64)
+    except OverflowError:
+        raise HttpError(400, "JSON Parse error: Number too big to be stored in double.") from None
+    narrow = np.dtype("float32" if dtype == "bfloat16" else dtype)
+    beyond = np.isfinite(array) & (np.abs(array) > float(np.finfo(narrow).max))
+    if beyond.any():
+        raise _lossy(leaves[int(np.argmax(beyond))], dtype)
+    return array.astype(narrow)
+
+
+def _bytes(leaf: object) -> bytes:
+    if isinstance(leaf, str):
+        try:
+            return leaf.encode()
+        except UnicodeEncodeError:
+            raise HttpError(
+                400, "JSON Parse error: The surrogate pair in string is invalid."
+            ) from None
+    if not isinstance(leaf, dict):
+        raise _wrong_type(leaf, "string")
+    if not is_base64(leaf):
+        raise HttpError(400, f"JSON Value: {shown(leaf)} not formatted correctly for base64 data")
+    try:
+        return base64.b64decode(leaf["b64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise HttpError(400, "Unable to base64 decode") from None
+
+
+def _refuse_type(leaves: Sequence[object], allowed: tuple[type, ...], dtype: str) -> NoReturn:
+    raise _wrong_type(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
+
+
+def _wrong_type(leaf: object, dtype: str) -> HttpError:
+    kinds = {type(None): "Null", dict: "Object", str: "String"}
+    kind = str(leaf) if isinstance(leaf, bool) else kinds.get(type(leaf), "Number")
+    return HttpError(
+        400,
+        f"JSON Value: {shown(leaf)} Type: {kind} is not of expected type: "
+        f"{_SHOWN_TYPES.get(dtype, dtype)}",
+    )
+
+
+def _lossy(leaf: object, dtype: str) -> HttpError:
+    target = _SHOWN_TYPES.get(dtype, dtype)
+    return HttpError(
+        400, f"Cannot convert JSON value: {shown(leaf)} to {target} without loss of precision."
+    )

@@ -1,0 +1,50 @@
+"""TensorProto and arrays, as TensorFlow Serving reads and writes them: values field by field."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from servable_local.container.answer import HttpError
+from servable_tensors.wire import DataType
+
+Array = npt.NDArray[Any]
+
+# NumPy's kind and size of a value -> field of TensorProto.
+# Source: tensorflow/core/framework/tensor.proto
+_FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val"}
+_FIELDS |= {"uint64": "uint64_val", "uint32": "uint32_val", "bool": "bool_val"}
+_FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val")
+
+
+def to_array(name: str, proto: Any) -> Array:
+    """Of either form: tensor_content, or a list of values. Raises `HttpError` (400)."""
+    try:
+        found: Array = tf.make_ndarray(proto)
+    except (TypeError, ValueError) as problem:
+        raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
+    return found
+
+
+def check_type(name: str, array: Array, wanted: str) -> None:
+    """Raises `HttpError` (400) for an array of another type than the signature's."""
+    given = tf.as_dtype(array.dtype).name
+    if given != wanted:
+        raise HttpError(400, f"input {name} expected type: {wanted} but got: {given}")
+
+
+def write(array: Array, proto: Any) -> None:
+    """Fills `proto`; tensor_content stays empty, as in the image's server."""
+    kind = tf.as_dtype(array.dtype)
+    proto.dtype = kind.as_datatype_enum
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    if proto.dtype == DataType["DT_STRING"]:
+        proto.string_val.extend(array.ravel().tolist())
+    elif kind.name in _FIELDS:
+        getattr(proto, _FIELDS[kind.name]).extend(array.ravel().tolist())
+    elif kind.name in ("float16", "bfloat16"):
+        proto.half_val.extend(array.ravel().view(np.uint16).tolist())
+    else:
+        proto.tensor_content = array.tobytes()

@@ -1,0 +1,97 @@
+"""TensorFlow Serving's REST interface, in front of TensorFlow's own runtime.
+
+Source: https://www.tensorflow.org/tfx/serving/api_rest
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import json_format
+
+from servable_local.container.answer import Answer, HttpError, Request, error
+from servable_local.container.model_server import examples, predict_answer, predict_request
+from servable_local.container.model_server.servables import Servables
+
+_MODEL = r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[0-9]+))?"
+_CALL = re.compile(_MODEL + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
+_STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?", re.IGNORECASE)
+
+
+class RestInterface:
+    """Answers :predict, :classify, :regress, model status and metadata."""
+
+    def __init__(self, servables: Servables) -> None:
+        self._servables = servables
+
+    def answer(self, request: Request) -> Answer:
+        """Never raises for what a caller sent: a refusal is an answer."""
+        call, status = _CALL.fullmatch(request.path), _STATUS.fullmatch(request.path)
+        try:
+            if call and request.method == "POST":
+                return self._call(call, request.body)
+            if status and request.method == "GET":
+                return self._metadata(status) if status["metadata"] else self._status(status)
+        except HttpError as refusal:
+            return error(refusal.status, refusal.message)
+        if not request.path.lower().startswith("/v1/"):
+            return error(404, "Not Found")
+        return error(400, f"Malformed request: {request.method} {request.path}")
+
+    def _call(self, call: re.Match[str], body: bytes) -> Answer:
+        _, servable = self._servables.find(call["model"], _number(call["version"]))
+        method = call["method"].lower()
+        if method != "predict":
+            return Answer(200, examples.answer(method, body, servable, self._servables.compute))
+
+        def find_inputs(name: str) -> Mapping[str, str]:
+            if name not in servable.signatures:
+                raise HttpError(400, f'Serving signature name: "{name}" not found in signature def')
+            inputs: Mapping[str, str] = servable.signatures[name].inputs
+            return inputs
+
+        wanted = predict_request.parse(body, find_inputs)
+        found = self._servables.compute(servable.signatures[wanted.signature], wanted.arrays)
+        form = predict_answer.as_rows if wanted.rows else predict_answer.as_columns
+        return Answer(200, form(found))
+
+    def _status(self, status: re.Match[str]) -> Answer:
+        model, version = status["model"], status["version"]
+        versions = self._servables.versions(model)
+        if not versions:
+            raise HttpError(404, f"Could not find any versions of model {model}")
+        if version is not None:
+            versions = [known for known in versions if known == _number(version)]
+            if not versions:
+                raise HttpError(404, f"Could not find version {version} of model {model}")
+        fine = {"error_code": "OK", "error_message": ""}
+        states = [{"version": str(v), "state": "AVAILABLE", "status": fine} for v in versions]
+        return _json({"model_version_status": states})
+
+    def _metadata(self, wanted: re.Match[str]) -> Answer:
+        version, servable = self._servables.find(wanted["model"], _number(wanted["version"]))
+        signatures = {
+            name: json_format.MessageToDict(
+                signature.definition,
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
+            for name, signature in servable.signatures.items()
+        }
+        spec = {"name": wanted["model"], "signature_name": "", "version": str(version)}
+        return _json(
+            {
+                "model_spec": spec,
+                "metadata": {"signature_def": {"signature_def": signatures}},
+            }
+        )
+
+
+def _number(text: str | None) -> int | None:
+    # More digits than any version has mean a version that is not there.
+    return None if text is None else int(text[:20])
+
+
+def _json(value: Any) -> Answer:
+    return Answer(200, (json.dumps(value, indent=1) + "\n").encode())

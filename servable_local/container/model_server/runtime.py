@@ -1,0 +1,130 @@
+"""Loads a SavedModel into a session, as TensorFlow Serving does, and computes its signatures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+from servable_local.container.answer import HttpError
+from servable_local.container.model_server.plan import Batching
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+# HTTP status by TensorFlow error code.
+# Source: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc
+STATUSES = {1: 499, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400}
+STATUSES |= {12: 501, 13: 500, 14: 503}
+
+
+class LoadError(Exception):
+    """A SavedModel that TensorFlow does not load. `str()` is TensorFlow's reason, one line."""
+
+
+class Signature:
+    """One way to call a model: names and types of its inputs, and the computation."""
+
+    def __init__(self, definition: Any, run: Callable[..., Sequence[Any]]) -> None:
+        self.definition = definition
+        """The SavedModel's own SignatureDef."""
+        self.method: str = definition.method_name
+        self.inputs = {
+            name: tf.as_dtype(definition.inputs[name].dtype).name
+            for name in sorted(definition.inputs)
+        }
+        """Input name -> TensorFlow's name of its type ("int64", "float32", "string")."""
+        self.outputs: list[str] = sorted(definition.outputs)
+        self._types = [
+            tf.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
+        ]
+        self._run = run
+
+    def compute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Raises `HttpError` for what TensorFlow does not compute, such as a wrong shape."""
+        feed = [
+            np.asarray(arrays[name], dtype=dtype)
+            for name, dtype in zip(self.inputs, self._types, strict=True)
+        ]
+        try:
+            found = self._run(*feed)
+        except tf.errors.OpError as failure:
+            raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
+        except (ValueError, TypeError) as failure:
+            raise HttpError(400, str(failure)) from None
+        return {name: _array(value) for name, value in zip(self.outputs, found, strict=True)}
+
+
+class Servable:
+    """A loaded version of a model. Threads of 0 leave a pool at the number of vCPUs."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        inter_op_threads: int = 0,
+        intra_op_threads: int = 0,
+        batching: Batching | None = None,
+    ) -> None:
+        graph = tf.Graph()
+        options = tf.compat.v1.ConfigProto(
+            inter_op_parallelism_threads=inter_op_threads,
+            intra_op_parallelism_threads=intra_op_threads,
+        )
+        try:
+            with graph.as_default():
+                session = tf.compat.v1.Session(graph=graph, config=options)
+                loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+                self.signatures = {
+                    name: Signature(definition, _callable(session, definition, batching))
+                    for name, definition in loaded.signature_def.items()
+                    if not name.startswith("__") and definition.outputs
+                }
+        except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as failure:
+            raise LoadError(" ".join(str(failure).split())) from None
+        graph.finalize()
+
+
+def _callable(
+    session: Any, definition: Any, batching: Batching | None
+) -> Callable[..., Sequence[Any]]:
+    inputs = [definition.inputs[name].name for name in sorted(definition.inputs)]
+    outputs = [definition.outputs[name].name for name in sorted(definition.outputs)]
+    # Without inputs there is nothing to batch by.
+    if batching is not None and inputs:
+        outputs = _batched(session.graph, inputs, outputs, batching)
+    options = config_pb2.CallableOptions(feed=inputs, fetch=outputs)
+    # Not make_callable: that checks shapes in Python, before the model, in words of its own.
+    run: Callable[..., Sequence[Any]] = session._make_callable_from_options(options)
+    return run
+
+
+def _batched(graph: Any, inputs: list[str], outputs: list[str], batching: Batching) -> list[str]:
+    """The outputs again, behind TensorFlow Serving's batching kernel.
+
+    The kernel batches calls of a function: the signature's part of the graph becomes its
+    body. Variables and tables are found again by their shared names, in the same session.
+    """
+    part = tf.compat.v1.graph_util.extract_sub_graph(
+        graph.as_graph_def(), [name.split(":")[0] for name in outputs]
+    )
+
+    def body(*tensors: Any) -> Any:
+        replaced = dict(zip(inputs, tensors, strict=True))
+        return tf.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
+
+    kernel = tf.nondifferentiable_batch_function(
+        num_batch_threads=batching.batch_threads,
+        max_batch_size=batching.max_batch_size,
+        batch_timeout_micros=batching.timeout_micros,
+        max_enqueued_batches=batching.max_enqueued_batches,
+    )
+    found = kernel(body)(*(graph.get_tensor_by_name(name) for name in inputs))
+    return [tensor.name for tensor in found]
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
+    return np.array(value, dtype=object) if isinstance(value, bytes) else np.asarray(value)

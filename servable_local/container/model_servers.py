@@ -1,0 +1,111 @@
+"""The supervisor's model servers: forked by one parent, started again when they end."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from servable_local.container.child import Child
+from servable_local.container.failure import StartError
+from servable_local.container.model_server.plan import ServerPlan
+
+MODULE = "servable_local.container.model_server"
+_PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does not spin
+
+
+class ModelServers:
+    """Numbered model servers; `add` and `remove` while others serve."""
+
+    def __init__(
+        self, environment: Mapping[str, str], *, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` is called when processes have come or gone."""
+        self._environment = environment
+        self._changed = changed
+        self._plans: dict[int, ServerPlan] = {}
+        self._starting: dict[int, asyncio.Future[None]] = {}
+        self.pids: dict[int, int] = {}
+        """Number -> process, of those that are ready."""
+        self._parent: Child | None = None
+        self._imported = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Returns when TensorFlow is imported."""
+        self._imported.clear()
+        self._parent = Child(MODULE, [], environment=self._environment, heard=self._heard)
+        await self._imported.wait()
+
+    @property
+    def parent_pid(self) -> int | None:
+        return self._parent.pid if self._parent else None
+
+    def add(self, number: int, plan: ServerPlan) -> None:
+        """Begins to start it; `ready` waits."""
+        self._plans[number] = plan
+        self._starting[number] = asyncio.get_running_loop().create_future()
+        self._fork(number)
+
+    async def ready(self, number: int, *, wait_seconds: float) -> None:
+        """Raises `StartError` when it fails, `TimeoutError` when it takes longer."""
+        async with asyncio.timeout(wait_seconds):
+            await asyncio.shield(self._starting[number])
+
+    def remove(self, number: int) -> int | None:
+        """From now on it is not started again. Returns its process, which is for the caller to end."""
+        self._plans.pop(number, None)
+        self._starting.pop(number, None)
+        return self.pids.pop(number, None)
+
+    def ended(self, pid: int) -> bool:
+        """Whether that was the parent, which then starts again, and its model servers with it."""
+        if self._parent is None or pid != self._parent.pid:
+            return False
+        self._parent.forget()
+        self.pids.clear()
+        _log(f"the model servers' parent {pid} has ended; it is started again")
+        asyncio.get_running_loop().create_task(self._again())
+        return True
+
+    async def _again(self) -> None:
+        await self.begin()
+        for number in self._plans:
+            self._fork(number)
+
+    def _fork(self, number: int) -> None:
+        if self._parent is not None and number in self._plans:
+            self._parent.tell(start=number, plan=self._plans[number].as_json())
+
+    def _heard(self, event: dict[str, Any]) -> None:
+        if "imported" in event:
+            self._imported.set()
+        elif "ready" in event:
+            number = event["ready"]
+            self.pids[number] = event["pid"]
+            self._settle(number, None)
+        elif "error" in event:
+            _log(event["error"])
+            self._settle(event["number"], StartError(event["error"]))
+        elif "ended" in event:
+            number = event["ended"]
+            if self.pids.get(number) == event["pid"]:
+                del self.pids[number]
+            starting = self._starting.get(number)
+            if number not in self._plans or (starting and not starting.done()):
+                self._settle(number, StartError(f"a model server ended, status {event['status']}"))
+            if number in self._plans:
+                _log(f"unexpected end of model server {number}, {event}; it is started again")
+                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
+        self._changed()
+
+    def _settle(self, number: int, failure: StartError | None) -> None:
+        starting = self._starting.get(number)
+        if starting is None or starting.done():
+            return
+        if failure is None:
+            starting.set_result(None)
+        else:
+            starting.set_exception(failure)
+
+
+def _log(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

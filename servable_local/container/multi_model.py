@@ -1,0 +1,123 @@
+"""Multi-model mode's loading and unloading, in the supervisor: model servers of one model each."""
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+from servable_local.container import ports
+from servable_local.container.blueprint import Blueprint
+from servable_local.container.failure import StartError
+from servable_local.container.loaded_models import LoadedModel, LoadedModels
+from servable_local.container.model_folder import foreign
+from servable_local.container.model_servers import ModelServers
+
+# The numbers of model servers in multi-model mode; the others are numbered from 0.
+_FIRST_NUMBER = 1000
+
+
+class MultiModel:
+    """Answers {"load": NAME, "url": FOLDER} and {"unload": NAME} with a status and a body."""
+
+    def __init__(self, servers: ModelServers, blueprint: Blueprint) -> None:
+        self._servers = servers
+        self._blueprint = blueprint
+        self._settings = blueprint.settings
+        self._registry = LoadedModels(blueprint.folder)
+        self._loaded: dict[str, LoadedModel] = {}
+        self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
+        self._count = itertools.count(_FIRST_NUMBER)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        async with self._one_at_a_time:
+            if "load" in question:
+                status, key, sentence = await self._load(question["load"], Path(question["url"]))
+            else:
+                status, key, sentence = self._unload(question["unload"])
+        return {"status": status, "body": {key: sentence}}
+
+    async def _load(self, name: str, folder: Path) -> tuple[int, str, str]:
+        if name in self._loaded:
+            return 409, "error", f"Model {name} is already loaded."
+        try:
+            folder = folder.resolve(strict=True)
+            why_foreign, versions = foreign(folder), _versions(folder)
+        except OSError:
+            why_foreign, versions = None, {}
+        if why_foreign is not None:
+            return 403, "error", why_foreign
+        if not versions:
+            sentence = f"Could not find valid base path {folder} for servable {name}"
+            return 404, "error", sentence
+        pairs = []
+        self._numbers[name] = {}
+        try:
+            for _ in range(self._settings.model_servers):
+                number = next(self._count)
+                low, kept = self._free_pair()
+                self._numbers[name][number] = kept
+                plan = self._blueprint.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
+                self._servers.add(number, plan)
+                await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
+                pairs.append((low, low + 1))
+        except ports.PortError as error:
+            self._end(name)
+            return 507, "error", f"Memory exhausted: {error}"
+        except TimeoutError:
+            self._end(name)
+            return 408, "error", f"Timed out after {self._settings.wait_seconds} seconds"
+        except StartError as error:
+            self._end(name)
+            return 500, "error", str(error)
+        self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
+        self._registry.write(self._loaded)
+        rest, grpc = pairs[-1][1], pairs[-1][0]
+        sentence = (
+            f"Successfully loaded model {name}, listening on rest port {rest} and grpc port {grpc}."
+        )
+        return 200, "success", sentence
+
+    def _unload(self, name: str) -> tuple[int, str, str]:
+        if self._loaded.pop(name, None) is None:
+            return 404, "error", f"Model {name} is not loaded yet"
+        self._registry.write(self._loaded)
+        self._end(name)
+        return 200, "success", f"Successfully unloaded model {name}."
+
+    def _end(self, name: str) -> None:
+        for number, kept in self._numbers.pop(name, {}).items():
+            pid = self._servers.remove(number)
+            if pid is not None:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it was quicker
+            for one in kept:
+                one.close()
+
+    def _free_pair(self) -> tuple[int, list[socket.socket]]:
+        given = self._settings.port_range
+        if given is None:
+            return ports.reserved_range(2)
+        # Nine tenths of the range, as the image takes of it.
+        low, high = given[0], given[0] + int((given[1] - given[0]) * 0.9)
+        for port in range(low, high - 1, 2):
+            try:
+                return port, ports.reserved_all([port, port + 1])
+            except ports.PortError:
+                continue
+        raise ports.PortError("no available ports to load the model.")
+
+
+def _versions(folder: Path) -> dict[int, Path]:
+    if not folder.is_dir():
+        return {}
+    return {
+        int(path.name): path
+        for path in sorted(folder.iterdir())
+        if path.name.isdecimal() and path.is_dir()
+    }

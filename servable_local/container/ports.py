@@ -1,0 +1,110 @@
+"""Ports of 127.0.0.1: finding free ones, keeping them, and saying who holds one."""
+
+import os
+import random
+import socket
+import sys
+from collections.abc import Sequence
+
+import psutil
+
+from servable_local.container.port_settings import PORT
+
+HOST = "127.0.0.1"
+# Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
+_LOWEST, _HIGHEST = 15_000, 32_000
+_TRIES = 200
+
+
+class PortError(Exception):
+    """A port that cannot be had. `str()` is a whole sentence, and says who has it."""
+
+
+def listening(port: int) -> socket.socket:
+    """A listening socket. Raises `OSError`."""
+    found = _socket()
+    found.bind((HOST, port))
+    found.listen(512)  # a load test opens its connections all at once
+    return found
+
+
+def reserved(port: int) -> socket.socket:
+    """Keeps the port for this process and the children that listen on it, while they restart.
+
+    A socket that is bound and does not listen: connections to it are refused, and nobody
+    else gets the port. 0 is any free port. Raises `PortError`.
+    """
+    try:
+        # Without SO_REUSEPORT first: that alone notices the reservation of another double.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            port = probe.getsockname()[1]
+        found = _socket(reuse_address=False)
+        found.bind((HOST, port))
+    except OSError as error:
+        raise PortError(f"port {port} of {HOST}: {error.strerror or error}{_held(port)}") from None
+    return found
+
+
+def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
+    """The lowest of `count` free ports in a row, and what keeps them. Raises `PortError`."""
+    for _ in range(_TRIES):
+        low = random.SystemRandom().randrange(_LOWEST, _HIGHEST - count)
+        kept: list[socket.socket] = []
+        try:
+            kept += [reserved(low + number) for number in range(count)]
+            return low, kept
+        except PortError:
+            for one in kept:
+                one.close()
+    raise PortError(f"no {count} free ports in a row between {_LOWEST} and {_HIGHEST}")
+
+
+def reserved_all(ports: Sequence[int]) -> list[socket.socket]:
+    """Raises `PortError` for the first that is taken."""
+    return [reserved(port) for port in ports]
+
+
+def _socket(*, reuse_address: bool = True) -> socket.socket:
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if reuse_address:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "linux":
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return found
+
+
+def _held(port: int) -> str:
+    """Who holds it, as far as this user may see."""
+    try:
+        for connection in psutil.net_connections("tcp4"):
+            if connection.laddr and connection.laddr.port == port and connection.pid:
+                process = psutil.Process(connection.pid)
+                return _named(process)
+    except (psutil.Error, OSError):
+        pass  # another user's
+    # A double that is still starting keeps its port without listening: no table shows that.
+    if starting := _double_for(port):
+        return _named(starting)
+    return "; another process holds it; choose another port, or end that process"
+
+
+def _named(process: psutil.Process) -> str:
+    words = " ".join(process.cmdline())[:160] or process.name()
+    return f"; process {process.pid} holds it: {words}"
+
+
+def _double_for(port: int) -> psutil.Process | None:
+    """The first supervisor of ours, but for this one, that was told to take the port."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            is_double = (
+                process.pid != os.getpid() and "servable_local.container" in process.cmdline()
+            )
+            if is_double and process.environ().get(PORT) == str(port):
+                found.append((process.create_time(), process.pid))
+        except psutil.Error:
+            continue  # gone, or another user's
+    return psutil.Process(min(found)[1]) if found else None

@@ -1,0 +1,140 @@
+"""The real container image where there is Docker, served like the double."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from servable_local.container.archive import ArchiveError, unpack
+from servable_local.container.launch import LaunchError
+from servable_local.container.ports import HOST, PortError, reserved
+
+_MODEL = "model"  # in the container's folder, with the rights that its users need
+_INSIDE = 8080  # the image's default
+# SageMaker names a range; a container of its own can have any. 2 ports for each model server.
+_PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
+_ASK_SECONDS = 20.0
+
+
+class ImageContainer:
+    """A running container. `url` answers GET /ping and POST /invocations."""
+
+    def __init__(self, name: str, url: str, folder: Path) -> None:
+        self.url = url
+        self.name = name
+        """Docker's, as in `docker exec NAME …`."""
+        self.folder = folder
+        """Holds what is mounted into it."""
+
+    def close(self) -> None:
+        """Ends the container and removes its unpacked files. Again is nothing."""
+        subprocess.run(["docker", "rm", "--force", self.name], capture_output=True, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def running(self) -> bool:
+        return _ask("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def launch_image(
+    image: str,
+    archive: Path,
+    variables: Mapping[str, str],
+    *,
+    port: int = 0,
+    ready_timeout_seconds: float = 300.0,
+) -> ImageContainer:
+    """`image` with the archive where SageMaker puts it. Raises `LaunchError`; leaves nothing then."""
+    check_image(image)
+    try:
+        kept = reserved(port)
+    except PortError as error:
+        raise LaunchError(str(error)) from None
+    port = int(kept.getsockname()[1])
+    kept.close()  # Docker takes it itself
+    folder = Path(tempfile.mkdtemp(prefix="servable-image-"))
+    container = ImageContainer(folder.name, f"http://{HOST}:{port}", folder)
+    try:
+        # Users of the container read it; those of this computer do not get into the folder around.
+        model = folder / _MODEL
+        model.mkdir()
+        unpack(archive, model)
+        model.chmod(0o755)
+        _run(container, folder, image, dict([_PORT_RANGE]) | dict(variables), port)
+        _wait(container, ready_timeout_seconds)
+    except ArchiveError as error:
+        container.close()
+        raise LaunchError(str(error)) from None
+    except BaseException:  # Ctrl-C while waiting leaves nothing either
+        container.close()
+        raise
+    return container
+
+
+def check_image(image: str) -> None:
+    """Raises `LaunchError`, which says what is missing: Docker, its daemon or the image."""
+    if shutil.which("docker") is None:
+        raise LaunchError("there is no `docker` on this machine; install it, or leave --docker out")
+    server = _ask("version", "--format", "{{.Server.Version}}")
+    if server.returncode != 0:
+        said = (server.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise LaunchError(f"Docker does not run: {said}; start it, or leave --docker out")
+    if _ask("image", "inspect", image).returncode != 0:
+        registry = image.split("/")[0]
+        region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"
+        raise LaunchError(
+            f"the image {image} is not on this machine (10 GB); fetch it, with AWS credentials:\n"
+            f"  aws ecr get-login-password --region {region} | "
+            f"docker login --username AWS --password-stdin {registry}\n"
+            f"  docker pull {image}"
+        )
+
+
+def _run(
+    container: ImageContainer, folder: Path, image: str, variables: Mapping[str, str], port: int
+) -> None:
+    words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:{_INSIDE}"]
+    words += ["--volume", f"{folder / _MODEL}:/opt/ml/model:ro"]
+    for name, text in sorted(variables.items()):
+        words += ["--env", f"{name}={text}"]
+    started = _ask(*words, image, "serve")
+    if started.returncode != 0:
+        raise LaunchError(f"docker run failed: {started.stderr.strip()}")
+
+
+def _wait(container: ImageContainer, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{container.url}/ping", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            pass  # not yet
+        if not container.running:
+            break
+        time.sleep(0.5)
+    said = _ask("logs", "--tail", "10", container.name)
+    raise LaunchError(
+        f"the container did not answer /ping within {timeout_seconds:g} s:\n"
+        f"{said.stdout}{said.stderr}"
+    )
+
+
+def _ask(*words: str) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(
+            ["docker", *words], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"`docker {words[0]}` does not answer; is Docker running?") from None

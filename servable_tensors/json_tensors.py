@@ -1,0 +1,228 @@
+"""The model server's JSON becomes arrays of the signature's types, and refuses what it refuses.
+
+Source: https://www.tensorflow.org/tfx/serving/api_rest, and json_tensor.cc in
+https://github.com/tensorflow/serving (tensorflow_serving/util)
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from servable_tensors import wire
+from servable_tensors.errors import TensorError
+from servable_tensors.signature import Signature, TensorSpec
+from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
+
+try:
+    from orjson import loads as _fast_loads  # where the code brings it along
+except ImportError:
+    _fast_loads = None
+
+# Number of a type -> bits that hold a whole number exactly.
+_FLOATS = {1: 24, 2: 53, BFLOAT16: 8, HALF: 11}
+
+
+class JsonValueError(ValueError):
+    """The value is no tensor of that type; `str()` says why."""
+
+
+class _NamedFloat(float):
+    """NaN, Infinity or -Infinity by name: a number so large that it became infinite is a float."""
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """The object that a request is. Raises `TensorError`, also for a key that an object has twice."""
+    try:
+        found = _loads(body)
+        if isinstance(found, dict) and _entries(found) != body.count(b":"):
+            _refuse_duplicates(body)
+    except (ValueError, RecursionError) as error:
+        raise TensorError(f"the body is no JSON: {error!s:.200}") from None
+    if not isinstance(found, dict) or ("instances" in found) == ("inputs" in found):
+        raise TensorError('send an object with either "inputs" (columns) or "instances" (rows)')
+    return found
+
+
+def parse_answer(body: bytes) -> Any:
+    """What is under "outputs" in a model server's answer. Raises `TensorError`."""
+    try:
+        found = json.loads(body, parse_constant=_NamedFloat)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or "outputs" not in found:
+        raise TensorError("the model server's answer is no JSON with outputs")
+    return found["outputs"]
+
+
+def _loads(body: bytes) -> Any:
+    if _fast_loads is not None:
+        try:
+            return _fast_loads(body)
+        except ValueError:
+            pass  # it knows no NaN and Infinity, as the model server does
+    # As text: json guesses at UTF-16 and passes over what is no UTF-8.
+    return json.loads(body.decode(), parse_constant=_NamedFloat)
+
+
+def _entries(found: dict[str, Any]) -> int:
+    """Keys in the object and in its rows or columns, deeper ones left out.
+
+    With as many colons in the text no key came twice: each has one, and only a key or a
+    string has one.
+    """
+    count = len(found)
+    for value in found.values():
+        if isinstance(value, dict):
+            count += len(value)
+        elif isinstance(value, list):
+            count += sum(len(row) for row in value if type(row) is dict)
+    return count
+
+
+def _refuse_duplicates(body: bytes) -> None:
+    json.loads(body.decode(), object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise ValueError(f"the key {key!r:.60} comes twice in one object")
+        seen.add(key)
+
+
+def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
+    """One array for each input of the signature, by rows or by columns. Raises `TensorError`."""
+    columns = _columns(request, signature)
+    found, problems = {}, []
+    for name, value in columns.items():
+        if name not in signature.inputs:
+            problems.append(f"{name!r:.60}: given, and no input of the signature")
+            continue
+        spec = signature.inputs[name]
+        try:
+            found[name] = to_array(value, spec)
+        except JsonValueError as bad:
+            problems.append(f"{name}: {bad}; the signature wants {spec}")
+    signature.refuse(problems)
+    return found
+
+
+def to_array(value: Any, spec: TensorSpec) -> Array:
+    """A value or lists of values nested evenly. Raises `JsonValueError`."""
+    shape, leaves = _flatten(value)
+    try:
+        return _typed(leaves, spec.dtype).reshape(shape)
+    except OverflowError:
+        raise JsonValueError(
+            f"holds a number that no {wire.dtype_name(spec.dtype)} can be"
+        ) from None
+
+
+def _columns(request: Mapping[str, Any], signature: Signature) -> Mapping[str, Any]:
+    if "inputs" in request:
+        columns = request["inputs"]
+        return columns if _is_named(columns) else {signature.only_input(): columns}
+    rows = request["instances"]
+    if not isinstance(rows, list) or not rows:
+        raise TensorError('"instances" must be a list of at least one row')
+    named = [_is_named(row) for row in rows]
+    if not any(named):
+        return {signature.only_input(): rows}
+    if not all(named) or any(row.keys() != rows[0].keys() for row in rows):
+        raise TensorError(f"every row must be an object with {signature.listed()}")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _is_named(value: Any) -> bool:
+    """Whether inputs are given by name; {"b64": "…"} is a value."""
+    return isinstance(value, dict) and value.keys() != {"b64"}
+
+
+def _flatten(value: Any) -> tuple[list[int], list[Any]]:
+    shape, first = [], value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first or len(shape) > 32:
+            break
+        first = first[0]
+    if len(shape) > 32:
+        raise JsonValueError("is nested in more than 32 lists")
+    level = [value]
+    for size in shape:
+        if not all(type(item) is list and len(item) == size for item in level):
+            raise JsonValueError(f"is ragged: not every list has the {size} elements of the first")
+        level = list(chain.from_iterable(level))
+    if any(isinstance(leaf, list) for leaf in level):
+        raise JsonValueError("is ragged: nested deeper in one place than in another")
+    return shape, level
+
+
+def _typed(leaves: Sequence[Any], number: int) -> Array:
+    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    types = set(map(type, leaves))
+    if number == STRING:
+        texts = np.empty(len(leaves), object)
+        texts[:] = [_bytes(leaf) for leaf in leaves]
+        return texts
+    if number in _FLOATS:
+        _require(leaves, types, {int, float, _NamedFloat}, "number")
+        return _floats(leaves, number, whole_numbers=int in types)
+    stored = array_dtype(number)
+    if stored.kind == "b":
+        _require(leaves, types, {bool}, "true or false")
+    elif stored.kind in "iu":
+        _require(leaves, types, {int}, "whole number")
+        bounds = np.iinfo(stored)
+        if leaves and not bounds.min <= min(leaves) <= max(leaves) <= bounds.max:
+            raise JsonValueError(f"holds {max(leaves, key=abs)!r:.40}, out of range")
+    else:
+        raise JsonValueError("is of a type that JSON cannot carry")
+    return np.array(leaves, stored)
+
+
+def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array:
+    if whole_numbers:
+        # One that would silently become another is refused, unless it has more than 64
+        # bits: the model server's parser reads that as a decimal.
+        exact = (1 << _FLOATS[number]) - 1
+        for leaf in leaves:
+            if type(leaf) is int and exact < abs(leaf) and -(1 << 63) <= leaf < 1 << 64:
+                raise JsonValueError(f"holds {leaf}, which it cannot hold exactly")
+    array = np.array(leaves, np.float64)
+    narrow = array_dtype(number)
+    with np.errstate(over="ignore"):
+        found: Array = array.astype(narrow)
+    infinite = np.isinf(found)
+    if np.any(infinite) and any(
+        type(leaves[at]) is not _NamedFloat for at in infinite.nonzero()[0].tolist()
+    ):
+        raise JsonValueError("holds a number that is too large")  # as 1e400
+    return found
+
+
+def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:
+    if types - allowed:
+        wrong: Callable[[Any], bool] = lambda leaf: type(leaf) not in allowed  # noqa: E731
+        raise JsonValueError(f"holds {_shown(next(filter(wrong, leaves)))}, no {word}")
+
+
+def _bytes(leaf: Any) -> bytes:
+    try:
+        if isinstance(leaf, str):
+            return leaf.encode()
+        if isinstance(leaf, dict) and isinstance(leaf.get("b64"), str) and len(leaf) == 1:
+            return base64.b64decode(leaf["b64"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise JsonValueError(f"holds a string that cannot be read ({error})") from None
+    raise JsonValueError(f"holds {_shown(leaf)}, no string")
+
+
+def _shown(leaf: Any) -> str:
+    # An object may be as deep as the whole body, and json.dumps then go deeper than Python.
+    return "an object" if isinstance(leaf, dict) else json.dumps(leaf)[:40]

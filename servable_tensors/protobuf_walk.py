@@ -1,0 +1,219 @@
+"""A serialized PredictRequest, looked through before anything parses it.
+
+An 18-byte tensor may claim 1.5e9 elements with one value for all: TensorFlow's own parser
+then takes seconds and gigabytes. So shapes are held against what was really sent, on the
+wire format itself and without building messages. What passes means to protobuf's parsers
+what it means here.
+Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framework/tensor.proto,
+tensorflow/core/framework/tensor.cc (Tensor::FromProto), tensorflow_serving/apis/predict.proto
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from servable_tensors import wire
+from servable_tensors.errors import TensorError
+from servable_tensors.seen_forms import SeenForms
+from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
+from servable_tensors.tensors import (
+    BOOL,
+    MOST_TENSOR_BYTES,
+    STRING,
+    array_dtype,
+    element_bytes,
+    elements,
+    value_bounds,
+    value_field,
+)
+from servable_tensors.wire_fields import BYTES, VARINT, WireError, fields
+
+MOST_INPUTS = 4096
+MOST_FIELDS = 10_000  # of a request, beside those of its inputs
+
+_MIB = 1 << 20
+_MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
+
+
+class Described(NamedTuple):
+    """An input's type and shape, as an array of it has them."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class _Known(NamedTuple):
+    model_named: bool
+    truths: tuple[Range, ...]
+    """Where the contents of bool tensors are: each byte must be 0 or 1."""
+
+
+_SEEN: SeenForms[_Known] = SeenForms()
+
+
+def check_predict_request(body: bytes) -> bool:
+    """Raises `TensorError` (400) for what must not be relayed. Returns whether it names a model."""
+    known = _SEEN.get(body)
+    if known is None:
+        named, tensors, _ = _walked(body)
+        filled = [one for one in tensors.values() if one.content_bytes]
+        contents = [one.content_at for one in filled if one.content_at]
+        truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
+        known = _Known(named, tuple(truths))
+        _SEEN.keep(body, contents, known)
+    if known.truths:
+        _check_truths(body, known.truths)
+    return known.model_named
+
+
+def check_model_spec(body: bytes) -> bool:
+    """As `check_predict_request`, for a ClassificationRequest or RegressionRequest."""
+    named = False
+    try:
+        for number, kind, start, end in fields(body, 0, len(body)):
+            if number == 1:
+                _require_bytes(number, kind)
+                named = _model_named(body, start, end, named)
+    except WireError as bad:
+        raise TensorError(f"the body is no request of that method: {bad}") from None
+    return named
+
+
+def described_inputs(body: bytes) -> tuple[dict[str, Described], int]:
+    """The inputs by name, and the bytes that they hold beyond what was sent. Raises `TensorError`.
+
+    More than was sent: where one value stands for all of a tensor's.
+    """
+    _, tensors, repeated_bytes = _walked(body)
+    inputs = {
+        name: Described(array_dtype(one.dtype), tuple(one.sizes)) for name, one in tensors.items()
+    }
+    return inputs, repeated_bytes
+
+
+def _walked(body: bytes) -> tuple[bool, dict[str, Tensor], int]:
+    tensors: dict[str, Tensor] = {}
+    named, repeated, count = False, 0, 0
+    try:
+        for number, kind, start, end in fields(body, 0, len(body)):
+            count += 1
+            if count > MOST_FIELDS:
+                raise WireError(f"it has more than {MOST_FIELDS} fields")
+            if number in (1, 2, 3):
+                _require_bytes(number, kind)
+            if number == 1:
+                named = _model_named(body, start, end, named)
+            elif number == 2:
+                name, tensor = _input(body, start, end)
+                if name in tensors:
+                    raise TensorError(f"{name:.60}: the body holds the input twice")
+                if len(tensors) == MOST_INPUTS:
+                    raise TensorError(f"more than {MOST_INPUTS} inputs; send fewer in one request")
+                tensors[name] = tensor
+                repeated += _checked(body, name, tensor)
+                if repeated > MOST_TENSOR_BYTES:
+                    raise TensorError(
+                        f"{name:.60}: with single values that stand for all, the inputs take more "
+                        f"than {MOST_TENSOR_BYTES // _MIB} MiB together; send less in one request",
+                    )
+            elif number == 3:
+                text_of(body, start, end)
+    except WireError as bad:
+        raise TensorError(f"the body is no PredictRequest: {bad}") from None
+    return named, tensors, repeated
+
+
+def _model_named(body: bytes, start: int, end: int, named: bool) -> bool:
+    """Whether a name is given after this ModelSpec; `named`: before. Parsers merge several."""
+    for number, kind, first, last in fields(body, start, end):
+        if number in _MODEL_SPEC:
+            _require_bytes(number, kind)
+            text_of(body, first, last)
+            named = last > first if number == 1 else named
+        elif number == 2:
+            _require_bytes(number, kind)
+            if any(one[:2] != (1, VARINT) for one in fields(body, first, last)):
+                raise WireError("the model's version is no number")
+    return named
+
+
+def _input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
+    places: dict[int, Range] = {}
+    for number, kind, first, last in fields(body, start, end):
+        if number not in (1, 2) or kind != BYTES:
+            raise WireError(f"field {number} of an input is none")
+        if number in places:
+            # A parser would merge two tensors: each harmless, a bomb together.
+            raise WireError("an input holds its name or its tensor in two pieces")
+        places[number] = first, last
+    if 1 not in places or not (name := text_of(body, *places[1])):
+        raise WireError("an input has no name")
+    try:
+        return name, tensor_of(body, *places.get(2, (end, end)))
+    except WireError as bad:
+        raise TensorError(f"{name:.60}: {bad}") from None
+
+
+def _checked(body: bytes, name: str, tensor: Tensor) -> int:
+    """Bytes that the tensor takes beyond what was sent. Raises `TensorError`."""
+    try:
+        found = _problem(body, tensor)
+    except WireError as bad:
+        found = str(bad)
+    if isinstance(found, str):
+        raise TensorError(f"{name:.60}: {found}")
+    return found
+
+
+def _problem(body: bytes, tensor: Tensor) -> str | int:
+    """What is wrong with the tensor; or the bytes that it takes beyond what was sent."""
+    size = element_bytes(tensor.dtype)
+    shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
+    given = f"got {wire.dtype_name(tensor.dtype)} {shape}"
+    if size is None:
+        return f"{given}, a type that no request may carry"
+    if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
+        return f"{given}, whose shape is not fully known"
+    count = elements(tensor.sizes, MOST_TENSOR_BYTES // size)
+    if count is None:
+        return f"{given}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
+    field = value_field(tensor.dtype)
+    values, least, greatest = values_in(body, tensor, field)
+    if tensor.content_bytes:
+        if tensor.dtype == STRING:
+            return f"{given}, with tensor_content; strings are sent in string_val"
+        if tensor.content_bytes != count * size:
+            return f"{given}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
+        if tensor.single or tensor.packed_at:
+            return f"{given}, with tensor_content and with values beside it; send one of them"
+        return 0
+    if field in ("scomplex_val", "dcomplex_val"):
+        if values % 2:
+            return f"{given}, with {values} parts of complex numbers, which come in pairs"
+        values //= 2
+    # One value stands for all. Fewer than wanted, but more than one, does not.
+    if values != count and (values != 1 or not count):
+        return f"{given}, {count} elements, with {values} values"
+    if {*tensor.single, *tensor.packed_at} - {field}:
+        return f"{given}, with values of another type than its own; they are sent in {field}"
+    low, high = value_bounds(tensor.dtype)
+    if least < low or greatest > high:
+        wrong = least if least < low else greatest
+        return f"{given}, with {wrong} in {field}, which the type does not hold"
+    return _repeated_bytes(tensor, count, size) if values == 1 < count else 0
+
+
+def _repeated_bytes(tensor: Tensor, count: int, size: int) -> int:
+    # A string that stands for all is copied for each of them.
+    return count * (size + tensor.string_bytes)
+
+
+def _check_truths(body: bytes, truths: tuple[Range, ...]) -> None:
+    for start, end in truths:
+        if np.frombuffer(body, np.uint8, end - start, start).max() > 1:
+            raise TensorError("a tensor of truth values holds a byte that is neither 0 nor 1")
+
+
+def _require_bytes(number: int, kind: int) -> None:
+    if kind != BYTES:
+        raise WireError(f"field {number} has the wire type {kind}")

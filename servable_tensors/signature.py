@@ -1,0 +1,134 @@
+"""What a signature takes and gives, and whether arrays fit it."""
+
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from servable_tensors import wire
+from servable_tensors.errors import TensorError
+from servable_tensors.tensors import BFLOAT16, UnknownTypeError, number_of
+
+# What a plain array of this type may be sent as, beside its own type.
+_ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
+
+
+_MOST_PROBLEMS = 10  # in one message
+
+
+class Described(Protocol):
+    """An array, or what is said of one that is not made yet."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output. A size of None is any; a shape of None is any rank."""
+
+    dtype: int
+    shape: tuple[int | None, ...] | None
+
+    def __str__(self) -> str:
+        return f"{wire.dtype_name(self.dtype)} {shown(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One way to call a model."""
+
+    name: str
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+
+    def only_input(self) -> str:
+        """The name of the one input, for bodies that name none. Raises `TensorError`."""
+        if len(self.inputs) != 1:
+            raise TensorError(
+                f"the body names no inputs and the signature takes {self.listed()}; "
+                "send them by name (application/x-npz, or JSON with names)",
+            )
+        return next(iter(self.inputs))
+
+    def check(self, arrays: Mapping[str, Described]) -> None:
+        """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
+        problems = self._of_names(arrays)
+        for name, array in arrays.items():
+            spec = self.inputs.get(name)
+            if spec and (problem := _misfit(array.dtype, array.shape, spec)):
+                problems.append(f"{name}: {problem}")
+        self.refuse(problems)
+
+    def check_names(self, names: Collection[str]) -> None:
+        """As `check`, before there are arrays."""
+        self.refuse(self._of_names(names))
+
+    def refuse(self, problems: Sequence[str]) -> None:
+        """Raises `TensorError` with the first of the problems, where there are any."""
+        if problems:
+            more = len(problems) - _MOST_PROBLEMS
+            shown = [*problems[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            raise TensorError(f"{'; '.join(shown)}. The signature takes {self.listed()}")
+
+    def _of_names(self, names: Collection[str]) -> list[str]:
+        missing = [f"{name}: not given" for name in self.inputs if name not in names]
+        unknown = [
+            f"{name!r:.60}: given, and no input of the signature"
+            for name in names
+            if name not in self.inputs
+        ]
+        return missing + unknown
+
+    def listed(self) -> str:
+        return ", ".join(f"{name} {spec}" for name, spec in self.inputs.items()) or "no input"
+
+
+@functools.lru_cache(maxsize=256)
+def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
+    try:
+        given = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
+    except UnknownTypeError as bad:
+        return f"got {bad}"
+    fits = given == spec.dtype or spec.dtype in _ALSO_HOLDS.get(given, ())
+    if fits and shape_fits(shape, spec.shape):
+        return None
+    return f"got {wire.dtype_name(given)} {shown(shape)}; the signature wants {spec}"
+
+
+def shape_fits(given: tuple[int, ...], wanted: tuple[int | None, ...] | None) -> bool:
+    if wanted is None:
+        return True
+    return len(given) == len(wanted) and all(
+        want in (None, size) for size, want in zip(given, wanted, strict=True)
+    )
+
+
+def shown(shape: Iterable[int | None] | None) -> str:
+    if shape is None:
+        return "of any shape"
+    return f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
+
+
+def signatures(response: Any) -> dict[str, Signature]:
+    """The signatures in a wire.GetModelMetadataResponse, by name, sorted."""
+    found = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
+    return {
+        name: Signature(name, _specs(one.inputs), _specs(one.outputs))
+        for name, one in sorted(found.signature_def.items())
+    }
+
+
+def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    return {name: TensorSpec(info.dtype, _shape(info)) for name, info in sorted(infos.items())}
+
+
+def _shape(info: Any) -> tuple[int | None, ...] | None:
+    if info.tensor_shape.unknown_rank:
+        return None
+    return tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)

@@ -1,0 +1,167 @@
+"""What a serialized TensorProto says of itself, without building the message.
+
+Stricter than protobuf: a field that comes twice, that is of another wire type than its own, or
+that no tensor of numbers or strings has, is refused. Parsers merge the first, pass over the
+second, and a writer produces none of them.
+Source: tensorflow/core/framework/{tensor.proto,tensor_shape.proto}
+"""
+
+from dataclasses import dataclass, field
+
+from servable_tensors import wire
+from servable_tensors.wire_fields import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    WireError,
+    fields,
+    packed_varints,
+)
+
+# Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
+MOST_PIECES = 256
+MOST_SINGLE_NUMBERS = 1 << 16
+MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
+
+_FIELDS = {one.number: one.name for one in wire.TensorProto.DESCRIPTOR.fields}
+_VALUE_FIELDS = {number: name for number, name in _FIELDS.items() if name.endswith("_val")}
+_STRINGS = next(number for number, name in _FIELDS.items() if name == "string_val")
+FIXED_WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
+_KINDS = {4: FIXED32, 8: FIXED64}
+Range = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Tensor:
+    """What counts of a TensorProto."""
+
+    dtype: int = 0
+    sizes: list[int] = field(default_factory=list)
+    content_at: Range | None = None
+    packed_at: dict[str, list[Range]] = field(default_factory=dict)
+    """By the name of the field: where each packed piece of its values is."""
+    single: dict[str, int] = field(default_factory=dict)
+    """By the name of the field: how many values stand on their own."""
+    least: int = 0
+    greatest: int = 0
+    """Among the varints that stand on their own, as signed 64 bits."""
+    string_bytes: int = 0
+    unknown_rank: bool = False
+
+    @property
+    def content_bytes(self) -> int:
+        return self.content_at[1] - self.content_at[0] if self.content_at else 0
+
+
+def tensor_of(body: bytes, start: int, end: int) -> Tensor:
+    """The TensorProto between two places. Raises `WireError`."""
+    found, seen, strings = Tensor(), set(), 0
+    for number, kind, first, last in fields(body, start, end):
+        if number == _STRINGS and kind == BYTES:  # there may be hundreds of thousands
+            strings += 1
+            found.string_bytes += last - first
+        elif number in _VALUE_FIELDS:
+            _add_values(found, _VALUE_FIELDS[number], kind, first, last)
+        elif number in seen or number not in _FIELDS:
+            problem = "comes twice" if number in seen else "is none that a request may carry"
+            raise WireError(f"field {number} of the tensor {problem}")
+        else:
+            seen.add(number)
+            _add(found, body, (number, kind, first, last))
+    if strings:
+        found.single["string_val"] = strings
+    return found
+
+
+def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
+    """How many values the field holds, and the least and greatest, where they are varints.
+
+    Raises `WireError` for packed values that do not end where they should.
+    """
+    count, least, greatest = tensor.single.get(name, 0), tensor.least, tensor.greatest
+    for start, end in tensor.packed_at.get(name, ()):
+        if width := FIXED_WIDTHS.get(name):
+            if (end - start) % width:
+                raise WireError(
+                    f"{name} holds {end - start} bytes, which are no numbers of {width}"
+                )
+            count += (end - start) // width
+        elif end > start:
+            packed = packed_varints(body, start, end)
+            count += packed[0]
+            least, greatest = min(least, packed[1]), max(greatest, packed[2])
+    return count, least, greatest
+
+
+def _add(found: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
+    number, kind, first, last = given
+    name = _FIELDS[number]
+    if kind != (BYTES if name in ("tensor_shape", "tensor_content") else VARINT):
+        raise _wrong_kind(name, kind)
+    if name == "dtype":
+        found.dtype = first
+    elif name == "tensor_shape":
+        _add_shape(body, first, last, found)
+    elif name == "tensor_content":
+        found.content_at = (first, last)
+
+
+def _add_values(found: Tensor, name: str, kind: int, first: int, last: int) -> None:
+    if kind == BYTES:
+        pieces = found.packed_at.setdefault(name, [])
+        pieces.append((first, last))
+        if len(pieces) > MOST_PIECES:
+            raise WireError(f"{name} of the tensor comes in more than {MOST_PIECES} pieces")
+        return
+    if kind != _KINDS.get(FIXED_WIDTHS.get(name, 0), VARINT) or name == "string_val":
+        raise _wrong_kind(name, kind)
+    found.single[name] = found.single.get(name, 0) + 1
+    if found.single[name] > MOST_SINGLE_NUMBERS:
+        raise WireError(f"{name} holds more than {MOST_SINGLE_NUMBERS} numbers that are not packed")
+    if kind == VARINT:
+        value = _signed(first)
+        found.least, found.greatest = min(found.least, value), max(found.greatest, value)
+
+
+def _add_shape(body: bytes, start: int, end: int, tensor: Tensor) -> None:
+    for number, kind, first, last in fields(body, start, end):
+        if number == 2 and kind == BYTES:
+            if len(tensor.sizes) == MOST_DIMENSIONS:
+                raise WireError(f"the tensor has more than {MOST_DIMENSIONS} dimensions")
+            tensor.sizes.append(_size(body, first, last))
+        elif number == 3 and kind == VARINT and not tensor.unknown_rank:
+            tensor.unknown_rank = bool(first)
+        else:
+            raise WireError(f"field {number} of the shape is none, or comes twice")
+
+
+def _size(body: bytes, start: int, end: int) -> int:
+    size, seen = 0, []
+    for number, kind, first, last in fields(body, start, end):
+        if number == 1 and kind == VARINT:
+            size = _signed(first)
+        elif number == 2 and kind == BYTES:
+            text_of(body, first, last)
+        else:
+            raise WireError(f"field {number} of a dimension is none")
+        seen.append(number)
+        if len(seen) > 2 or seen.count(number) > 1:
+            raise WireError(f"field {number} of a dimension comes twice")
+    return size
+
+
+def text_of(body: bytes, start: int, end: int) -> str:
+    """A field of the type string. Raises `WireError` for what is no UTF-8: protobuf refuses it."""
+    try:
+        return body[start:end].decode()
+    except UnicodeDecodeError:
+        raise WireError("a name is not UTF-8") from None
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _wrong_kind(name: str, kind: int) -> WireError:
+    return WireError(f"{name} of the tensor has the wire type {kind}")

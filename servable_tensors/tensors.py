@@ -1,0 +1,246 @@
+"""Arrays become TensorProtos and back: for the handler in the container, and for its clients.
+
+Strings are arrays of `object` that hold bytes; bfloat16, which NumPy lacks, is float32 here.
+Source: tensorflow/core/framework/{tensor.proto,types.proto}
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servable_tensors import wire
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+# Number of a data type -> how tensor_content holds one element, and the field that holds it
+# otherwise. Little-endian, like every machine that TensorFlow serves on.
+_STORED = {
+    1: ("<f4", "float_val"),
+    2: ("<f8", "double_val"),
+    3: ("<i4", "int_val"),
+    4: ("<u1", "int_val"),
+    5: ("<i2", "int_val"),
+    6: ("<i1", "int_val"),
+    8: ("<c8", "scomplex_val"),
+    9: ("<i8", "int64_val"),
+    10: ("?", "bool_val"),
+    11: ("<i1", "int_val"),
+    12: ("<u1", "int_val"),
+    13: ("<i4", "int_val"),
+    14: ("<u2", "half_val"),
+    15: ("<i2", "int_val"),
+    16: ("<u2", "int_val"),
+    17: ("<u2", "int_val"),
+    18: ("<c16", "dcomplex_val"),
+    19: ("<f2", "half_val"),
+    22: ("<u4", "uint32_val"),
+    23: ("<u8", "uint64_val"),
+}
+STRING, BOOL, BFLOAT16, HALF = 7, 10, 14, 19
+_FLOATS_AT_ONCE = 1 << 16
+MOST_TENSOR_BYTES = 64 << 20  # of one tensor in a request
+# What the fields hold that are wider than the types whose values they carry.
+_FIELD_BOUNDS = {"half_val": (0, 0xFFFF), "bool_val": (0, 1), "uint32_val": (0, 0xFFFFFFFF)}
+_NUMBERS = {
+    np.dtype(stored): number
+    for number, (stored, _) in reversed(_STORED.items())
+    if number not in (11, 12, 13, BFLOAT16, 15, 16)  # quantized ones look like plain integers
+}
+
+
+class UnknownTypeError(ValueError):
+    """The array or message is no tensor of that type; `str()` says why."""
+
+
+def array_dtype(number: int) -> np.dtype[Any]:
+    """The NumPy type of arrays for a data type's number. Raises `UnknownTypeError`."""
+    if number == STRING:
+        return np.dtype(object)
+    if number == BFLOAT16:
+        return np.dtype("<f4")
+    if number not in _STORED:
+        raise UnknownTypeError(f"{wire.dtype_name(number)} is no type that an array can hold")
+    return np.dtype(_STORED[number][0])
+
+
+def data_type(array: Array) -> int:
+    """The number of the data type that holds this array. Raises `UnknownTypeError`."""
+    return number_of(array.dtype)
+
+
+def number_of(dtype: np.dtype[Any]) -> int:
+    """The number of the data type that holds arrays of this type. Raises `UnknownTypeError`."""
+    if dtype.kind in "OSU":
+        return STRING
+    number = _NUMBERS.get(dtype) or _NUMBERS.get(dtype.newbyteorder("<"))
+    if number is None:
+        raise UnknownTypeError(f"{dtype} is no type of TensorFlow's")
+    return number
+
+
+def element_bytes(number: int) -> int | None:
+    """Bytes of one element in memory; None for a type that no request may carry."""
+    if number == STRING:
+        return 24  # sizeof(tsl::tstring), without what it points to
+    return np.dtype(_STORED[number][0]).itemsize if number in _STORED else None
+
+
+def elements(sizes: Iterable[int], most: int) -> int | None:
+    """How many elements a shape has; None for more than `most`, sizes of 0 left out.
+
+    They are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    """
+    count, empty = 1, False
+    for size in sizes:
+        empty = empty or not size
+        count *= size or 1
+        # Before the product is a number of thousands of digits.
+        if count > most:
+            return None
+    return 0 if empty else count
+
+
+def value_field(number: int) -> str:
+    """The repeated field that holds the values of this type where tensor_content does not."""
+    return "string_val" if number == STRING else _STORED[number][1]
+
+
+def value_bounds(number: int) -> tuple[int, int]:
+    """The least and the greatest integer that stands for a value of this type in its field.
+
+    TensorFlow cuts others to the type's width: 300 in a uint8 is 44, and -1 in a float16 is NaN.
+    """
+    field = value_field(number)
+    if field == "int_val":
+        bounds = np.iinfo(_STORED[number][0])
+        return int(bounds.min), int(bounds.max)
+    return _FIELD_BOUNDS.get(field, (-(1 << 63), (1 << 63) - 1))
+
+
+def to_proto(array: Array, number: int | None = None) -> Any:
+    """A wire.TensorProto of the array, as the data type `number`, else of its own.
+
+    Raises `UnknownTypeError` for what the type does not hold; values are not checked for range.
+    """
+    message = wire.TensorProto()
+    fill(message, array, number)
+    return message
+
+
+def fill(message: Any, array: Array, number: int | None = None) -> None:
+    """As `to_proto`, into a message that is there and empty: one copy of the values less."""
+    number = data_type(array) if number is None else number
+    message.dtype = number
+    for size in array.shape:
+        message.tensor_shape.dim.add(size=size)
+    if number == STRING:
+        message.string_val.extend(string_bytes(one) for one in array.ravel().tolist())
+    elif number == BFLOAT16:
+        message.tensor_content = _bfloat16_bits(array).tobytes()
+    elif array.dtype.kind in "OSU":
+        raise UnknownTypeError(f"strings are no {wire.dtype_name(number)}")
+    else:
+        message.tensor_content = array.astype(array_dtype(number), copy=False).tobytes()
+
+
+def to_array(message: Any) -> Array:
+    """A wire.TensorProto as an array, read-only where it can share the message's bytes.
+
+    Both encodings are read; fewer values than the shape wants repeat the last one, as in
+    TensorFlow. Raises `UnknownTypeError`.
+    """
+    number = message.dtype
+    if number != STRING and number not in _STORED:
+        raise UnknownTypeError(f"{wire.dtype_name(number)} is no type that an array can hold")
+    shape = tuple(dim.size for dim in message.tensor_shape.dim)
+    count = math.prod(shape)
+    if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
+        raise UnknownTypeError("the shape is not fully known")
+    if number != STRING and message.tensor_content:
+        stored = np.dtype(_STORED[number][0])
+        if len(message.tensor_content) != count * stored.itemsize:
+            raise UnknownTypeError(
+                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize}"
+            )
+        values: Array = np.frombuffer(message.tensor_content, stored)
+    else:
+        values = _filled(_values(message, number), count)
+    if number == BFLOAT16:
+        values = (values.astype("<u4") << 16).view("<f4")
+    try:
+        return values.reshape(shape)
+    except ValueError as error:  # as for more dimensions than NumPy has
+        raise UnknownTypeError(f"no array has the shape {list(shape)!s:.80} ({error})") from None
+
+
+def _values(message: Any, number: int) -> Array:
+    written = getattr(message, value_field(number))
+    if number == STRING:
+        texts = np.empty(len(written), object)
+        texts[:] = list(written)
+        return texts
+    stored = _STORED[number][0]
+    if stored.startswith("<c"):
+        # Real and imaginary parts in turn.
+        parts = np.array(written, f"<f{int(stored[2:]) // 2}")
+        if len(parts) % 2:
+            raise UnknownTypeError(f"{len(parts)} parts of complex numbers, which come in pairs")
+        return parts.view(stored)
+    if value_field(number) not in ("int_val", "half_val"):
+        return np.array(written, stored)
+    # Fields made for 32 bits, whatever the type's own width.
+    wide, (least, greatest) = np.array(written, "<i4"), value_bounds(number)
+    if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
+        wrong = wide.min() if wide.min() < least else wide.max()
+        raise UnknownTypeError(f"{wrong} in {value_field(number)} is no {wire.dtype_name(number)}")
+    # half_val holds the sixteen bits.
+    return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
+
+
+def _filled(values: Array, count: int) -> Array:
+    if len(values) == count:
+        return values
+    if len(values) > count:
+        return values[:count]
+    last = values[-1] if len(values) else (b"" if values.dtype == object else 0)
+    padded = np.empty(count, values.dtype)
+    padded[: len(values)] = values
+    padded[len(values) :] = last
+    return padded
+
+
+def string_bytes(one: Any) -> bytes:
+    """An element of a tensor of strings. Raises `UnknownTypeError`."""
+    if isinstance(one, str):
+        try:
+            return one.encode()
+        except UnicodeEncodeError:
+            raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
+    if isinstance(one, bytes):
+        return one
+    raise UnknownTypeError(f"{type(one).__name__} is no string")
+
+
+def _bfloat16_bits(array: Array) -> Array:
+    """The upper half of each float32, rounded to nearest, ties to even."""
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
+        return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
+    floats = np.ascontiguousarray(array, "<f4").reshape(-1)
+    found = np.empty(len(floats), "<u2")
+    # In pieces: what is worked out in between is many times as large as what comes of it.
+    for at in range(0, len(floats), _FLOATS_AT_ONCE):
+        found[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+    return found.reshape(array.shape)
+
+
+def _rounded_bits(floats: Array) -> Array:
+    bits = floats.view("<u4").astype("<u8")
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    too_large = (rounded & 0x7FFF == 0x7F80) & np.isfinite(floats)
+    if np.any(too_large):
+        raise UnknownTypeError(f"{floats[too_large][0]:.9g} is more than bfloat16 holds")
+    return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")

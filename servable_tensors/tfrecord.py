@@ -1,0 +1,99 @@
+"""TFRecord framing: length and CRC before each record, CRC behind it.
+
+    uint64 length · uint32 masked CRC of the length · bytes · uint32 masked CRC of the bytes
+
+Little-endian. Source: tensorflow/core/lib/io/record_writer.h and tensorflow/core/lib/hash/crc32c.h.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+_LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
+
+
+class RecordError(ValueError):
+    """The bytes are not TFRecord; `str()` says which record and why."""
+
+
+def frame(records: Iterable[bytes]) -> bytes:
+    """The content of a TFRecord file."""
+    parts: list[bytes] = []
+    for record in records:
+        length = _LENGTH.pack(len(record))
+        parts += (length, _CRC.pack(masked(crc32c(length))))
+        parts += (record, _CRC.pack(masked(crc32c(record))))
+    return b"".join(parts)
+
+
+def read(file: BinaryIO, *, max_record_bytes: int = 1 << 26) -> Iterator[bytes]:
+    """The records of a TFRecord file, one after the other. Raises `RecordError`.
+
+    A length is believed only up to `max_record_bytes` (64 MiB; SageMaker's largest
+    request is 6 MiB), so that a damaged one does not ask for terabytes.
+    """
+    number = 0
+    while header := file.read(12):
+        if len(header) < 12:
+            raise RecordError(f"record {number}: the file ends inside the length")
+        if _CRC.unpack(header[8:])[0] != masked(crc32c(header[:8])):
+            raise RecordError(f"record {number}: the length's CRC does not match")
+        length = _LENGTH.unpack(header[:8])[0]
+        if length > max_record_bytes:
+            raise RecordError(
+                f"record {number}: {length} bytes long; at most {max_record_bytes} are read"
+            )
+        body = file.read(length + 4)
+        if len(body) < length + 4:
+            raise RecordError(f"record {number}: the file ends inside the record")
+        if _CRC.unpack(body[length:])[0] != masked(crc32c(body[:length])):
+            raise RecordError(f"record {number}: the CRC does not match")
+        yield body[:length]
+        number += 1
+
+
+def masked(crc: int) -> int:
+    """A CRC as TFRecord and the variables index store it: rotated and offset.
+
+    A CRC over data that contains CRCs would otherwise be weak.
+    """
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli, RFC 3720 appendix B.4); zlib's crc32 is another polynomial.
+
+    Four bytes a step, about 15 MB/s: enough for warm-up requests and an index.
+    """
+    crc = 0xFFFFFFFF
+    first, second, third, fourth = _TABLES
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", memoryview(data)[:whole]):
+        crc ^= word
+        crc = (
+            fourth[crc & 0xFF]
+            ^ third[crc >> 8 & 0xFF]
+            ^ second[crc >> 16 & 0xFF]
+            ^ first[crc >> 24]
+        )
+    for byte in data[whole:]:
+        crc = first[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def _tables() -> list[list[int]]:
+    """tables[n][b]: what byte b does to the CRC when n more bytes follow it."""
+    first = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        first.append(crc)
+    tables = [first]
+    for _ in range(3):
+        tables.append([first[crc & 0xFF] ^ crc >> 8 for crc in tables[-1]])
+    return tables
+
+
+_TABLES = _tables()

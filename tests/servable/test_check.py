@@ -1,0 +1,95 @@
+"""`servable check`: every finding before anything is deployed; exit codes and JSON for programs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.check.command import check
+from tests.conftest import VALID
+
+ROOT = Path(__file__).resolve().parents[2]
+# What would make a check wait, or need what is not there.
+HEAVY = ("aws_cdk", "jsii", "botocore", "numpy", "tensorflow")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> Result:
+    monkeypatch.chdir(project)
+    # As servable.main runs it: the command's return value is the exit code.
+    return CliRunner().invoke(
+        check, arguments, standalone_mode=False, catch_exceptions=True, color=False
+    )
+
+
+@pytest.fixture
+def two(project: Path) -> Path:
+    (project / "environments" / "dev.toml").write_text(VALID)
+    (project / "environments" / "prod.toml").write_text(VALID + "colour = 1\n")
+    return project
+
+
+def test_a_clean_environment_is_ok_and_exits_0(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run(monkeypatch, two, "dev")
+    assert (ran.return_value, ran.stdout) == (0, "dev  ok, 4 not checked\n")
+
+
+def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run(monkeypatch, two)
+    assert ran.return_value == 1
+    assert ran.stderr.startswith("environments/prod.toml: variants.primary.colour: unknown key")
+
+
+def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
+    assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
+
+
+def test_an_override_is_checked(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
+    assert ran.stderr.startswith("--set dev.variants.primary.instance_type: ")
+
+
+def servable(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "servable", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_an_unknown_environment_names_the_nearest_and_exits_2() -> None:
+    ran = servable("check", "prdo")
+    assert ran.returncode == 2
+    assert (
+        "there is no environment 'prdo'; allowed: dev, local, prod, staging; did you mean prod?"
+    ) in ran.stderr
+
+
+def test_a_set_that_is_no_assignment_exits_2() -> None:
+    ran = servable("check", "--set", "prod")
+    assert ran.returncode == 2
+    assert "--set prod: not of the form ENV.KEY=VALUE" in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--explain"])
+def test_check_imports_nothing_heavy(option: str) -> None:
+    script = (
+        f"import sys; sys.argv[1:] = ['check', {option!r}]\n"
+        "from servable.main import main\n"
+        "try: main()\n"
+        "except SystemExit as done: code = done.code\n"
+        f"print(code, [name for name in {HEAVY} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.splitlines()[-1] == "0 []"
+
+
+def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
+    two: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (two / "cdk.json").write_text("{}")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    ran = run(monkeypatch, elsewhere, "dev", "--environments", str(two / "environments"))
+    assert ran.stdout == "dev  ok, 4 not checked\n"

@@ -1,0 +1,116 @@
+"""`servable check --against REF`: what an update from another revision would run into."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.check.command import check
+from tests.conftest import VALID
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+SCALED = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
+SECOND = SCALED + SCALED[SCALED.index("[variants.primary]") :].replace("primary", "second")
+
+
+def git(project: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
+
+
+@pytest.fixture
+def deployed(project: Path) -> Path:
+    """The project's first commit is what is deployed."""
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(SECOND)
+    git(project, "init", "--quiet")
+    git(project, "add", "environments", "cdk.json")
+    git(project, "commit", "--quiet", "--message", "deployed")
+    return project
+
+
+def run(monkeypatch: pytest.MonkeyPatch, project: Path, text: str, *arguments: str) -> Result:
+    (project / "environments" / "prod.toml").write_text(text)
+    monkeypatch.chdir(project)
+    return CliRunner().invoke(check, arguments, standalone_mode=False, color=False)
+
+
+def test_the_same_file_has_no_finding(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run(monkeypatch, deployed, SECOND, "--against", "HEAD")
+    assert (ran.return_value, "change-" in ran.stderr) == (0, False)
+
+
+def test_another_type_of_a_scaled_variant_takes_two_deployments(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, deployed, SECOND.replace("c5", "m5", 1), "--against", "HEAD")
+    assert ran.stderr.splitlines()[0] == (
+        "environments/prod.toml: variants.primary.instance_type: ml.c5.xlarge of HEAD is scaled: its "
+        "type cannot change to ml.m5.xlarge in one update; allowed: ml.c5.xlarge; first deploy with "
+        "-c prod.variants.primary.scaling.hold=true -c prod.variants.primary.instance_type=ml.c5.xlarge, "
+        "then without"
+    )
+
+
+def test_another_type_of_a_variant_that_is_not_scaled_is_nothing(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, deployed, VALID)
+    git(deployed, "commit", "--all", "--quiet", "--message", "scaling off")
+    ran = run(monkeypatch, deployed, VALID.replace("c5", "m5"), "--against", "HEAD")
+    assert ran.return_value == 0
+
+
+def test_another_type_of_a_variant_whose_scaling_is_on_hold_is_nothing(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, deployed, SCALED + "hold = true\n")
+    git(deployed, "commit", "--all", "--quiet", "--message", "scaling on hold")
+    ran = run(monkeypatch, deployed, SCALED.replace("c5", "m5"), "--against", "HEAD")
+    assert ran.return_value == 0
+
+
+def test_a_scaled_variant_cannot_be_taken_out(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, deployed, SCALED, "--against", "HEAD")
+    assert ran.stderr.splitlines()[0] == (
+        "environments/prod.toml: variants: variant second of HEAD is scaled: it cannot be removed in "
+        "one update; allowed: every variant that is scaled now; first deploy it with hold = true in "
+        "[variants.second.scaling], then take it out"
+    )
+
+
+def test_an_environment_that_was_not_there_has_nothing_to_run_into(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SCALED.replace('name = "ranker"', 'name = "new"')
+    (deployed / "environments" / "new.toml").write_text(text)
+    assert run(monkeypatch, deployed, SECOND, "new", "--against", "HEAD").return_value == 0
+
+
+def test_without_a_revision_changes_are_not_checked(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, deployed, SECOND)
+    assert (
+        "not checked in prod: change-type-while-scaled, change-variant-removed-while-scaled; "
+        "give --against REF, the revision that is deployed\n"
+    ) in ran.stderr
+
+
+def test_a_revision_that_is_not_there_is_wrong_use(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, deployed, SECOND, "--against", "nowhere")
+    assert str(ran.exception).startswith("--against nowhere: Not a valid object name")
+
+
+def test_reading_a_revision_changes_nothing_in_the_project(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(deployed.rglob("*.toml"))
+    run(monkeypatch, deployed, SECOND, "--against", "HEAD")
+    assert sorted(deployed.rglob("*.toml")) == before

@@ -1,0 +1,104 @@
+"""`servable check --explain`: every setting that is deployed, and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.policy.container_settings import ContainerSettings
+from servable.check.command import check
+from tests.conftest import VALID
+
+TEXT = VALID.replace("ml.c5.xlarge", "ml.g4dn.12xlarge") + "container = { tfs_processes = 8 }\n"
+
+
+@pytest.fixture
+def explain(project: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    (project / "environments" / "dev.toml").write_text(TEXT)
+    monkeypatch.chdir(project)
+    return CliRunner().invoke(check, ["--explain"], standalone_mode=False)
+
+
+def line(explain: Result, name: str) -> list[str]:
+    (found,) = [one for one in explain.stdout.splitlines() if one.startswith(f"  {name} ")]
+    return found.split(maxsplit=3)
+
+
+@pytest.mark.parametrize("name", list(ContainerSettings.model_fields))
+def test_every_setting_has_its_line(explain: Result, name: str) -> None:
+    assert line(explain, name)
+
+
+def test_what_the_file_says_is_from_the_file(explain: Result) -> None:
+    assert line(explain, "tfs_processes") == ["tfs_processes", "8", "file", "from the file"]
+
+
+def test_what_was_chosen_has_its_reason(explain: Result) -> None:
+    assert line(explain, "gpu_memory_margin") == [
+        "gpu_memory_margin",
+        "-2.2",
+        "derived",
+        "the image divides by all 8 processes: each then gets 40% of its GPU",
+    ]
+
+
+def test_the_machines_price_has_its_date(explain: Result) -> None:
+    assert "price of 2025-01" in explain.stdout
+
+
+def test_the_peak_is_counted_in_instances(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = VALID + "scaling = { max_rps_per_instance = 12 }\n[traffic]\npeak_rps = 100\n"
+    (project / "environments" / "dev.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    (line,) = [
+        one
+        for one in json.loads(ran.stdout)["dev"]["settings"]
+        if one["name"] == "instances at the peak"
+    ]
+    assert (line["value"], line["reason"]) == ("17", "100 requests/s / (12 x 0.5)")
+
+
+def test_what_is_explained_is_what_is_deployed(explain: Result) -> None:
+    assert line(explain, "inference_ami")[1] == "al2023-ami-sagemaker-inference-gpu-4-1"
+
+
+def test_batching_is_explained_setting_by_setting(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = VALID + "container = { batching = { max_batch_size = 64 } }\n"
+    (project / "environments" / "dev.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    origins = {
+        one["name"]: one["origin"]
+        for one in json.loads(ran.stdout)["dev"]["settings"]
+        if one["name"].startswith("batching.")
+    }
+    assert origins == {
+        "batching.max_batch_size": "file",
+        "batching.timeout_micros": "image",
+        "batching.batch_threads": "derived",
+        "batching.max_enqueued_batches": "derived",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "origin"),
+    [
+        ("routing", "least_outstanding_requests", "derived"),
+        ("scale_out_cooldown_seconds", "210", "derived"),
+        ("scale_in_cooldown_seconds", "600", "file"),
+        ("target, concurrent requests", "4", "sizing"),
+    ],
+)
+def test_scaling_is_explained(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, origin: str
+) -> None:
+    scaling = "{ max_concurrency_per_instance = 8, scale_in_cooldown_seconds = 600 }"
+    (project / "environments" / "dev.toml").write_text(f"{VALID}scaling = {scaling}\n")
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    (line,) = [one for one in json.loads(ran.stdout)["dev"]["settings"] if one["name"] == name]
+    assert (line["value"], line["origin"]) == (value, origin)

@@ -1,0 +1,189 @@
+"""`servable cost`: sums that hold for any fleet, and prices that nobody made up."""
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as some
+
+from infra.parameters.environment import Environment
+from servable.cost.command import cost as command
+from servable.cost.difference import difference
+from servable.cost.run import HOURS_PER_MONTH, WHICH, cost
+from tests.conftest import VALID
+from tests.servable.test_check_against import git
+
+PRICE = 0.204  # ml.c5.xlarge in prices.json
+counts = some.integers(1, 200)
+
+
+def environment(
+    least: int = 1,
+    most: int | None = None,
+    *,
+    instance_type: str = "ml.c5.xlarge",
+    rollout: dict[str, object] | None = None,
+    p99: float | None = None,
+    rps: float | None = None,
+) -> Environment:
+    variant: dict[str, object] = {
+        "model": "ranker",
+        "instance_type": instance_type,
+        "min_instances": least,
+        "max_instances": most,
+    }
+    if rps is not None:
+        variant["scaling"] = {"max_rps_per_instance": rps}
+    return Environment.model_validate(
+        {
+            "account": "111111111111",
+            "region": "us-west-2",
+            "endpoint": {"name": "ranker"},
+            "models": {"ranker": {"saved_model": "model"}},
+            "variants": {"primary": variant},
+            "alarms": {} if p99 is None else {"p99_latency_ms": p99},
+            "rollout": rollout,
+        }
+    )
+
+
+@given(counts, counts)
+def test_min_never_costs_more_than_max_nor_max_more_than_an_update(one: int, other: int) -> None:
+    found = cost("prod", environment(min(one, other), max(one, other)))
+    hours = [found.usd_per_hour(which) or 0.0 for which in WHICH]
+    assert hours == sorted(hours)
+
+
+@given(counts)
+def test_a_month_is_730_hours_of_every_instance(count: int) -> None:
+    found = cost("prod", environment(count))
+    hour = found.usd_per_hour("min_instances")
+    assert hour is not None
+    assert found.usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
+
+
+@given(counts)
+def test_a_blue_green_update_costs_both_fleets(count: int) -> None:
+    found = cost("prod", environment(count, rollout={"strategy": "canary"}))
+    most = found.usd_per_hour("max_instances")
+    assert most is not None
+    assert found.usd_per_hour("max_during_update") == pytest.approx(2 * most)
+
+
+@given(counts, some.integers(5, 50))
+def test_a_rolling_update_costs_one_batch_more(count: int, percent: int) -> None:
+    rollout: dict[str, object] = {"strategy": "rolling", "batch_percent": percent}
+    (found,) = cost("prod", environment(count, rollout=rollout)).variants
+    assert count < found.max_during_update <= count + -(-count * percent // 100)
+
+
+@given(some.floats(0.1, 10_000))
+def test_a_million_predictions_cost_what_an_instance_takes_to_make_them(rps: float) -> None:
+    (found,) = cost("prod", environment(rps=rps)).variants
+    assert found.usd_per_million_predictions is not None
+    hours = 1_000_000 / rps / 3600
+    assert found.usd_per_million_predictions == pytest.approx(
+        hours * (found.usd_per_instance_hour or 0)
+    )
+
+
+@given(counts, counts)
+def test_a_difference_and_its_way_back_are_of_one_size(one: int, other: int) -> None:
+    a, b = (cost("prod", environment(count)) for count in (one, other))
+    assert difference(a, b).replace("-", "+") == difference(b, a).replace("-", "+")
+
+
+def test_a_changed_objective_stands_beside_the_money() -> None:
+    now, then = (cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
+    assert difference(now, then).endswith("p99 objective 120 -> 80 ms")
+
+
+def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
+    found = cost("prod", environment(instance_type="ml.c8g.large"))
+    assert (found.unknown, found.usd_per_hour("max_instances")) == (["ml.c8g.large"], None)
+
+
+def test_a_schedule_moves_both_ends_of_the_range() -> None:
+    told = environment(2, 4, rps=10).model_dump(exclude_unset=True)
+    told["variants"]["primary"]["scaling"]["schedule"] = [
+        {"at": "cron(0 7 * * ? *)", "at_least": 6, "at_most": 9},
+        {"at": "cron(0 20 * * ? *)", "at_least": 1},
+    ]
+    (found,) = cost("prod", Environment.model_validate(told)).variants
+    assert (found.min_instances, found.max_instances, found.max_during_update) == (1, 9, 18)
+
+
+def test_where_nothing_has_a_price_no_sum_is_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, VALID.replace("ml.c5.xlarge", "ml.c8g.large"))
+    assert "unknown price" in shown
+    assert "$" not in shown
+
+
+@given(counts, some.floats(1, 1000))
+def test_predictions_cost_twice_while_both_fleets_run(count: int, rps: float) -> None:
+    found = cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))
+    often = [found.usd_per_million_predictions(which) for which in WHICH]
+    assert often == pytest.approx([often[0], often[0], 2 * (often[0] or 0)])
+
+
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 3072, max_concurrency = 10 }"
+)
+
+
+def said(project: Path, monkeypatch: pytest.MonkeyPatch, text: str, *more: str) -> str:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(command, ["prod", *more], standalone_mode=False)
+    assert ran.return_value == 0
+    return ran.stdout
+
+
+def test_serverless_is_paid_by_use_at_its_price_by_the_second(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, SERVERLESS)
+    assert "paid by use: $0.00006 per second of answering" in shown
+    # 3 GiB for 100 ms, a million times; and all ten containers for an hour.
+    assert "$6.00 per million predictions for each 100 ms" in shown
+    assert "2.16/hour" in shown
+
+
+def test_containers_that_are_kept_warm_have_no_known_price(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
+    shown = json.loads(said(project, monkeypatch, warm, "--json"))
+    assert shown["unknown_prices"] == ["provisioned concurrency"]
+    assert shown["usd_per_hour"] == dict.fromkeys(WHICH)
+
+
+def test_a_change_to_serverless_says_that_it_is_paid_by_use() -> None:
+    now = Environment.model_validate(tomllib.loads(SERVERLESS))
+    assert "paid by use" in difference(cost("prod", now), cost("prod", environment()))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_command_compares_with_a_revision(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project / "environments" / "prod.toml"
+    (project / "cdk.json").write_text("{}")
+    file.write_text(VALID)
+    git(project, "init", "--quiet")
+    git(project, "add", "environments", "cdk.json")
+    git(project, "commit", "--quiet", "--message", "deployed")
+    file.write_text(f"{VALID}min_instances = 2\n")
+    monkeypatch.chdir(project)
+    arguments = ["prod", "--against", "HEAD", "--json"]
+    ran = CliRunner().invoke(command, arguments, standalone_mode=False)
+    said = json.loads(ran.stdout)
+    month = said["usd_per_month"]["min_instances"] / 2
+    assert said["against"]["difference"].startswith(f"+${month:,.0f}/month at min")

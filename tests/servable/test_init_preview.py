@@ -1,0 +1,118 @@
+"""`servable init --from ENV --name NEW`: an environment beside another, for a while."""
+
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from servable.init.command import init
+from tests.conftest import VALID
+
+NOTIFIED = VALID.replace('"ranker"', '"ranker-dev"', 1) + '[alarms]\nnotify = ["a@example.com"]\n'
+
+
+@pytest.fixture
+def dev(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "dev.toml").write_text(NOTIFIED)
+    monkeypatch.chdir(project)
+    return project
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(init, arguments, standalone_mode=False, color=False)
+
+
+def loaded(project: Path, name: str) -> Loaded:
+    return next(one for one in load(project, project / "environments") if one.name == name)
+
+
+@pytest.fixture
+def made(dev: Path) -> Loaded:
+    assert run("--from", "dev", "--name", "pr42", "--expires-in-days", "3").return_value == 0
+    return loaded(dev, "pr42")
+
+
+def test_a_preview_has_an_endpoint_of_its_own(made: Loaded) -> None:
+    assert made.environment is not None
+    assert made.environment.endpoint.name == "ranker-pr42"
+
+
+def test_a_preview_says_what_it_is_and_until_when(made: Loaded) -> None:
+    assert made.environment is not None
+    expires = str(date.today() + timedelta(days=3))
+    assert made.environment.tags == {"preview-of": "dev", "expires": expires}
+
+
+def test_a_preview_wakes_nobody(made: Loaded) -> None:
+    assert made.environment is not None
+    assert made.environment.alarms.notify == []
+
+
+def test_a_preview_has_no_finding(made: Loaded) -> None:
+    assert errors(check(made)) == []
+
+
+def test_everything_else_is_the_environments(made: Loaded, dev: Path) -> None:
+    environment = loaded(dev, "dev").environment
+    assert environment is not None
+    assert made.environment is not None
+    assert made.environment.variants == environment.variants
+
+
+def test_what_is_there_is_not_written_over(dev: Path) -> None:
+    run("--from", "dev", "--name", "pr42")
+    before = (dev / "environments" / "pr42.toml").read_text()
+    ran = run("--from", "dev", "--name", "pr42", "--expires-in-days", "9")
+    assert (ran.return_value, (dev / "environments" / "pr42.toml").read_text()) == (1, before)
+
+
+@pytest.mark.parametrize("name", ["../up", "base", "x-base", "4", "under_score"])
+def test_a_name_that_cannot_be_an_environments_is_refused(dev: Path, name: str) -> None:
+    assert run("--from", "dev", "--name", name).return_value == 1
+
+
+def test_a_long_name_stays_within_what_sagemaker_takes(dev: Path) -> None:
+    (dev / "environments" / "dev.toml").write_text(NOTIFIED.replace("ranker-dev", "r" * 63))
+    run("--from", "dev", "--name", "pr42")
+    environment = loaded(dev, "pr42").environment
+    assert environment is not None
+    assert environment.endpoint.name == f"{'r' * 58}-pr42"
+
+
+def test_it_is_json_for_programs(dev: Path) -> None:
+    said = json.loads(run("--from", "dev", "--name", "pr42", "--json").stdout)
+    assert (said["endpoint"], said["findings"]) == ("ranker-pr42", [])
+
+
+def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
+    assert str(run("--from", "dev").exception) == "--from: give --name, as --name pr42"
+
+
+def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
+    (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
+    found = [str(one) for name in ("dev", "other") for one in errors(check(loaded(dev, name)))]
+    assert found == [
+        "environments/dev.toml: endpoint.name: ranker-dev is also the endpoint of "
+        "environments/other.toml, in the same account and region; allowed: a name that no other "
+        "environment there has; rename one of them",
+        "environments/other.toml: endpoint.name: Ranker-Dev is also the endpoint of "
+        "environments/dev.toml, in the same account and region; allowed: a name that no other "
+        "environment there has; rename one of them",
+    ]
+
+
+def test_who_only_inherits_a_name_does_not_stop_its_owner(dev: Path) -> None:
+    (dev / "environments" / "copy.toml").write_text('extends = "dev"\n')
+    found = {name: len(errors(check(loaded(dev, name)))) for name in ("dev", "copy")}
+    assert found == {"dev": 0, "copy": 1}
+
+
+@pytest.mark.parametrize("other", ['account = "222222222222"', 'region = "us-east-1"'])
+def test_elsewhere_the_same_name_is_another_endpoint(dev: Path, other: str) -> None:
+    (dev / "environments" / "copy.toml").write_text(f'extends = "dev"\n{other}\n')
+    assert errors(check(loaded(dev, "copy"))) == []

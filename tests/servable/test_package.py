@@ -1,0 +1,129 @@
+"""`servable package ENV`: what went in, before anything is deployed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.package.command import package
+from tests.checkouts import ROOT
+from tests.conftest import VALID
+from tests.packaging.wheelhouse import wheel
+
+
+@pytest.fixture
+def prod(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With code that needs one package, of which only a folder has a wheel."""
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+    (project / "environments" / "prod.toml").write_text(text)
+    (project / "code" / "requirements.txt").write_text("plain\n")
+    (project / "house").mkdir()
+    wheel(project / "house", "plain")
+    monkeypatch.chdir(project)
+    return project
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(package, arguments, standalone_mode=False, color=False)
+
+
+def test_it_shows_the_signature(prod: Path) -> None:
+    said = run("prod", "--find-links", "house").stdout
+    rows = [line.split() for line in said.splitlines()]
+    assert ["serving_default", "in", "feat_ids", "int64", "[n,", "39]"] in rows
+
+
+def test_it_locks_and_vendors_what_the_code_needs(prod: Path) -> None:
+    said = run("prod", "--find-links", "house").stdout
+    assert "vendored: plain-1.0-py3-none-any.whl" in said
+
+
+def test_a_second_run_packs_nothing_again(prod: Path) -> None:
+    run("prod", "--find-links", "house")
+    assert "packed before" in run("prod", "--find-links", "house").stdout
+
+
+def test_json_says_what_went_in(prod: Path) -> None:
+    (said,) = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    assert {"code/inference.py", "code/lib/plain.py", "ranker/1/saved_model.pb"} <= set(
+        said["entries"]
+    )
+
+
+def test_afterwards_the_environment_is_clean(prod: Path) -> None:
+    run("prod", "--find-links", "house")
+    from servable.check.command import check
+
+    assert CliRunner().invoke(check, ["prod"], standalone_mode=False).return_value == 0
+
+
+def test_a_package_that_cannot_be_had_is_named(prod: Path) -> None:
+    (prod / "code" / "requirements.txt").write_text("nowhere\n")
+    ran = run("prod", "--find-links", "house")
+    assert (ran.return_value, "nowhere" in ran.stderr) == (1, True)
+
+
+def test_findings_that_it_does_not_mend_stop_it(prod: Path) -> None:
+    (prod / "code" / "inference.py").write_text("x = 1\n")
+    ran = run("prod", "--find-links", "house")
+    assert (ran.return_value, "defines no handler" in ran.stderr) == (1, True)
+
+
+def test_a_refusal_is_json_too(prod: Path) -> None:
+    (prod / "none.tar.gz").write_bytes(b"")
+    (said,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
+    assert said.startswith("none.tar.gz: is not a whole .tar.gz")
+
+
+def test_findings_are_json_too(prod: Path) -> None:
+    (prod / "code" / "inference.py").write_text("import tensorflow\n")
+    said = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    assert len(said["problems"]) == 2
+
+
+def test_warnings_are_said_too(prod: Path) -> None:
+    file = prod / "environments" / "prod.toml"
+    file.write_text(file.read_text().replace("[variants", 'install = "at start"\n[variants', 1))
+    assert "warning: environments/prod.toml: models.ranker.install" in run("prod").stderr
+
+
+def test_models_that_lie_in_s3_are_nothing_to_pack(prod: Path) -> None:
+    artifact = f'artifact = {{ uri = "s3://models/1/model.tar.gz", sha256 = "{"0" * 64}" }}'
+    text = VALID.replace('saved_model = "model"', artifact)
+    (prod / "environments" / "prod.toml").write_text(text)
+    assert run("prod").stdout == "prod: every model lies in S3 already; nothing to pack\n"
+
+
+def main(*arguments: str, **set_: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "servable", "package", *arguments]
+    return subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **set_},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(prod: Path) -> None:
+    (prod / "code" / "é.txt").write_bytes(b"")
+    said = main("prod", "--find-links", "house", PYTHONIOENCODING="ascii")
+    assert r"code/\xe9.txt" in said.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_an_output_that_is_full_is_a_sentence(prod: Path) -> None:
+    command = f"{sys.executable} -m servable package prod --find-links house > /dev/full"
+    said = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stderr) == (1, "output: No space left on device\n")

@@ -1,0 +1,79 @@
+"""`servable plan ENV --against REF`: exit codes, words and JSON."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.plan.command import plan
+from tests.servable.test_check_against import SCALED, SECOND, git
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def revision(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's first commit, with two scaled variants, is what is compared with."""
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(SECOND)
+    git(project, "init", "--quiet")
+    git(project, "add", "environments", "cdk.json", "model")
+    git(project, "commit", "--quiet", "--message", "deployed")
+    monkeypatch.chdir(project)
+    return project
+
+
+def run(project: Path, text: str, *arguments: str) -> Result:
+    (project / "environments" / "prod.toml").write_text(text)
+    options = ("prod", "--against", "HEAD", *arguments)
+    return CliRunner().invoke(plan, options, standalone_mode=False, color=False)
+
+
+def test_the_same_file_exits_0(revision: Path) -> None:
+    ran = run(revision, SECOND)
+    assert (ran.return_value, ran.stdout) == (0, "prod, against HEAD: nothing changes\n")
+
+
+def test_another_model_is_one_deploy(revision: Path) -> None:
+    (revision / "model" / "1" / "fingerprint.pb").write_bytes(b"another")
+    ran = run(revision, SECOND)
+    assert (ran.return_value, ran.stdout.splitlines()[0]) == (0, "prod, against HEAD: one deploy")
+
+
+def test_a_removed_variant_that_scales_exits_1(revision: Path) -> None:
+    assert run(revision, SCALED).return_value == 1
+
+
+def test_a_removed_variant_is_first_let_go_by_scaling_as_that_revision_has_it(
+    revision: Path,
+) -> None:
+    said = json.loads(run(revision, SCALED, "--json").stdout)
+    assert [one["command"] for one in said["deploys"]] == [
+        "git worktree add ../deployed HEAD && (cd ../deployed && cdk deploy 'prod/*' -c "
+        "prod.variants.second.scaling.hold=true -c "
+        "prod.variants.second.instance_type=ml.c5.xlarge); git worktree remove --force ../deployed",
+        "cdk deploy 'prod/*'",
+    ]
+
+
+def test_an_override_of_this_run_stands_in_the_command(revision: Path) -> None:
+    ran = run(revision, SECOND, "--set", "prod.alarms.cpu_percent=80")
+    assert "    cdk deploy 'prod/*' -c prod.alarms.cpu_percent=80\n" in ran.stdout
+
+
+def test_a_file_with_an_error_is_not_planned(revision: Path) -> None:
+    ran = run(revision, SECOND.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
+    assert (ran.return_value, "ml.c5.xxlarge" in ran.stderr) == (1, True)
+
+
+def test_a_revision_that_is_not_there_is_said(revision: Path) -> None:
+    ran = CliRunner().invoke(plan, ["prod", "--against", "nowhere"], standalone_mode=False)
+    assert "nowhere" in str(ran.exception)
+
+
+def test_an_embedded_aws_and_a_revision_are_wrong_use(revision: Path) -> None:
+    options = ["prod", "--against", "HEAD", "--local"]
+    ran = CliRunner().invoke(plan, options, standalone_mode=False)
+    assert str(ran.exception) == "give --against or --local, not both"

@@ -1,0 +1,62 @@
+"""What `servable plan` says of a variant that the file no longer has, where no revision is known."""
+
+import argparse
+import shlex
+
+from infra.parameters.deployed import DeployedVariant
+from infra.parameters.loading import load
+from servable.aws_account.live import Live
+from servable.plan.plan import Deploy, planned
+from tests.checkouts import ROOT
+
+
+def template(config: str) -> dict[str, object]:
+    properties = {"EndpointName": "ranker-staging", "EndpointConfigName": config}
+    return {
+        "Resources": {"Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Properties": properties}}
+    }
+
+
+def deploys(removed: DeployedVariant) -> list[Deploy]:
+    (loaded,) = [one for one in load(ROOT, ROOT / "environments", {}) if one.name == "staging"]
+    now = Live(
+        stack_status="UPDATE_COMPLETE",
+        template=template("two variants"),
+        endpoint_name="ranker-staging",
+        endpoint_status="InService",
+        variants={"second": removed},
+    )
+    return planned(
+        loaded, now, template("one"), against="what is live", folder="environments"
+    ).deploys
+
+
+def let_go(removed: DeployedVariant) -> argparse.Namespace:
+    """The first command, as the AWS CLI reads it."""
+    words = shlex.split(deploys(removed)[0].command)
+    assert words[:3] == ["aws", "application-autoscaling", "deregister-scalable-target"]
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for name in ("service-namespace", "resource-id", "scalable-dimension", "region"):
+        parser.add_argument(f"--{name}", required=True)
+    return parser.parse_args(words[3:])
+
+
+SCALED = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
+SERVERLESS = DeployedVariant(instance_type=None, scales=True)
+
+
+def test_scaling_lets_go_of_a_removed_variant_by_its_own_name() -> None:
+    assert let_go(SCALED).resource_id == "endpoint/ranker-staging/variant/second"
+
+
+def test_of_machines_it_is_their_number() -> None:
+    assert let_go(SCALED).scalable_dimension == "sagemaker:variant:DesiredInstanceCount"
+
+
+def test_of_a_serverless_variant_it_is_its_provisioned_concurrency() -> None:
+    dimension = "sagemaker:variant:DesiredProvisionedConcurrency"
+    assert let_go(SERVERLESS).scalable_dimension == dimension
+
+
+def test_then_the_file_is_deployed_as_it_is() -> None:
+    assert deploys(SCALED)[1].command == "cdk deploy 'staging/*'"

@@ -1,0 +1,127 @@
+"""`servable init`: a first file that passes the checks, for a SavedModel that is not ours."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as some
+
+from infra.parameters.finding import Severity
+from infra.parameters.loading import load
+from infra.preflight.check import check
+from model_packaging.saved_model.info import Signature, TensorSpec
+from servable.init.command import init
+from servable.init.golden_request import golden_request
+from tests.conftest import RANKER
+
+
+@pytest.fixture
+def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(project)
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return project
+
+
+def run(*arguments: str) -> Result:
+    told = [*arguments, "--account", "123456789012", "--region", "us-east-1"]
+    return CliRunner().invoke(init, told, standalone_mode=False)
+
+
+def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
+    assert run("model", "--name", "first").return_value == 0
+    (loaded,) = load(begun, begun / "environments")
+    assert [str(one) for one in check(loaded) if one.severity is Severity.ERROR] == []
+
+
+def test_the_golden_request_fits_the_signature(begun: Path) -> None:
+    run("model", "--name", "first")
+    said = json.loads((begun / "golden" / "first" / "request.json").read_text())
+    assert {key: len(rows[0]) for key, rows in said["inputs"].items()} == {
+        "feat_ids": 39,
+        "feat_vals": 39,
+    }
+
+
+def test_one_saved_model_without_version_folders_gets_version_1(begun: Path) -> None:
+    shutil.copytree(RANKER / "1", begun / "exported")
+    assert run("exported").return_value == 0
+    (loaded,) = load(begun, begun / "environments")
+    assert loaded.environment is not None
+    assert loaded.environment.models["exported"].version == 1
+
+
+def test_a_file_that_is_there_is_never_written_over(begun: Path) -> None:
+    (begun / "environments" / "first.toml").write_text("# mine")
+    assert run("model", "--name", "first").return_value == 1
+    assert (begun / "environments" / "first.toml").read_text() == "# mine"
+
+
+def test_a_folder_that_holds_no_saved_model_is_refused_without_a_trace(begun: Path) -> None:
+    ran = run("code")
+    assert (ran.return_value, "holds no version folder" in ran.stderr) == (1, True)
+
+
+def test_a_keras_file_is_told_how_to_become_a_saved_model(begun: Path) -> None:
+    (begun / "mine.keras").write_bytes(b"PK")
+    ran = run("mine.keras")
+    assert (ran.return_value, ".export('exported')" in ran.stderr) == (1, True)
+
+
+def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Path) -> None:
+    shutil.copytree(RANKER / "1", begun / "exported")
+    file = begun / "exported" / "saved_model.pb"
+    # As long as the other: lengths stand before names.
+    file.write_bytes(file.read_bytes().replace(b"serving_default", b"serving_another"))
+    said = json.loads(run("exported", "--json").stdout)
+    request = json.loads((begun / "golden" / "exported" / "request.json").read_text())
+    assert request["signature_name"] == said["signature"]
+    assert any("must name a signature" in note for note in said["notes"])
+
+
+def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
+    begun: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
+    shutil.copytree(RANKER / "1", elsewhere)
+    said = json.loads(run(str(elsewhere), "--json").stdout)
+    assert any("outside of the project" in note for note in said["notes"])
+
+
+def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
+    said = run("model", "--name", "first").stdout
+    assert "cdk bootstrap aws://123456789012/us-east-1" in said
+
+
+def test_every_choice_has_its_reason(begun: Path) -> None:
+    said = json.loads(run("model", "--name", "first", "--json").stdout)
+    assert set(said["reasons"]) == {"instance_type", "tensorflow"}
+
+
+SIZES = some.none() | some.integers(1, 4)
+SHAPES = some.none() | some.lists(SIZES, max_size=4).map(tuple)
+DTYPES = some.sampled_from(["float32", "int64", "string", "bool", "uint8", "bfloat16"])
+
+
+def shape_of(value: object) -> list[int]:
+    return [len(value), *shape_of(value[0])] if isinstance(value, list) else []
+
+
+@given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
+def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
+    specs = {
+        key: TensorSpec(name=key, dtype=dtype, shape=shape)  # type: ignore[arg-type]
+        for key, (dtype, shape) in inputs.items()
+    }
+    signature = Signature(inputs=specs, outputs={}, method="tensorflow/serving/predict")
+    body = golden_request("serving_default", signature, [])
+    assert body is not None
+    for key, value in json.loads(body)["inputs"].items():
+        shape = specs[key].shape
+        found = shape_of(value)
+        assert len(found) == (1 if shape is None else len(shape))
+        assert all(size in (None, at) for size, at in zip(shape or found, found, strict=True))

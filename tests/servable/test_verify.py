@@ -1,0 +1,70 @@
+"""`servable verify` and `servable doctor` in a pipeline: exit codes, and JSON for programs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from model_packaging.refusal import PackagingError
+from servable.doctor import command as doctor_command
+from servable.doctor.look import Look
+from servable.verify import command as verify_command
+from servable.verify.run import Difference, Report
+from tests.conftest import VALID
+
+DIFFERENCE = Difference(
+    kind="drifted weight", resource="ranker/primary", wanted=9, found=5, remedy="deploy again"
+)
+
+
+@pytest.fixture
+def in_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    return monkeypatch
+
+
+def verified(patch: pytest.MonkeyPatch, answer: Any, *more: str) -> Result:
+    def found(*_: Any, **__: Any) -> Report:
+        if isinstance(answer, Exception):
+            raise answer
+        return Report(environment="prod", differences=answer)
+
+    patch.setattr(verify_command, "verify_environment", found)
+    return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
+
+
+def test_as_deployed_is_0(in_project: pytest.MonkeyPatch) -> None:
+    assert verified(in_project, []).return_value == 0
+
+
+def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.MonkeyPatch) -> None:
+    ran = verified(in_project, [DIFFERENCE])
+    assert ran.return_value == 1
+    assert ran.stderr == "ranker/primary: drifted weight: 5, deployed 9; deploy again\n"
+
+
+def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> None:
+    said = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
+    assert (said["ok"], said["differences"][0]["kind"]) == (False, "drifted weight")
+
+
+def test_what_could_not_be_asked_is_1_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:
+    ran = verified(
+        in_project, PackagingError(Path("AWS"), "could not be asked", "give credentials")
+    )
+    assert ran.return_value == 1
+    assert ran.stderr == "servable verify: AWS: could not be asked; give credentials\n"
+
+
+@pytest.mark.parametrize(("state", "code"), [("ok", 0), ("open", 0), ("problem", 1)])
+def test_only_a_problem_makes_doctor_end_with_1(
+    in_project: pytest.MonkeyPatch, state: Any, code: int
+) -> None:
+    looks = [Look(name="Node", state=state, said="20", mend="install it")]
+    in_project.setattr(doctor_command, "machine", lambda root: looks)
+    ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
+    assert (ran.return_value, json.loads(ran.stdout)[0]["mend"]) == (code, "install it")

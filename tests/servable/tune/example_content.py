@@ -1,0 +1,85 @@
+"""What a report shows, made from a surface and the simulator: no endpoint is measured."""
+
+import functools
+
+import numpy as np
+
+from benchmarks.queueing.measured import curve
+from benchmarks.queueing.system import System, Work
+from benchmarks.search.surfaces import FAMILIES
+from infra.parameters.environment import Environment
+from servable.load.interval import Interval
+from servable.load.knee import knee
+from servable.load.schedule import Schedule
+from servable.report.page.content import Content
+from servable.report.page.curve_pictures import at_knee
+from servable.report.page.effects import effects
+from servable.tune.objective import Objective
+from servable.tune.recommendation import recommend
+from servable.tune.search.budget import Budget
+from servable.tune.search.search import Search
+from servable.tune.search.space import Point, Space
+from servable.tune.search.start import rules_of_thumb
+from servable.tune.search.trial import Measured
+
+OBJECTIVE = Objective(most_ms=100.0)
+ENVIRONMENT = Environment.model_validate(
+    {
+        "account": "123456789012",
+        "region": "eu-west-1",
+        "endpoint": {"name": "ranker"},
+        "models": {"ranker": {"saved_model": "model"}},
+        "variants": {"primary": {"model": "ranker", "instance_type": "ml.c5.xlarge"}},
+        "traffic": {"peak_rps": 1000, "quiet_rps": 20},
+        "rollout": {"strategy": "canary", "canary_percent": 10},
+    }
+)
+
+
+@functools.cache
+def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -> Content:
+    """A search of a few trials on a surface, with a simulated curve of the choice."""
+    surface = FAMILIES["queueing, 4 cores"](seed)
+    space, noise = Space(surface.grid), np.random.default_rng(seed)
+
+    def measure(point: Point) -> Measured:
+        rps = surface.measured(point, noise)
+        if rps == 0:
+            return Measured(value=0.0, failure="did not start: out of memory")
+        about = {
+            "rps": {"value": rps, "low": 0.97 * rps, "high": 1.03 * rps},
+            "p99_ms": 90 * (surface.best_rps() / rps) ** 0.3,
+        }
+        return Measured(value=rps, about=about)
+
+    search = Search(space, rules_of_thumb(space, vcpus=4))
+    found = search.run(measure, Budget(trials=trials))
+    assert found.choice is not None
+    system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
+    schedule = Schedule(loop="closed", objective=OBJECTIVE)
+    measured = curve(system, schedule, seconds=20.0, seed=seed)
+    at = knee(measured, OBJECTIVE)
+    assert at is not None
+    plain = Content(label=label, curve=measured, knee=at)
+    step = at_knee(plain)
+    assert step is not None
+    return Content(
+        label=label,
+        curve=measured,
+        knee=at,
+        trials=found.trials,
+        effects=effects(space, found.trials, found.choice),
+        recommendation=recommend(
+            ENVIRONMENT,
+            "primary",
+            asked=measured.asked,
+            choice=found.choice,
+            knee=at,
+            latencies=step.latencies,
+        ),
+        stopped=found.stopped,
+    )
+
+
+def interval(value: float, share: float = 0.02) -> Interval:
+    return Interval(value=value, low=value * (1 - share), high=value * (1 + share))

@@ -1,0 +1,90 @@
+"""`servable tune` whose endpoint is a formula: everything but the measuring is the command's own.
+
+    python -m tests.servable.tune.formula_trials LOG tune prod …
+
+LOG gets a line when a trial begins and one when it ends. A trial whose number is in HOLD waits.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import servable.tune.target
+from servable.load.load import Reached
+from servable.load.measurement import LoadCurve
+from servable.load.pace import Pace
+from servable.tune.objective import Objective
+from servable.tune.search.space import Point
+from servable.tune.search.trial import Measured
+from servable.tune.trials.trials import Trials
+from tests.servable.tune.measured import curve, step
+
+HOLD = "SERVABLE_TEST_HOLD"
+LIMIT_MS = 100.0
+
+
+def value(point: Point) -> float:
+    """Requests per second: more workers are better, and every point has a luck of its own."""
+    luck = zlib.crc32(json.dumps(point, sort_keys=True).encode()) / 2**32
+    workers = int(str(point.get("gunicorn_workers", 1)))
+    return 100.0 * math.sqrt(workers) * (0.98 + 0.04 * luck)
+
+
+class FormulaTrials(Trials):
+    trial_pace = curve_pace = Pace()
+    log: Path | None = None
+    flat = False
+    fails: type[BaseException] | None = None
+
+    def __init__(self, machines: Any, bodies: Any, asked: Any, folder: Path, *, goal: Any) -> None:
+        super().__init__(machines, bodies, folder, goal=goal)
+        self._begun = 0
+
+    @contextmanager
+    def reached(self, point: Point) -> Iterator[Reached]:
+        raise AssertionError("nothing is started")
+        yield
+
+    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
+        return Objective(percent=percent, most_ms=LIMIT_MS)
+
+    def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+        return curve(
+            step(1, 100.0),
+            step(2, 190.0),
+            step(4, 300.0, 13.0),
+            step(8, 380.0, 60.0),
+            step(16, 390.0, 130.0),
+        )
+
+    def trial(self, point: Point, objective: Objective, users: float) -> Measured:
+        self._say("begin", point)
+        self._begun += 1
+        if os.environ.get(HOLD) == str(self._begun):
+            time.sleep(60)
+        if self.fails:
+            raise self.fails("as the test wants")
+        rps = 100.0 if self.flat else value(point)
+        about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
+        self._say("end", point)
+        return self._valued(Measured(value=rps, about=about), point, 0.0)
+
+    def _say(self, what: str, point: Point) -> None:
+        if self.log:
+            with self.log.open("a") as file:
+                file.write(json.dumps([what, dict(point)]) + "\n")
+
+
+if __name__ == "__main__":
+    from servable.main import main
+
+    FormulaTrials.log = Path(sys.argv.pop(1))
+    vars(servable.tune.target)["LocalTrials"] = FormulaTrials
+    main()

@@ -1,0 +1,33 @@
+"""Steps as a measurement would have them, for tests of what reads them."""
+
+from typing import Any
+
+from servable.load.interval import Interval
+from servable.load.latencies import Latencies
+from servable.load.measurement import Asked, LoadCurve, Step
+
+ASKED = Asked(
+    target="local",
+    address="http://127.0.0.1:8080",
+    started_at="2026-11-21T12:00:00Z",
+    machine="2 cores",
+)
+
+
+def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> Step:
+    """Answers spread evenly between half of `p50_ms` and one and a half of it."""
+    spread = [p50_ms * (0.5 + number / 100) for number in range(101)]
+    given: dict[str, Any] = {
+        "users": users,
+        "warm_up_seconds": 1.0,
+        "seconds": 10.0,
+        "throughput_rps": Interval(value=rps, low=rps * 0.98, high=rps * 1.02),
+        "latencies": Latencies.of(spread),
+        "send_lags": Latencies.of([0.1] * 101),
+        "generator_cpu_share": 0.2,
+    }
+    return Step(**(given | told))
+
+
+def curve(*steps: Step) -> LoadCurve:
+    return LoadCurve(asked=ASKED, loop="closed", steps=steps)

@@ -1,0 +1,78 @@
+"""Bodies from files: any, captured ones, and files that hold none."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable.load.bodies import BodyError, read
+
+
+def captured(encoding: str, data: str, kind: str = "text/csv", **more: Any) -> str:
+    """A record as SageMaker's documentation shows one."""
+    asked = {"observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding}
+    return json.dumps(
+        {
+            "captureData": {"endpointInput": asked},
+            "eventMetadata": {"eventId": "1"} | more,
+            "eventVersion": "0",
+        }
+    )
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    file = tmp_path / "00-00-000-1.jsonl"
+    raw = base64.b64encode(b"\x00\x01").decode()
+    lines = [
+        captured("CSV", "1,2"),
+        captured("BASE64", raw, "application/x-npy", customAttributes=["tfs-model-name=a"]),
+    ]
+    file.write_text("\n".join([*lines, ""]))
+    return file
+
+
+def test_each_line_of_a_capture_is_a_body(capture: Path) -> None:
+    assert [body.content for body in read(capture)] == [b"1,2", b"\x00\x01"]
+
+
+def test_a_captured_body_keeps_its_content_type(capture: Path) -> None:
+    assert [body.content_type for body in read(capture)] == ["text/csv", "application/x-npy"]
+
+
+def test_a_captured_body_keeps_its_attributes(capture: Path) -> None:
+    assert read(capture)[1].custom_attributes == "tfs-model-name=a"
+
+
+def test_a_capture_weighs_as_much_as_a_single_body(capture: Path) -> None:
+    assert sum(body.weight for body in read(capture, weight=3.0)) == 3.0
+
+
+def test_json_lines_that_are_no_capture_are_one_body(tmp_path: Path) -> None:
+    file = tmp_path / "requests.jsonl"
+    file.write_bytes(b'{"a": 1}\n{"a": 2}\n')
+    assert [body.content_type for body in read(file)] == ["application/jsonlines"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", None, "cannot be read"),
+        ("a.json", "", "is empty"),
+        ("a.bin", "x", "--content-type"),
+        ("a.jsonl", '{"captureData": {}}', "no captured input"),
+        ("a.jsonl", '{"captureData": 1}', "line 1"),
+        ("a.jsonl", captured("BASE64", "!"), "line 1"),
+    ],
+    ids=["missing", "empty", "unknown", "outputs only", "no record", "no base64"],
+)
+def test_a_file_without_a_body_is_refused(
+    tmp_path: Path, name: str, content: str | None, said: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(BodyError, match=said):
+        read(file)

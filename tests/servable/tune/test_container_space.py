@@ -1,0 +1,116 @@
+"""What may be tried on a machine."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.loading import Loaded, load
+from infra.policy.sizing import memory
+from infra.preflight.check import check, errors
+from infra.preflight.placement import Placement, placements
+from servable.tune.container_space import current, settings_at, space
+from servable.tune.machine_space import Machines, machines
+from servable.tune.search.space import Space
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def placed(name: str, folder: str = "environments") -> tuple[Loaded, Placement]:
+    loaded = next(one for one in load(ROOT, ROOT / folder) if one.name == name)
+    assert loaded.environment is not None
+    return loaded, placements(loaded, loaded.environment)[0]
+
+
+@pytest.fixture(scope="module")
+def prod() -> tuple[Loaded, Placement, Space]:
+    loaded, placement = placed("prod")
+    return loaded, placement, space(loaded, placement)
+
+
+def test_todays_settings_are_in_it(prod: tuple[Loaded, Placement, Space]) -> None:
+    _, placement, tried = prod
+    assert tried.number(current(placement)) is not None
+
+
+def test_at_least_five_hundred_points_for_a_machine_of_sixteen_vcpus(
+    prod: tuple[Loaded, Placement, Space],
+) -> None:
+    assert len(prod[2]) >= 500
+
+
+def test_every_point_fits_into_memory(prod: tuple[Loaded, Placement, Space]) -> None:
+    _, placement, tried = prod
+    needed = [
+        memory(
+            placement.instance,
+            placement.served,
+            processes=settings.tfs_processes or 1,
+            workers=settings.gunicorn_workers or 1,
+        )
+        for number in range(0, len(tried), 37)
+        for settings in [settings_at(tried.point(number), placement)]
+    ]
+    assert all(one is None or one.needed_gib <= placement.instance.memory_gib for one in needed)
+
+
+def test_no_batch_is_smaller_than_a_request(prod: tuple[Loaded, Placement, Space]) -> None:
+    sizes = prod[2].grid["batching.max_batch_size"]
+    assert min(int(size) for size in sizes if size is not None) >= 500
+
+
+def test_only_the_settings_that_are_named_change() -> None:
+    loaded, placement = placed("local")
+    assert space(loaded, placement, ("onednn",)).names == ("onednn",)
+
+
+def test_an_unknown_setting_is_named_with_those_there_are() -> None:
+    loaded, placement = placed("local")
+    with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
+        space(loaded, placement, ("workers",))
+
+
+def test_what_preflight_refuses_is_not_tried(prod: tuple[Loaded, Placement, Space]) -> None:
+    loaded, placement, tried = prod
+    assert loaded.environment is not None
+    settings = settings_at(tried.point(len(tried) - 1), placement)
+    variant = placement.variant.model_copy(update={"container": settings})
+    changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
+    other = Loaded(**{**vars(loaded), "environment": changed, "draft": changed})
+    assert not errors(check(other))
+
+
+@pytest.fixture(scope="module")
+def both() -> Machines:
+    loaded, placement = placed("local")
+    return machines(
+        loaded, placement, only=("gunicorn_workers",), instance_types=("ml.c5.4xlarge",)
+    )
+
+
+def test_each_instance_type_has_its_own_values(both: Machines) -> None:
+    points = [both.space.point(number) for number in range(len(both.space))]
+    found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
+    small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
+    assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 8, 16, 32)}
+
+
+def test_a_larger_machine_is_loaded_more(both: Machines) -> None:
+    assert both.larger({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
+
+
+def test_todays_settings_are_tried_first_and_on_todays_type(both: Machines) -> None:
+    first = both.space.point(both.space.nearest(both.wanted[0]))
+    assert first["instance_type"] == "ml.c5.xlarge"
+
+
+def test_settings_are_of_the_machine_that_has_them(both: Machines) -> None:
+    changed = both.of({"instance_type": "ml.c5.4xlarge"}).at({"gunicorn_workers": 32})
+    assert changed.environment is not None
+    variant = next(iter(changed.environment.variants.values()))
+    assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
+
+
+def test_an_instance_type_that_there_is_not_is_named() -> None:
+    loaded, placement = placed("local")
+    with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
+        machines(loaded, placement, instance_types=("ml.c5.huge",))

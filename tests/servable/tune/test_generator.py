@@ -1,0 +1,184 @@
+"""The generator against servers of one's own: what is sent, what is counted, what is never hidden."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from servable.load.bodies import Body
+from servable.load.load_generator import Crowd, LoadError, LoadGenerator, Pace
+from servable.load.load_target import Target, container, endpoint
+from servable.load.measurement import Loop, Step
+from tests.servable.tune.servers import OK, Answer, Server, Stall
+
+BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
+BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
+REGION = "eu-west-1"
+
+Measured = Callable[..., Step]
+
+
+def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
+    return OK
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[LoadGenerator]:
+    """Aimed by each test: its process takes longer to start than a step."""
+    credentials = {"AWS_ACCESS_KEY_ID": "123456789012", "AWS_SECRET_ACCESS_KEY": "nothing"}
+    nowhere = container("http://127.0.0.1:1")
+    variables = os.environ | credentials
+    with LoadGenerator(nowhere, [BODY], loop="closed", variables=variables) as one:
+        yield one
+
+
+@pytest.fixture
+def measured(generator: LoadGenerator) -> Measured:
+    def step(target: Target, load: float, pace: Pace = BRIEF, *, loop: Loop = "closed") -> Step:
+        generator.aim(target, [BODY], loop=loop)
+        return generator.step(load, pace)
+
+    return step
+
+
+@pytest.fixture(scope="module")
+def both(generator: LoadGenerator) -> tuple[Server, Step, Step]:
+    """Two bodies, one three times as often as the other: two users' step, and four users'."""
+    seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
+    often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
+    with Server(ready) as server:
+        generator.aim(container(server.url), [seldom, often], loop="closed")
+        return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
+
+
+def test_every_request_has_its_body_s_content_type(both: tuple[Server, Step, Step]) -> None:
+    kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
+    assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
+
+
+def test_captured_attributes_are_sent_again(both: tuple[Server, Step, Step]) -> None:
+    sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
+    assert sent == {"tfs-model-name=a", None}
+
+
+def test_bodies_come_as_often_as_they_weigh(both: tuple[Server, Step, Step]) -> None:
+    asked = [headers["Content-Type"] for headers, _ in both[0].asked]
+    assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
+
+
+def test_a_step_has_as_many_users_as_were_asked_for(both: tuple[Server, Step, Step]) -> None:
+    assert [step.users for step in both[1:]] == [2, 4]
+
+
+def test_the_warm_up_is_not_counted(both: tuple[Server, Step, Step]) -> None:
+    server, *steps = both
+    assert sum(step.sent for step in steps) < len(server.asked)
+
+
+def test_the_generator_s_share_of_cpu_is_in_every_step(both: tuple[Server, Step, Step]) -> None:
+    assert 0 < both[1].generator_cpu_share <= 1.1
+
+
+def test_connections_are_kept(measured: Measured) -> None:
+    with Server(ready) as server:
+        measured(container(server.url), 2)
+    assert len(server.ports) == 2
+
+
+def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., Answer]:
+    return lambda number, headers, body: (status, more, content)
+
+
+def test_errors_are_counted_by_kind_and_never_among_latencies(measured: Measured) -> None:
+    with Server(always(503, {}, b"no")) as server:
+        step = measured(container(server.url), 2)
+    assert (step.errors, step.latencies.count) == ({"503": step.sent}, 0)
+
+
+def test_a_model_s_error_says_what_the_container_said(measured: Measured) -> None:
+    said = b'{"OriginalStatusCode": 500, "Message": "no"}'
+    with Server(always(424, {"x-amzn-ErrorType": "ModelError:x"}, said)) as server:
+        step = measured(container(server.url), 1)
+    assert set(step.errors) == {"424 ModelError, 500 from the container"}
+
+
+def test_nobody_there_is_an_error_of_every_request(measured: Measured) -> None:
+    with Server(ready) as server:
+        url = server.url
+    assert set(measured(container(url), 1).errors) == {"connection refused"}
+
+
+def test_what_is_not_answered_in_time_is_a_timeout_and_no_latency(measured: Measured) -> None:
+    def hang(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        time.sleep(1.0)
+        return OK
+
+    with Server(hang) as server:
+        target = Target(url=f"{server.url}/invocations", timeout_seconds=0.3)
+        step = measured(target, 1)
+    assert (step.latencies.count, step.timeouts > 0) == (0, True)
+
+
+def test_an_endpoint_s_requests_are_signed(measured: Measured) -> None:
+    with Server(ready) as server:
+        measured(endpoint("ranker", region=REGION, runtime_url=server.url), 1)
+        headers = server.asked[0][0]
+    assert f"/{REGION}/sagemaker/aws4_request" in headers["Authorization"]
+
+
+def test_without_credentials_it_says_so() -> None:
+    none = {
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    target = endpoint("ranker", region=REGION, runtime_url="http://127.0.0.1:1")
+    with pytest.raises(LoadError, match="credentials"):
+        LoadGenerator(target, [BODY], loop="closed", variables=kept | none)
+
+
+def test_an_open_loop_sends_at_its_rate_whatever_the_server_does(measured: Measured) -> None:
+    def slow(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        time.sleep(0.5)
+        return OK
+
+    with Server(slow) as server:
+        step = measured(container(server.url), 50, loop="open")
+    assert step.sent / step.seconds == pytest.approx(50, rel=0.2)
+
+
+# At 100 a second: in the middle of the step, and at its end, when nobody would wait for the answers.
+@pytest.mark.parametrize("request_number", [80, pytest.param(180, marks=pytest.mark.long)])
+def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
+    measured: Measured, request_number: int
+) -> None:
+    pace = Pace(warm_up_seconds=0.3, least_seconds=2.0, most_seconds=2.0, arrivals="constant")
+    with Server(Stall(2.0, at=request_number)) as server:
+        step = measured(container(server.url), 100, pace, loop="open")
+    assert step.latencies.p99_ms > 1500
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[LoadGenerator]:
+    """Two processes that send, and Locust's master."""
+    nowhere = container("http://127.0.0.1:1")
+    with LoadGenerator(nowhere, [BODY], loop="closed", crowd=Crowd(processes=2)) as one:
+        yield one
+
+
+@pytest.mark.long
+def test_two_processes_share_the_users(crowd: LoadGenerator) -> None:
+    with Server(ready) as server:
+        crowd.aim(container(server.url), [BODY], loop="closed")
+        crowd.step(4, BRIEF)
+    assert len(server.ports) == 4
+
+
+@pytest.mark.long
+def test_two_processes_send_the_rate_together(crowd: LoadGenerator) -> None:
+    with Server(ready) as server:
+        crowd.aim(container(server.url), [BODY], loop="open")
+        step = crowd.step(60, BRIEF)
+    assert step.sent / step.seconds == pytest.approx(60, rel=0.25)

@@ -1,0 +1,53 @@
+"""Nothing joins a load test by HTTP, as a web page would have to."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from tests.checkouts import ROOT
+
+# Locust's message ("client_ready", "x", "page"), as msgpack.
+JOIN = b"\x93\xacclient_ready\xa1x\xa4page"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Of a coordinator that waits for load workers."""
+    command = [sys.executable, "-m", "servable.load.generator", "master", "127.0.0.1", "0", "1"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield int(json.loads(process.stdout.readline())["port"])
+        process.stdin.close()
+
+
+def test_a_post_that_is_a_message_in_zeromqs_old_form_joins_nothing(port: int) -> None:
+    start = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://evil.example\r\nX: "
+    # "P" is 80: a first frame of so many bytes, the sender's name. Then a frame with the message.
+    name = start.encode().ljust(81, b"x")
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        connection.sendall(name + bytes([len(JOIN) + 1, 0]) + JOIN)
+        try:
+            while piece := connection.recv(4096):
+                received += piece
+        except (TimeoutError, ConnectionResetError):
+            pass
+    assert b"ack" not in received
+
+
+def test_a_load_worker_that_speaks_zeromqs_current_protocol_joins(port: int) -> None:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
+        worker.linger = 0
+        worker.setsockopt(zmq.IDENTITY, b"worker")
+        worker.connect(f"tcp://127.0.0.1:{port}")
+        worker.send(JOIN)
+        assert worker.poll(30_000)
+        assert b"ack" in worker.recv()

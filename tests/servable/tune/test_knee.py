@@ -1,0 +1,149 @@
+"""Knee and saturation, on queues whose answers are known and on curves made by hand."""
+
+import statistics
+
+import pytest
+
+from benchmarks.queueing.known import mmc_highest_rate
+from benchmarks.queueing.measured import curve as simulated
+from benchmarks.queueing.system import System, Work
+from servable.load.interval import Interval
+from servable.load.knee import knee, saturation
+from servable.load.latencies import Latencies
+from servable.load.schedule import Schedule
+from servable.tune.objective import Objective
+from tests.servable.tune.measured import curve, step
+
+REQUESTS = 8000
+# (cores, p99 in ms): work of 10 ms at random; 46 ms is the work's own p99.
+QUEUES = ((1, 150.0), (2, 80.0), (4, 70.0))
+HUNDRED = Objective(most_ms=100.0)
+
+
+@pytest.fixture(scope="module")
+def errors() -> list[tuple[float, float]]:
+    """Of knee and saturation, as a share of the known answer."""
+    found = []
+    for cores, most_ms in QUEUES:
+        system = System(cores=cores, workers=10**9, calls_at_once=cores, work=Work(call_ms=10))
+        objective = Objective(most_ms=most_ms)
+        truth = mmc_highest_rate(99, most_ms, service_rate=100, servers=cores)
+        for seed in range(2):
+            schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
+            measured = simulated(system, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
+            at, full = knee(measured, objective), saturation(measured)
+            assert at is not None
+            assert full is not None
+            found.append((abs(at.rps.value / truth - 1), abs(full.rps.value / (100 * cores) - 1)))
+    return found
+
+
+def test_the_knee_of_known_queues_is_found_within_5_percent_in_the_median(
+    errors: list[tuple[float, float]],
+) -> None:
+    assert statistics.median(of_knee for of_knee, _ in errors) <= 0.05
+
+
+def test_the_saturation_of_known_queues_is_found_within_5_percent_in_the_median(
+    errors: list[tuple[float, float]],
+) -> None:
+    assert statistics.median(of_full for _, of_full in errors) <= 0.05
+
+
+# The shape of S2's table: more and more users, and from some number on no more throughput.
+PLATEAU = curve(
+    *(
+        step(users, min(320.0, 20.0 * users) * noise, 50.0 if users <= 16 else 50.0 * users / 16)
+        for users, noise in (
+            (1, 1.0),
+            (2, 0.98),
+            (4, 1.01),
+            (8, 1.0),
+            (16, 0.99),
+            (32, 1.02),
+            (64, 0.98),
+        )
+    )
+)
+
+
+def test_a_plateau_is_its_own_level_and_not_its_highest_noise() -> None:
+    found = saturation(PLATEAU)
+    assert found is not None
+    assert found.rps.value == pytest.approx(319, rel=0.015)
+
+
+def test_a_plateau_is_reached_where_it_begins() -> None:
+    found = saturation(PLATEAU)
+    assert found is not None
+    assert 14 <= found.load.value <= 17
+
+
+def test_the_knee_lies_between_the_steps_around_the_objective() -> None:
+    found = knee(PLATEAU, HUNDRED)
+    assert found is not None
+    assert 16 < found.load.value < 32
+
+
+def test_the_knee_s_interval_holds_it() -> None:
+    found = knee(PLATEAU, HUNDRED)
+    assert found is not None
+    assert found.load.low <= found.load.value <= found.load.high
+
+
+def test_a_collapse_does_not_lower_the_most_that_was_answered() -> None:
+    found = saturation(curve(step(1, 100.0), step(2, 200.0), step(4, 198.0), step(8, 90.0)))
+    assert found is not None
+    assert found.rps.value == pytest.approx(199, rel=0.02)
+
+
+def test_one_bad_step_far_below_does_not_hide_the_knee() -> None:
+    steps = [step(users, 20.0 * users, 50.0) for users in (1, 2, 4, 8)]
+    late = step(16, 320.0, 400.0)
+    hiccup = step(3, 60.0, 72.0)  # its p99 is 107 ms
+    found = knee(curve(*steps, hiccup, late), HUNDRED)
+    assert found is not None
+    assert found.load.value > 8
+
+
+def test_a_step_that_fails_does_not_meet_the_objective() -> None:
+    failing = step(2, 200.0, errors={"500": 10})
+    found = knee(curve(step(1, 100.0), failing), HUNDRED)
+    assert found is not None
+    assert found.load.value < 2
+
+
+def test_a_refused_step_says_nothing() -> None:
+    refused = step(2, 200.0, 500.0, send_lags=Latencies.of([100.0] * 99))
+    found = knee(curve(step(1, 100.0), refused), HUNDRED)
+    assert found is not None
+    assert not found.bounded
+
+
+def test_a_curve_that_meets_its_objective_everywhere_says_at_least() -> None:
+    found = knee(curve(step(1, 100.0), step(2, 200.0)), HUNDRED)
+    assert found is not None
+    assert (found.load.value, found.bounded) == (2.0, False)
+
+
+def test_a_curve_that_meets_it_nowhere_has_no_knee() -> None:
+    assert knee(curve(step(1, 100.0, 500.0)), HUNDRED) is None
+
+
+def test_an_uncertain_latency_makes_the_interval_wider() -> None:
+    def found(low: float, high: float) -> float:
+        known = Interval(value=75.0, low=low, high=high)
+        steps = [step(one, 20.0 * one, 5.0 * one, p99_interval_ms=known) for one in (8, 16, 24)]
+        at = knee(curve(*steps), HUNDRED)
+        assert at is not None
+        return at.load.high - at.load.low
+
+    assert found(60.0, 90.0) > 2 * found(74.0, 76.0)
+
+
+def test_steps_of_which_next_to_nothing_is_known_have_points_too() -> None:
+    unknown = Interval(value=100.0, low=0.0, high=200.0)
+    steps = [step(users, 100.0, throughput_rps=unknown) for users in (1, 2)]
+    found = saturation(curve(*steps))
+    assert found is not None
+    assert found.rps.low < 100 < found.rps.high

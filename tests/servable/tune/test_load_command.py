@@ -1,0 +1,201 @@
+"""`servable load` as a user runs it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from servable.load.command import load
+from servable.load.measurement import CURVE, LoadCurve
+from tests.checkouts import ROOT
+from tests.servable.tune.servers import OK, Answer, Server
+
+STEP = ["--warm-up-seconds", "0.2", "--step-seconds", "0.8"]
+
+
+def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
+    time.sleep(0.005)
+    return OK
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(ready) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("bodies") / "a.json"
+    file.write_text('{"instances": [[1.0]]}')
+    return file
+
+
+def started(*arguments: str | Path, **variables: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "servable", "load", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)} | variables,
+    )
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    said: dict[str, Any]
+    curve: LoadCurve
+
+
+@pytest.fixture(scope="module")
+def ran(server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("run")
+    one = started(
+        server.url,
+        "--users",
+        "1,3",
+        "--body",
+        body,
+        *STEP,
+        "--json",
+        "--output",
+        folder,
+        "--p99-ms",
+        "500",
+    )
+    said, _ = one.communicate(timeout=100)
+    return Ran(one.returncode, json.loads(said), LoadCurve.read(folder / CURVE))
+
+
+def test_the_run_s_folder_has_every_step(ran: Ran) -> None:
+    assert [step.users for step in ran.curve.steps] == [1, 3]
+
+
+def test_programs_are_told_the_same(ran: Ran) -> None:
+    told = [step["throughput_rps"]["value"] for step in ran.said["steps"]]
+    assert told == [step.throughput_rps.value for step in ran.curve.steps]
+
+
+def test_the_exit_code_is_1_where_a_step_was_refused_and_0_elsewhere(ran: Ran) -> None:
+    assert ran.code == int(any(step.refused for step in ran.curve.steps))
+
+
+def test_an_address_is_asked_at_invocations(ran: Ran, server: Server) -> None:
+    assert server.paths == {"/invocations"}
+
+
+def test_what_was_sent_is_written_down(ran: Ran) -> None:
+    assert ran.curve.asked.bodies == ("1 of a.json (application/json)",)
+
+
+def test_this_machine_s_numbers_are_called_relative(ran: Ran) -> None:
+    assert ran.said["relative"] is True
+
+
+@pytest.fixture(scope="module")
+def interrupted(
+    server: Server, body: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, LoadCurve, list[int]]:
+    """(exit code, curve, processes left) of a run with Ctrl-C in its second step."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    users = ",".join(["2"] * 50)
+    one = started(server.url, "--users", users, "--body", body, *STEP, "--output", folder)
+    deadline = time.monotonic() + 60
+    while not (folder / CURVE).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    below = psutil.Process(one.pid).children(recursive=True)
+    one.send_signal(signal.SIGINT)
+    one.communicate(timeout=60)
+    _, left = psutil.wait_procs(below, timeout=10)
+    return one.returncode, LoadCurve.read(folder / CURVE), [process.pid for process in left]
+
+
+def test_ctrl_c_ends_with_130(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
+    assert interrupted[0] == 130
+
+
+def test_ctrl_c_keeps_what_was_measured(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
+    assert len(interrupted[1].steps) >= 1
+
+
+def test_ctrl_c_leaves_no_process(interrupted: tuple[int, LoadCurve, list[int]]) -> None:
+    assert interrupted[2] == []
+
+
+WRONG = {
+    "nothing": [],
+    "both loops": ["prod", "--users", "1", "--rates", "2"],
+    "no number": ["prod", "--users", "many"],
+    "half a user": ["prod", "--users", "1.5"],
+    "no budget": ["prod", "--target", "sagemaker"],
+    "a budget for nothing": ["prod", "--dollars", "1"],
+    "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
+    "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
+    "nobody sends": ["prod", "--processes", "0"],
+    "no address to join": ["--join", "here"],
+    "two targets": ["prod", "--join", "127.0.0.1:1"],
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
+def test_wrong_use_ends_with_2(arguments: list[str]) -> None:
+    assert CliRunner().invoke(load, arguments, standalone_mode=True).exit_code == 2
+
+
+def test_an_address_without_a_body_says_what_to_give() -> None:
+    said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
+    assert (said.return_value, "--body" in said.output) == (1, True)
+
+
+@pytest.mark.long
+def test_the_command_s_own_process_is_not_patched_by_gevent() -> None:
+    code = "import servable.load.command, sys; sys.exit('gevent' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    assert ran.returncode == 0
+
+
+@pytest.mark.long
+def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path: Path) -> None:
+    one = started("local", "--users", "1,2", *STEP, "--json", "--output", tmp_path)
+    said, words = one.communicate(timeout=110)
+    steps = json.loads(said)["steps"] if said else []
+    assert [step["failed"] for step in steps] == [0, 0], words
+
+
+@pytest.mark.long
+def test_a_process_elsewhere_joins_and_sends(server: Server, body: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    test = started(
+        server.url,
+        "--users",
+        "2",
+        "--body",
+        body,
+        *STEP,
+        "--output",
+        tmp_path,
+        "--processes",
+        "0",
+        "--workers",
+        "1",
+        "--listen",
+        where,
+    )
+    worker = started("--join", where)
+    test.communicate(timeout=100)
+    worker.communicate(timeout=30)
+    assert (worker.returncode, len(LoadCurve.read(tmp_path / CURVE).steps)) == (0, 1)

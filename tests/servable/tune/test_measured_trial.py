@@ -1,0 +1,32 @@
+"""A trial's curve: what a search learns from it, and when it learns nothing."""
+
+from servable.load.knee import knee
+from servable.load.latencies import Latencies
+from servable.load.measurement import LoadCurve
+from servable.tune.objective import Objective
+from servable.tune.trials.measured import lateness
+from tests.servable.tune.measured import curve, step
+
+HUNDRED = Objective(most_ms=100.0)
+LATE = Latencies.of([50.0] * 100)
+
+
+def late(found: LoadCurve) -> bool:
+    return lateness(found, knee(found, HUNDRED)) is not None
+
+
+def test_without_its_highest_load_a_trial_that_bore_all_others_is_none() -> None:
+    assert late(curve(step(4, 300.0), step(8, 400.0), step(16, 500.0, send_lags=LATE)))
+
+
+def test_a_lower_load_may_have_been_late() -> None:
+    assert not late(curve(step(4, 300.0), step(8, 400.0, send_lags=LATE), step(16, 500.0)))
+
+
+def test_where_a_lower_load_broke_the_objective_the_highest_may_have_been_late() -> None:
+    broken = step(8, 400.0, 200.0)
+    assert not late(curve(step(4, 300.0), broken, step(16, 400.0, 300.0, send_lags=LATE)))
+
+
+def test_where_every_load_was_late_it_is_none() -> None:
+    assert late(curve(step(4, 300.0, send_lags=LATE)))

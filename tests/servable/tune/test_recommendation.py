@@ -1,0 +1,106 @@
+"""What follows from a measurement, and what does not when it was made on this machine."""
+
+import dataclasses
+
+import pytest
+
+from servable.load.interval import Interval
+from servable.load.knee import Knee
+from servable.load.latencies import Latencies
+from servable.load.measurement import Asked
+from servable.tune.recommendation import Recommendation, recommend
+from servable.tune.search.recommended import Choice
+from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
+
+ASKED = Asked(target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores")
+IN_AWS = dataclasses.replace(ASKED, target="sagemaker", instance_type="ml.c5.xlarge")
+CHOICE = Choice(
+    point={"tfs_processes": 4, "gunicorn_workers": 8, "batching.max_batch_size": 64},
+    value=100.0,
+    start={"tfs_processes": 1, "gunicorn_workers": 8, "batching.max_batch_size": 8},
+    gain=Interval(value=0.2, low=0.1, high=0.3),
+    noise=0.05,
+)
+
+
+def recommended(
+    asked: Asked = ASKED, choice: Choice = CHOICE, *, force: bool = False
+) -> Recommendation:
+    return recommend(
+        ENVIRONMENT,
+        "primary",
+        asked=asked,
+        choice=choice,
+        knee=Knee(objective=OBJECTIVE, load=interval(8), rps=interval(100.0), bounded=True),
+        latencies=Latencies.of([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
+        force_local_numbers=force,
+    )
+
+
+def _keys(found: Recommendation) -> dict[str, object]:
+    return {".".join(change.key): change.value for change in found.changes}
+
+
+def test_only_settings_that_change_are_written() -> None:
+    assert _keys(recommended()) == {
+        "variants.primary.container.tfs_processes": 4,
+        "variants.primary.container.batching.max_batch_size": 64,
+    }
+
+
+def test_settings_that_are_not_shown_to_be_better_are_not_written() -> None:
+    unsure = dataclasses.replace(CHOICE, gain=Interval(value=0.05, low=-0.02, high=0.12))
+    assert not recommended(choice=unsure).changes
+
+
+def test_on_another_instance_type_every_setting_is_written() -> None:
+    moved = dataclasses.replace(
+        CHOICE,
+        point={**CHOICE.point, "instance_type": "ml.c5.4xlarge"},
+        start={**CHOICE.start, "instance_type": "ml.c5.xlarge"},
+    )
+    assert _keys(recommended(choice=moved)) == {
+        "variants.primary.instance_type": "ml.c5.4xlarge",
+        "variants.primary.container.tfs_processes": 4,
+        "variants.primary.container.gunicorn_workers": 8,
+        "variants.primary.container.batching.max_batch_size": 64,
+    }
+
+
+@pytest.mark.parametrize("prefix", ["variants.primary.scaling", "alarms", "rollout"])
+def test_a_local_measurement_sets_nothing_that_depends_on_the_machine(prefix: str) -> None:
+    assert not [key for key in _keys(recommended()) if key.startswith(prefix)]
+
+
+def test_what_a_local_measurement_does_not_set_is_said() -> None:
+    assert recommended().withheld
+
+
+def test_forced_it_sets_them() -> None:
+    assert "variants.primary.scaling.max_rps_per_instance" in _keys(recommended(force=True))
+
+
+def test_the_scaling_number_is_the_low_end_of_what_was_measured() -> None:
+    assert _keys(recommended(IN_AWS))["variants.primary.scaling.max_rps_per_instance"] == 98.0
+
+
+def test_the_scaling_target_is_awss_formula() -> None:
+    assert recommended(IN_AWS).scaling_target_per_minute == 100 * 0.5 * 60
+
+
+def test_instances_carry_the_peak_with_safety() -> None:
+    # 1000 requests/s over 98 x 0.5.
+    assert _keys(recommended(IN_AWS))["variants.primary.max_instances"] == 21
+
+
+def test_the_least_instances_carry_the_quiet_hour() -> None:
+    assert _keys(recommended(IN_AWS))["variants.primary.min_instances"] == 1
+
+
+def test_an_alarms_threshold_is_the_measured_percentile_rounded_up() -> None:
+    assert _keys(recommended(IN_AWS))["alarms.p99_latency_ms"] == 88.0
+
+
+def test_a_bake_outlasts_the_alarms_window_and_the_metrics_delay() -> None:
+    # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
+    assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6

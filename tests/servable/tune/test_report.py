@@ -1,0 +1,157 @@
+"""The report: one file, readable, and every tab of it opens."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from servable.report.command import report
+from servable.report.page import page
+from servable.report.page.content import RUN, Content
+from servable.report.report import told_apart, write_load_report
+from tests.chromium import chromium
+from tests.servable.tune.example_content import OBJECTIVE, content
+
+PICTURES = ["cost", "effects", "latency", "machine", "throughput", "trials"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return page.write(tmp_path_factory.mktemp("report"), [content()], diff="+tfs_processes = 4\n")
+
+
+def test_it_fetches_nothing(written: Path) -> None:
+    text = re.sub(r"base64,[^\"]*", "", written.read_text(encoding="utf-8"))
+    assert not re.search(r"(https?:)?//\w|url\(|@import|<link[^>]+href=\"(?!data:)", text)
+
+
+def test_every_picture_is_a_file_too(written: Path) -> None:
+    assert sorted(one.stem for one in (written.parent / "pictures").glob("*.png")) == PICTURES
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_1200_pixels_wide(written: Path, name: str) -> None:
+    with Image.open(written.parent / "pictures" / f"{name}.png") as picture:
+        assert picture.width == 1200
+
+
+def test_a_label_is_text_and_never_markup(tmp_path: Path) -> None:
+    hostile = Content(**{**vars(content()), "label": "<script>alert(1)</script>"})
+    assert "<script>alert" not in page.html([hostile], [])
+
+
+def test_a_local_measurement_is_called_relative(written: Path) -> None:
+    assert "Relative: measured on this machine" in written.read_text(encoding="utf-8")
+
+
+def test_three_runs_are_no_comparison(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="3 runs"):
+        page.write(tmp_path, [content()] * 3)
+
+
+def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None:
+    empty = dataclasses.replace(content().curve, steps=())
+    assert write_load_report(tmp_path, empty, OBJECTIVE) is None
+    page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
+    assert (tmp_path / "pictures" / "throughput.png").exists()
+
+
+def test_two_runs_of_the_same_are_told_apart_by_when_they_began() -> None:
+    one = content()
+    later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
+    other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
+    assert [each.label for each in told_apart([one, other])] == [
+        "ranker, simulated, 2026-11-21 00:00",
+        "ranker, simulated, 2026-11-22 09:30",
+    ]
+
+
+@pytest.mark.long
+def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        content().write(tmp_path / name / RUN)
+    runs = [str(tmp_path / name) for name in ("one", "other")]
+    assert report.main([*runs, "--output", str(tmp_path / "both")], standalone_mode=False) == 0
+    assert "ranker, simulated against ranker, simulated" in (
+        tmp_path / "both" / page.PAGE
+    ).read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main([str(tmp_path)], standalone_mode=False) == 1
+    assert f"{tmp_path}: has neither run.json nor curve.json" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium(logs="browser") as driver:
+        yield driver
+
+
+@pytest.mark.long
+def test_every_tab_shows_its_part_and_hides_the_others(
+    written: Path, browser: webdriver.Chrome
+) -> None:
+    browser.get(written.as_uri())
+    shown = []
+    for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
+        tab.click()
+        open_ones = [
+            one.get_attribute("id")
+            for one in browser.find_elements(By.CSS_SELECTOR, "[role=tabpanel]")
+            if one.is_displayed()
+        ]
+        shown.append((open_ones, tab.get_attribute("aria-controls")))
+        browser.save_screenshot(str(written.parent / f"{tab.get_attribute('aria-controls')}.png"))
+    assert [one for one, _ in shown] == [[name] for _, name in shown]
+
+
+@pytest.mark.long
+def test_nothing_is_wider_than_1200_pixels(written: Path, browser: webdriver.Chrome) -> None:
+    browser.get(written.as_uri())
+    wide = []
+    for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
+        tab.click()
+        wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
+    assert max(wide) <= 1200
+
+
+@pytest.mark.long
+def test_every_picture_is_drawn(written: Path, browser: webdriver.Chrome) -> None:
+    browser.get(written.as_uri())
+    script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+    assert browser.execute_script(script) == 0
+
+
+@pytest.mark.long
+def test_a_click_on_a_heading_sorts_by_its_numbers(
+    written: Path, browser: webdriver.Chrome
+) -> None:
+    browser.get(written.as_uri())
+    browser.find_element(By.ID, "tab-trials").click()
+    heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
+    names = [one.text for one in heads]
+    at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
+    heads[at].click()
+    script = (
+        "return [...document.querySelectorAll('#trials tbody tr')]"
+        f".map(row => row.cells[{at}].dataset.value).filter(Boolean).map(Number)"
+    )
+    values = browser.execute_script(script)
+    assert values == sorted(values)
+
+
+@pytest.mark.long
+def test_the_browser_has_nothing_to_complain_about(
+    written: Path, browser: webdriver.Chrome
+) -> None:
+    browser.get(written.as_uri())
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]

@@ -1,0 +1,79 @@
+"""Which load comes next, against targets that are a formula."""
+
+from collections.abc import Callable
+
+import pytest
+
+from servable.load.measurement import Step
+from servable.load.schedule import Schedule
+from servable.tune.objective import Objective
+from tests.servable.tune.measured import step
+
+HUNDRED = Objective(most_ms=100.0)
+
+
+def loads(schedule: Schedule, target: Callable[[int], Step]) -> list[float]:
+    steps: list[Step] = []
+    while (load := schedule.next(steps)) is not None:
+        steps.append(target(round(load)))
+        assert len(steps) < 40, "it never ends"
+    return [one.load for one in steps]
+
+
+def full_at_20(users: int) -> Step:
+    """20 requests/s for each user until there are 20; p99 is one and a half of the median."""
+    return step(users, 20.0 * min(users, 20), 50.0 * max(1.0, users / 20))
+
+
+def test_users_are_doubled_until_the_throughput_is_flat() -> None:
+    assert loads(Schedule(loop="closed"), full_at_20)[:7] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_the_loads_around_the_knee_are_near_to_each_other() -> None:
+    asked = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
+    # p99 is 75 ms up to 20 users, and 100 ms at 26.7.
+    below, above = max(x for x in asked if x <= 26), min(x for x in asked if x > 26)
+    assert above / below <= 1.1
+
+
+def test_no_load_is_asked_twice() -> None:
+    asked = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
+    assert len(asked) == len(set(asked))
+
+
+def test_the_most_is_never_exceeded() -> None:
+    asked = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
+    assert max(asked) == 50
+
+
+def test_a_target_that_fails_is_not_loaded_further() -> None:
+    failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
+    assert failing == [1]
+
+
+@pytest.mark.parametrize(("errors", "ended"), [({"500": 900}, "failing"), ({}, "saturated")])
+def test_it_says_why_it_ended(errors: dict[str, int], ended: str) -> None:
+    flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
+    assert Schedule(loop="closed").ended(flat) == ended
+
+
+def test_given_loads_are_taken_as_they_are() -> None:
+    assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
+
+
+def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
+    def open_step(rate: int) -> Step:
+        kept_up = min(rate, 100)
+        return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
+
+    assert loads(Schedule(loop="open", first=20), open_step)[:4] == [20, 40, 80, 160]
+
+
+def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
+    schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
+
+
+def test_after_fixed_loads_it_stops_where_the_objective_is_broken() -> None:
+    schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
+    assert loads(schedule, full_at_20) == [20, 40]

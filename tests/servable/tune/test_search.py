@@ -1,0 +1,250 @@
+"""The search: what it finds, when it stops, and that nothing is lost when it is killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.search.run import flat, run
+from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
+from servable.tune.search.budget import Budget
+from servable.tune.search.next_point import Proposal, propose
+from servable.tune.search.recommended import choose
+from servable.tune.search.search import Found, Search
+from servable.tune.search.space import Point, Space
+from servable.tune.search.start import rules_of_thumb
+from servable.tune.search.sudden import LEARN_FROM, Sudden
+from servable.tune.search.trial import Measured, Trial, logarithms
+from tests.servable.tune.searching import GRID, search, value
+
+ROOT = Path(__file__).resolve().parents[3]
+TRIALS = 14
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> Found:
+    return search(None, None, 0.0, TRIALS)
+
+
+def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
+    assert run("detector on one GPU", "ours", 0).share_of_best >= 0.9
+
+
+@pytest.mark.parametrize("seed", SEEDS_TO_DEVELOP)
+def test_a_flat_surface_is_called_flat_within_fifteen_measurements(seed: int) -> None:
+    trials, why = flat(seed)
+    assert (trials <= 15, "flat" in why) == (True, True)
+
+
+def test_a_surface_that_is_not_flat_is_not_called_so() -> None:
+    assert "flat" not in search(None, None, 0.0, 15).stopped
+
+
+def test_the_choice_is_one_that_ran(uninterrupted: Found) -> None:
+    assert uninterrupted.choice is not None
+    assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
+
+
+def test_a_point_that_never_starts_is_not_chosen() -> None:
+    def measure(point: object) -> Measured:
+        assert isinstance(point, dict)
+        if point["tfs_processes"] == 8:
+            return Measured(value=0.0, failure="out of memory")
+        return Measured(value=100.0 * int(point["tfs_processes"]))
+
+    start = {name: values[0] for name, values in GRID.items()}
+    found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
+    assert found.choice is not None
+    assert found.choice.point["tfs_processes"] == 4
+
+
+def test_where_nothing_runs_nothing_is_chosen() -> None:
+    start = {name: values[0] for name, values in GRID.items()}
+    found = Search(Space(GRID), [start]).run(
+        lambda _: Measured(value=0.0, failure="no"), Budget(trials=12)
+    )
+    assert found.choice is None
+
+
+def test_todays_settings_are_measured_first() -> None:
+    start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
+    found = Search(Space(GRID), [start]).run(
+        lambda point: Measured(value=value(point)), Budget(trials=1)
+    )
+    assert found.trials[0].point == start
+
+
+def test_a_gain_that_is_real_has_an_interval_above_nothing(uninterrupted: Found) -> None:
+    assert uninterrupted.choice is not None
+    assert uninterrupted.choice.better
+
+
+def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
+    noise = np.random.default_rng(3)
+    start = {name: values[0] for name, values in GRID.items()}
+    found = Search(Space(GRID), [start], confirm=2).run(
+        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
+    )
+    assert found.choice is not None
+    assert not found.choice.better
+
+
+def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
+    space = Space({"tfs_processes": (1, 2, 4, 8), "onednn": (False, True)})
+    good, lucky = space.point(0), space.point(len(space) - 1)
+    values = [(good, 100.0)] * 4 + [(space.point(3), 60.0), (space.point(4), 70.0), (lucky, 103.0)]
+    trials = [
+        Trial(number=at, point=point, measured=Measured(value=value), seconds=1.0)
+        for at, (point, value) in enumerate(values)
+    ]
+    found = choose(space, 3, trials, 0.05)
+    assert found is not None
+    assert found.point == good
+
+
+def test_the_choice_and_todays_settings_are_confirmed_in_turn() -> None:
+    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+    found = Search(Space(GRID), [start], confirm=2).run(
+        lambda point: Measured(value=value(point)), Budget(trials=18)
+    )
+    assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
+
+
+def test_where_todays_settings_win_they_and_the_best_of_the_others_are_confirmed_in_turn() -> None:
+    space = Space(GRID)
+    best = max((space.point(number) for number in range(len(space))), key=value)
+    found = Search(space, [best], confirm=2).run(
+        lambda point: Measured(value=value(point)), Budget(trials=18)
+    )
+    assert [trial.point == best for trial in found.trials[-4:]] == [False, True, False, True]
+
+
+def test_on_a_flat_surface_nothing_is_confirmed() -> None:
+    noise = np.random.default_rng(5)
+    start = {name: values[0] for name, values in GRID.items()}
+    found = Search(Space(GRID), [start], confirm=2).run(
+        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
+    )
+    assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
+
+
+def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
+    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
+    measured = 0
+
+    def measure(point: Point) -> Measured:
+        nonlocal measured
+        measured += 1
+        if measured == 16:  # the second of four that confirm
+            raise KeyboardInterrupt
+        return Measured(value=value(point))
+
+    def run() -> Found:
+        search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
+        return search.run(measure, Budget(trials=18))
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    found = run()
+    assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
+
+
+def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+
+    def asking(*told: Any, sudden: Sudden) -> Proposal:
+        asked.add(told[-1])
+        return propose(*told, sudden=sudden)
+
+    monkeypatch.setattr("servable.tune.search.sampler.propose", asking)
+    search(None, None, 0.0, 11)
+    assert asked == {11}
+
+
+def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Found) -> None:
+    for trials in (3, 9, TRIALS):
+        found = search(tmp_path / "study", None, 0.0, trials)
+    assert _points(found) == _points(uninterrupted)
+
+
+def test_resumed_where_sudden_effects_are_learnt_it_ends_with_the_same_trials(
+    tmp_path: Path,
+) -> None:
+    for trials in (LEARN_FROM + 1, LEARN_FROM + 3):
+        found = search(tmp_path / "study", None, 0.0, trials)
+    assert _points(found) == _points(search(None, None, 0.0, LEARN_FROM + 3))
+
+
+def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:
+    search(tmp_path / "study", None, 0.0, 12)
+    search(tmp_path / "study", tmp_path / "log", 0.0, 12)
+    assert not (tmp_path / "log").exists()
+
+
+def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
+    tmp_path: Path, uninterrupted: Found
+) -> None:
+    study, log = tmp_path / "study", tmp_path / "log"
+    command = [sys.executable, "-m", "tests.servable.tune.searching", str(study), str(log), "0.1"]
+    killed = subprocess.Popen([*command, str(TRIALS)], cwd=ROOT)
+    try:
+        deadline = time.monotonic() + 60
+        while _done(log) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        killed.send_signal(signal.SIGKILL)
+    finally:
+        killed.kill()
+        killed.wait()
+    found = search(study, log, 0.0, TRIALS)
+    # The one under way begins twice; one that was done and not yet kept may be done twice.
+    assert (_points(found) == _points(uninterrupted), _done(log) - TRIALS in (0, 1)) == (True, True)
+
+
+def test_minutes_are_a_budget() -> None:
+    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=50.0)]
+    assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
+        "0.8 of 1 minutes are spent",
+        None,
+    )
+
+
+def test_dollars_are_a_budget() -> None:
+    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=1800.0)]
+    ends = [Budget(usd=usd, usd_per_hour=4.0).ended(trials) for usd in (3.9, 4.1)]
+    assert [one is not None for one in ends] == [True, False]
+
+
+def test_without_batching_its_timeout_is_no_choice() -> None:
+    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
+    assert len(Space(grid)) == 4
+
+
+def test_on_and_one_are_different_values() -> None:
+    space = Space({"onednn": (False, True), "tfs_processes": (0, 1)})
+    assert space.number({"onednn": True, "tfs_processes": 1}) == 3
+
+
+def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
+    spaces = [(Space(make(0).grid), make(0).vcpus) for make in FAMILIES.values()]
+    found = [[one.nearest(r) for r in rules_of_thumb(one, vcpus=vcpus)] for one, vcpus in spaces]
+    assert [len(one) for one in found] == [4] * len(FAMILIES)
+
+
+def test_a_failure_counts_as_the_poorest_that_ran() -> None:
+    assert logarithms([0.0, 50.0, 100.0])[0] == logarithms([50.0])[0]
+
+
+def _points(found: Found) -> list[str]:
+    return [json.dumps(dict(trial.point)) for trial in found.trials]
+
+
+def _done(log: Path) -> int:
+    if not log.exists():
+        return 0
+    return sum('"done"' in line for line in log.read_text(encoding="utf-8").splitlines())

@@ -1,0 +1,203 @@
+"""What the search expects of points, and what it thinks a measurement is worth."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from servable.tune.search import gain, next_point
+from servable.tune.search.budget import TRIALS
+from servable.tune.search.kernel import SIZES, Array, Levels, Ranks, covariance
+from servable.tune.search.model import Expected, Model
+from servable.tune.search.next_point import AGAIN_EVERY, AGAIN_FROM, LAST, propose
+from servable.tune.search.space import Space
+from servable.tune.search.start import rules_of_thumb
+from servable.tune.search.trial import bent
+
+SETTINGS, LEVELS = 3, 4
+GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
+    lambda ranks: np.array(ranks, float) / (LEVELS - 1)
+)
+PARAMETERS = st.lists(
+    st.floats(-2.0, 1.0), min_size=SETTINGS + SIZES, max_size=SETTINGS + SIZES
+).map(lambda found: np.array(found))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def directly(one: Array, other: Array, parameters: Array) -> Array:
+    """The same formula without levels."""
+    scaled = np.sqrt(3) * np.abs(one[:, None] - other[None]) / np.exp(parameters[:SETTINGS])
+    each = (1 + scaled) * np.exp(-scaled)
+    alone, together = np.exp(2 * parameters[SETTINGS:])
+    found: Array = alone * each.mean(axis=-1) + together * each.prod(axis=-1)
+    return found
+
+
+@given(one=GRIDS, other=GRIDS, parameters=PARAMETERS)
+@settings(max_examples=30, deadline=None)
+def test_a_kernel_looked_up_is_the_kernel_computed(
+    one: Array, other: Array, parameters: Array
+) -> None:
+    found = covariance(Levels.of(one, other), parameters)
+    assert found == pytest.approx(directly(one, other, parameters))
+
+
+@given(points=GRIDS, parameters=PARAMETERS)
+@settings(max_examples=30, deadline=None)
+def test_a_covariance_has_no_negative_variance_in_any_direction(
+    points: Array, parameters: Array
+) -> None:
+    found = covariance(Levels.of(points, points), parameters)
+    assert np.linalg.eigvalsh(found).min() > -1e-8 * np.trace(found)
+
+
+@given(points=GRIDS, seed=SEEDS)
+@settings(max_examples=10, deadline=None)
+def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> None:
+    y = np.random.default_rng(seed).normal(size=len(points))
+    once, again = (Model(points, y, noise=0.05).mean(points) for _ in range(2))
+    assert once.tolist() == again.tolist()
+
+
+@given(points=GRIDS, seed=SEEDS)
+@settings(max_examples=10, deadline=None)
+def test_a_measurement_is_never_expected_to_make_the_answer_worse(points: Array, seed: int) -> None:
+    at = np.unique(points, axis=0)
+    model = Model(at, np.random.default_rng(seed).normal(size=len(at)), noise=0.05)
+    worth = gain.of_answering(
+        model.expected(at)[0], model.together(at)[0], np.ones(len(at), dtype=bool)
+    )
+    assert worth.min() >= 0
+
+
+def test_a_repeat_that_cannot_win_is_worth_nothing() -> None:
+    known = Expected(np.array([0.0, -3.0]), np.array([0.03, 0.03]), 0.05)
+    together = np.diag(known.deviation**2)
+    first, hopeless = gain.of_answering(known, together, np.array([True, True]))
+    assert (first < 1e-6, hopeless < 1e-6) == (True, True)
+
+
+def test_a_repeat_that_could_still_win_is_worth_something() -> None:
+    known = Expected(np.array([0.0, -0.01]), np.array([0.03, 0.03]), 0.05)
+    worth = gain.of_answering(known, np.diag(known.deviation**2), np.array([True, True]))
+    assert worth.min() > 1e-3
+
+
+@given(points=GRIDS, seed=SEEDS)
+@settings(max_examples=10, deadline=None)
+def test_a_chance_lies_between_never_and_always(points: Array, seed: int) -> None:
+    ran = np.random.default_rng(seed).random(len(points)) < 0.7
+    found = gain.chance_to_run(points, points, ran)
+    assert (found.min() >= 0, found.max() <= 1) == (True, True)
+
+
+def test_what_failed_makes_its_neighbours_unlikely_and_not_those_far_away() -> None:
+    line = np.linspace(0, 1, 5)[:, None]
+    ran = np.array([True, True, True, False, False])
+    found = gain.chance_to_run(line, line, ran)
+    assert (found[0] > 0.9, found[4] < 0.1) == (True, True)
+
+
+def test_a_rule_without_batching_finds_a_point_without_it() -> None:
+    grid = {"batching.max_batch_size": (None, 8), "batching.timeout_micros": (0, 1000, 5000)}
+    space = Space(grid)
+    found = space.point(
+        space.nearest({"batching.max_batch_size": None, "batching.timeout_micros": 1000})
+    )
+    assert found["batching.max_batch_size"] is None
+
+
+COUNTS = {"tfs_processes": (1, 2, 4, 16), "inter_op_threads": (1, 4), "intra_op_threads": (1, 4)}
+
+
+def test_twice_as_many_are_one_step() -> None:
+    column = Space({"gunicorn_workers": (1, 2, 4, 16)}).features[:, 0]
+    assert column == pytest.approx([0, 0.25, 0.5, 1])
+
+
+def test_a_hundredth_of_the_best_counts_as_more_than_a_tenth() -> None:
+    best, poor = bent(np.log([100.0, 1.0]))
+    assert np.exp(poor - best) > 0.1
+
+
+def test_what_is_no_count_stands_by_its_rank() -> None:
+    column = Space({"batching.timeout_micros": (0, 1000, 5000)}).features[:, 0]
+    assert column == pytest.approx([0, 0.5, 1])
+
+
+@pytest.mark.parametrize("four", ["tfs_processes", "inter_op_threads", "intra_op_threads"])
+def test_four_threads_crowd_the_cores_alike_whichever_setting_they_come_from(four: str) -> None:
+    space, one = Space(COUNTS), dict.fromkeys(COUNTS, 1)
+    at = space.number({**one, four: 4})
+    assert space.features[at, -1] == pytest.approx(np.log(4) / np.log(16 * 4 * 4))
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_bent_values_keep_their_order(logs: Array) -> None:
+    order = np.argsort(logs, kind="stable")
+    assert np.diff(bent(logs)[order]).min() >= 0
+
+
+@given(logs=st.lists(st.floats(-10, 10), min_size=2, max_size=20).map(np.array))
+def test_the_best_value_is_not_bent(logs: Array) -> None:
+    assert bent(logs).max() == logs.max()
+
+
+def test_half_of_the_best_is_still_a_third_below_it_when_bent() -> None:
+    best, half = bent(np.log([100.0, 50.0]))
+    assert np.exp(half - best) < 2 / 3
+
+
+@pytest.mark.parametrize("vcpus", [1, 2, 4, 8, 36])
+def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
+    lone = [
+        rule for rule in rules_of_thumb(Space(COUNTS), vcpus=vcpus) if rule["tfs_processes"] == 1
+    ]
+    assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
+
+
+def proposed(*, trials: int, more: int = 0) -> tuple[int | None, list[int]]:
+    """After AGAIN_FROM measurements, and `more`, of at most `trials`; and what was measured."""
+    space, noise = Space(COUNTS), np.random.default_rng(2)
+    some = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)]
+    assert AGAIN_FROM % AGAIN_EVERY == 0
+    tried = some * 2 + some[:more]
+    values = [100 * float(np.exp(space.features[one, 0] + noise.normal(0, 0.05))) for one in tried]
+    return propose(space, tried[:10], tried, values, 0.05, trials).number, tried
+
+
+def test_late_every_second_measurement_repeats_one() -> None:
+    number, tried = proposed(trials=TRIALS)
+    assert number in tried
+
+
+@pytest.mark.parametrize(("left", "repeats"), [*((left, True) for left in (1, LAST)), (9, False)])
+def test_the_last_ones_repeat_too(
+    monkeypatch: pytest.MonkeyPatch, left: int, repeats: bool
+) -> None:
+    compared: list[int] = []
+
+    def answering(_: object, __: object, ___: object, those: Ranks, ____: object) -> int:
+        compared.extend(those.tolist())
+        return 0
+
+    monkeypatch.setattr(next_point, "_answering", answering)
+    _, tried = proposed(trials=AGAIN_FROM + 1 + left, more=1)
+    assert (set(compared) == set(tried)) == repeats
+
+
+@pytest.mark.parametrize(
+    ("trials", "late"), [(AGAIN_FROM + 1, True), (TRIALS, True), (2 * TRIALS, False)]
+)
+def test_of_more_trials_more_are_for_finding(
+    monkeypatch: pytest.MonkeyPatch, trials: int, late: bool
+) -> None:
+    asked = []
+
+    def answering(*_: object) -> int:
+        asked.append("which is the best")
+        return 0
+
+    monkeypatch.setattr(next_point, "_answering", answering)
+    proposed(trials=trials)
+    assert bool(asked) == late

@@ -1,0 +1,354 @@
+"""`servable tune` as a user runs it. What is measured is a formula; the rest is the command's own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from click.testing import CliRunner, Result
+
+import servable.report.page.page
+import servable.tune.target
+import servable.tune.tune
+from servable.load.load_generator import LoadError
+from servable.load.measurement import LoadCurve
+from servable.report.page.content import RUN, Content
+from servable.tune.command import tune
+from servable.tune.run import RUNS, TuneError, alone
+from servable.tune.search.search import Found
+from servable.tune.trials.trials import NotServedError
+from tests.checkouts import ROOT
+from tests.conftest import RANKER, VALID
+from tests.servable.tune.formula_trials import HOLD, FormulaTrials
+
+FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
+COMMENT = "# how much it is asked"
+
+
+def made(folder: Path) -> Path:
+    """A project with the environment `prod`."""
+    (folder / "environments").mkdir(parents=True)
+    shutil.copytree(RANKER, folder / "model")
+    (folder / "code").mkdir()
+    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    (folder / "a.json").write_text('{"instances": [[1.0]]}')
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+    text += f"[traffic]\npeak_rps = 100  {COMMENT}\n"
+    (folder / "environments" / "prod.toml").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servable.tune.target, "LocalTrials", FormulaTrials)
+        # The page has tests of its own, and takes the longest.
+        patch.setattr(
+            servable.report.page.page, "write", lambda folder, *_, **__: folder / "report.html"
+        )
+        # Of this process: they stay pytest's.
+        patch.setattr(signal, "signal", lambda *_: None)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def project(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = made(tmp_path_factory.mktemp("tuned") / "project")
+    patched.chdir(folder)
+    return folder
+
+
+def ran(*arguments: str) -> Result:
+    return CliRunner().invoke(tune, ["prod", "--body", "a.json", *FEW, *arguments])
+
+
+WRONG = {
+    "no such environment": ["stage"],
+    "no such variant": ["prod", "--variant", "other"],
+    "no such setting": ["prod", "--setting", "colour"],
+    "no such objective": ["prod", "--for", "fun"],
+    "no trial": ["prod", "--trials", "0"],
+    "no time": ["prod", "--minutes", "0"],
+    "no budget": ["prod", "--target", "sagemaker"],
+    "a budget for nothing": ["prod", "--dollars", "1"],
+    "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
+    "another machine of this one": ["prod", "--instance-types", "ml.c5.2xlarge"],
+    "half a list": ["prod", "--target", "sagemaker", "--dollars", "1", "--instance-types", "a,"],
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
+def test_wrong_use_ends_with_2(arguments: list[str], project: Path) -> None:
+    assert CliRunner().invoke(tune, [*arguments, "--body", "a.json"]).exit_code == 2
+
+
+def returned(*arguments: str) -> Result:
+    return CliRunner().invoke(
+        tune,
+        ["prod", "--body", "a.json", *FEW, "--p99-ms", "77", *arguments],
+        standalone_mode=False,
+    )
+
+
+def test_what_check_refuses_is_not_measured(project: Path) -> None:
+    text = (project / "environments" / "prod.toml").read_text()
+    (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
+    said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
+    (project / "environments" / "bad.toml").unlink()
+    assert (said.return_value, "no_model" in said.stderr) == (1, True)
+
+
+def test_without_a_request_it_says_what_to_give(project: Path) -> None:
+    said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
+    assert (said.return_value, "--body" in said.output) == (1, True)
+
+
+def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "123456789012")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
+    said = returned(*where)
+    assert (said.return_value, "could not be asked" in said.stderr) == (1, True)
+
+
+def test_what_cannot_be_measured_ends_with_1_and_no_trace(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "fails", LoadError)
+    said = returned()
+    last = said.stderr.splitlines()[-1]
+    assert (said.return_value, last) == (1, "servable tune: as the test wants")
+
+
+def not_served(*_: object) -> NoReturn:
+    raise NotServedError("no ping")
+
+
+def test_without_a_limit_settings_that_do_not_start_are_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    said = ran("--setting", "inter_op_threads").stderr
+    assert "today's settings do not start: no ping" in said
+
+
+def test_a_choice_that_does_not_start_again_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def curve(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+        return not_served() if asked[-1] == "choice" else whole(trials, *asked)
+
+    whole = FormulaTrials.full_curve
+    monkeypatch.setattr(FormulaTrials, "full_curve", curve)
+    said = returned("--trials", "5", "--p99-ms", "78").stderr
+    assert "the choice did not start again: no ping; the same command goes on" in said
+
+
+def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
+    with (
+        alone(tmp_path / "run"),
+        pytest.raises(TuneError, match="at work"),
+        alone(tmp_path / "run"),
+    ):
+        pass
+
+
+def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    file = project / "environments" / "prod.toml"
+    (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
+    before, known = file.read_text(), set((project / RUNS).iterdir())
+    for limit_ms in (701, 702):
+        file.write_text(f"{before}[alarms]\np99_latency_ms = {limit_ms}\n")
+        ran()
+    file.write_text(before)
+    assert len(set((project / RUNS).iterdir()) - known) == 2
+
+
+def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable.tune.trials.trials.price", lambda *_: None)
+    said = returned("--for", "cost").stderr
+    assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
+
+
+def test_dollars_that_leave_no_trial_are_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Found(trials=(), stopped="the dollars are spent", choice=None)
+    monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
+    assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
+
+
+def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
+    assert returned().return_value == 130
+
+
+@dataclass(frozen=True)
+class Shown:
+    result: Result
+    before: str
+    after: str
+
+
+@pytest.fixture(scope="module")
+def shown(project: Path) -> Shown:
+    """Twelve trials, for people."""
+    file = project / "environments" / "prod.toml"
+    before = file.read_text()
+    return Shown(ran("--trials", "12"), before, file.read_text())
+
+
+@pytest.fixture(scope="module")
+def told(shown: Shown) -> Result:
+    """The same command again, for programs."""
+    return ran("--trials", "12", "--json")
+
+
+@pytest.fixture(scope="module")
+def written(told: Result, project: Path) -> str:
+    """The file, once everything was written that can be."""
+    file = project / "environments" / "prod.toml"
+    before = file.read_text()
+    ran("--trials", "12", "--write", "--force-local-numbers")
+    after = file.read_text()
+    file.write_text(before)
+    return after
+
+
+def test_the_better_settings_are_shown_and_the_file_stays(shown: Shown) -> None:
+    assert ("+gunicorn_workers = 8" in shown.result.stdout, shown.after) == (True, shown.before)
+
+
+def test_the_diff_has_the_file_s_path_from_the_project(shown: Shown) -> None:
+    assert "+++ environments/prod.toml" in shown.result.stdout
+
+
+def test_a_budget_that_leaves_no_trial_is_said(project: Path) -> None:
+    assert "give --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
+
+
+def test_every_trial_is_told_with_what_is_left(shown: Shown) -> None:
+    lines = [line for line in shown.result.stderr.splitlines() if "/12 " in line]
+    assert (bool(lines), all("min of trials left" in line for line in lines)) == (True, True)
+
+
+def test_programs_are_told_the_same(told: Result) -> None:
+    said = json.loads(told.stdout)
+    content = Content.read(Path(said["report"]).with_name(RUN))
+    assert content.recommendation is not None
+    choice = dict(content.recommendation.choice.point)
+    wanted = (choice, True, len(content.trials))
+    assert (said["settings"], said["better"], said["trials"]) == wanted
+
+
+def test_this_machine_s_numbers_set_no_alarm(told: Result) -> None:
+    said = json.loads(told.stdout)
+    assert (said["relative"], "alarms" in said["diff"]) == (True, False)
+
+
+def test_finished_it_measures_nothing_again(told: Result) -> None:
+    assert not [line for line in told.stderr.splitlines() if "/12 " in line]
+
+
+def test_written_the_file_has_the_settings_and_keeps_its_comments(written: str) -> None:
+    assert ("gunicorn_workers = 8" in written, COMMENT in written) == (True, True), written
+
+
+def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
+    assert "p99_latency_ms" in written
+
+
+def test_where_nothing_is_better_the_file_stays_also_with_write(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "flat", True)
+    before = (project / "environments" / "prod.toml").read_text()
+    said = ran("--trials", "12", "--write", "--json", "--p99-ms", "99")
+    after = (project / "environments" / "prod.toml").read_text()
+    assert (json.loads(said.stdout)["written"], after) == (False, before)
+
+
+def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: Shown) -> None:
+    said = ran("--trials", "8", "--json", "--for", "cost", "--usd-per-hour", "2", "--new")
+    (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials
+    assert first.measured.value == pytest.approx(1800 * first.measured.about["rps"]["value"])
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A run that was killed with -9 in its fifth trial, and the same command again."""
+
+    trials: list[dict[str, object]]
+    uninterrupted: list[dict[str, object]]
+    finished: int
+    """Measurements that came to their end, of both runs together."""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    folder = made(tmp_path_factory.mktemp("killed") / "project")
+    log = folder / "log"
+    first = started(folder, log, **{HOLD: "5"})
+    deadline = time.monotonic() + 60
+    while said(log, "begin") < 5 and time.monotonic() < deadline and first.poll() is None:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.communicate(timeout=60)
+    again = started(folder, log)
+    again.communicate(timeout=100)
+    plain = made(tmp_path_factory.mktemp("plain") / "project")
+    whole = started(plain, plain / "log")
+    whole.communicate(timeout=100)
+    return Killed(trials=trials(folder), uninterrupted=trials(plain), finished=said(log, "end"))
+
+
+def started(folder: Path, log: Path, **variables: str) -> "subprocess.Popen[bytes]":
+    command = [
+        "-m",
+        "tests.servable.tune.formula_trials",
+        str(log),
+        "tune",
+        "prod",
+        "--body",
+        "a.json",
+    ]
+    return subprocess.Popen(
+        [sys.executable, *command, *FEW, "--trials", "16"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)} | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def said(log: Path, what: str) -> int:
+    return log.read_text().count(f'["{what}"') if log.exists() else 0
+
+
+def trials(folder: Path) -> list[dict[str, object]]:
+    (run,) = (folder / ".servable" / "tuning").glob(f"*/{RUN}")
+    return [dict(one.point) for one in Content.read(run).trials]
+
+
+@pytest.mark.long
+def test_killed_and_resumed_it_ends_with_the_same_trials(killed: Killed) -> None:
+    assert killed.trials == killed.uninterrupted
+
+
+@pytest.mark.long
+def test_killed_and_resumed_no_trial_is_measured_twice(killed: Killed) -> None:
+    assert killed.finished == len(killed.trials)

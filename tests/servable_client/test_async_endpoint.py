@@ -1,0 +1,127 @@
+"""The same in asyncio."""
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servable_client import AsyncEndpoint, BadInputError, FakeEndpoint, RefusedError
+from tests.servable_client.predict_bodies import doubled
+from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+
+X = np.arange(3.0)
+
+
+def double(x: Any) -> Any:
+    return {"y": x * 2}
+
+
+def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint.local(server.url) as endpoint:
+            return await endpoint.predict(x=X)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_calls_run_side_by_side() -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(x: Any) -> Any:
+        together.wait()
+        return {"y": x}
+
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(meet)) as endpoint:
+            return await asyncio.gather(*(endpoint.predict(x=X + n) for n in range(3)))
+
+    assert [one["y"][0] for one in asyncio.run(main())] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["given", "local"])
+def test_as_many_calls_at_a_time_as_the_endpoint_has_connections(
+    local: bool, server: RuntimeServer
+) -> None:
+    """More than there are by default, and each waits for the others."""
+    together = threading.Barrier(12, timeout=20)
+
+    def meet(x: Any) -> Any:
+        together.wait()
+        return {"y": x}
+
+    def met(received: Received) -> Reply:
+        together.wait()
+        return doubled(received)
+
+    async def main() -> Any:
+        server.answer = met
+        made = AsyncEndpoint.local(server.url, connections=12)
+        if not local:
+            made = AsyncEndpoint(FakeEndpoint(meet, connections=12))
+        async with made as endpoint:
+            return await asyncio.gather(*(endpoint.predict(x=X) for _ in range(12)))
+
+    assert len(asyncio.run(main())) == 12
+
+
+def test_an_endpoint_that_is_given_has_been_told_everything() -> None:
+    with pytest.raises(BadInputError, match="connections"):
+        AsyncEndpoint(FakeEndpoint(double), connections=3)
+
+
+def test_the_loop_goes_on_while_a_prediction_is_waited_for() -> None:
+    gone_on = threading.Event()
+
+    def wait(x: Any) -> Any:
+        assert gone_on.wait(20)
+        return {"y": x}
+
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(wait)) as endpoint:
+            prediction = asyncio.create_task(endpoint.predict(x=X))
+            await asyncio.sleep(0)
+            gone_on.set()
+            return await prediction
+
+    assert asyncio.run(main())["y"].tolist() == [0, 1, 2]
+
+
+def test_a_batch_is_split_too() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
+            return await endpoint.predict(x=X, split=1)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_errors_are_the_same() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double, failures=[RefusedError("no")])) as endpoint:
+            return await endpoint.predict(x=X)
+
+    with pytest.raises(RefusedError):
+        asyncio.run(main())
+
+
+def test_a_job_is_submitted_and_waited_for() -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint(FakeEndpoint(double)) as endpoint:
+            return await endpoint.result(await endpoint.submit(x=X), 1)
+
+    assert asyncio.run(main())["y"].tolist() == [0, 2, 4]
+
+
+def test_bytes_go_in_and_come_out(server: RuntimeServer) -> None:
+    async def main() -> Any:
+        async with AsyncEndpoint.local(server.url, timeout_seconds=20) as endpoint:
+            server.answer = lambda received: received_back(received.body)
+            return await endpoint.invoke(b"abc", content_type="text/plain")
+
+    from tests.servable_client.runtime_server import Reply
+
+    def received_back(body: bytes) -> Reply:
+        return Reply(200, body, {"Content-Type": "text/plain"})
+
+    assert asyncio.run(main()).body == b"abc"

@@ -1,0 +1,112 @@
+"""A container asked directly: the same class, no AWS in between."""
+
+import socket
+
+import numpy as np
+import pytest
+
+from servable_client import (
+    BadInputError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    Endpoint,
+    ModelFailedError,
+    PredictionError,
+    QueueFullError,
+    RefusedError,
+    UnreachableError,
+)
+from tests.servable_client.predict_bodies import doubled
+from tests.servable_client.runtime_server import RESET, Received, Reply, RuntimeServer
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_arrays_go_in_and_come_out(server: RuntimeServer) -> None:
+    with Endpoint.local(server.url) as endpoint:
+        np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
+
+
+def test_invocations_is_what_is_asked(server: RuntimeServer) -> None:
+    with Endpoint.local(f"{server.url}/") as endpoint:
+        endpoint.predict(x=X)
+    assert server.received[0].path == "/invocations"
+
+
+def test_the_model_is_chosen_as_through_sagemaker(server: RuntimeServer) -> None:
+    with Endpoint.local(server.url, model="m", version=2) as endpoint:
+        endpoint.predict(x=X)
+    attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
+    assert attributes == "tfs-model-name=m,tfs-model-version=2"
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply(400, b'{"error": "no"}'), RefusedError),
+        (Reply(429, b'{"error": "no"}'), QueueFullError),
+        (Reply(500), ModelFailedError),
+        (Reply(503), ModelFailedError),
+        (Reply(RESET), ConnectionLostError),
+        (Reply(200, b"x", announced_bytes=9), ConnectionLostError),
+        (Reply(before_seconds=5), DeadlineExceededError),
+    ],
+    ids=["400", "429", "500", "503", "reset", "cut short", "slow"],
+)
+def test_every_failure_has_its_error(
+    server: RuntimeServer, reply: Reply, error: type[PredictionError]
+) -> None:
+    server.answer = lambda received: reply
+    with (
+        Endpoint.local(server.url, attempts=1, timeout_seconds=1) as endpoint,
+        pytest.raises(error),
+    ):
+        endpoint.predict(x=X)
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(500), Reply(503), Reply(RESET)], ids=["500", "503", "reset"]
+)
+def test_what_may_have_been_executed_is_not_sent_again(server: RuntimeServer, reply: Reply) -> None:
+    server.answer = lambda received: reply
+    with Endpoint.local(server.url) as endpoint, pytest.raises(PredictionError):
+        endpoint.predict(x=X)
+    assert len(server.received) == 1
+
+
+def test_a_full_queue_is_waited_for(server: RuntimeServer) -> None:
+    def answer(received: Received) -> Reply:
+        return (
+            Reply(429, b"", {"Retry-After": "0"}) if len(server.received) < 3 else doubled(received)
+        )
+
+    server.answer = answer
+    with Endpoint.local(server.url) as endpoint:
+        assert endpoint.predict(x=X)["y"].shape == (2, 3)
+
+
+def test_where_nobody_listens_is_unreachable() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with Endpoint.local(url, attempts=1) as endpoint, pytest.raises(UnreachableError):
+            endpoint.predict(x=X)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ranker-prod"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(BadInputError, match="http://127.0.0.1:8080"):
+        Endpoint.local(url)
+
+
+@pytest.mark.parametrize("option", ["variant", "target_model"])
+def test_a_container_has_no_variants_and_no_other_archive(
+    server: RuntimeServer, option: str
+) -> None:
+    with Endpoint.local(server.url, **{option: "green"}) as endpoint, pytest.raises(BadInputError):
+        endpoint.predict(x=X)
+
+
+def test_an_asynchronous_inference_is_for_deployed_endpoints(server: RuntimeServer) -> None:
+    with Endpoint.local(server.url) as endpoint, pytest.raises(BadInputError, match="asynchronous"):
+        endpoint.submit(x=X)

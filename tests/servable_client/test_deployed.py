@@ -1,0 +1,195 @@
+"""One deployed endpoint, and every kind of client: ours, boto3's, SageMaker's SDK, the AWS CLI."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+
+from servable_client import (
+    AsyncEndpoint,
+    Endpoint,
+    EndpointNotFoundError,
+    JobFailedError,
+    RefusedError,
+)
+from servable_local.aws import EmbeddedAws, running
+from tests.servable_client.deployed_ranker import NAME, deploy
+from tests.servable_handler.endpoints import RANKER, golden
+
+ARRAYS, ANSWER = golden()
+REQUEST = (RANKER / "golden" / "request-columnar.json").read_bytes()
+CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+    with running() as embedded:
+        deploy(embedded, tmp_path_factory.mktemp("deployed"))
+        yield embedded
+
+
+@pytest.fixture
+def environment(aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the shell of somebody who pasted what `servable local up` prints."""
+    for name, value in aws.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def ranker(environment: None) -> Iterator[Endpoint]:
+    with Endpoint(NAME) as endpoint:
+        yield endpoint
+
+
+def close(found: Any) -> None:
+    np.testing.assert_allclose(np.ravel(found), np.ravel(ANSWER), atol=CLOSE)
+
+
+@pytest.mark.parametrize("form", [None, "protobuf", "npz", "json"])
+def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint, form: Any) -> None:
+    close(ranker.predict(ARRAYS, format=form).only)
+
+
+def test_outputs_have_their_names_and_types(ranker: Endpoint) -> None:
+    found = ranker.predict(ARRAYS)
+    assert {name: array.dtype for name, array in found.items()} == {"prob": np.dtype("f4")}
+
+
+def test_a_batch_in_parts_has_the_answer_of_the_whole(ranker: Endpoint) -> None:
+    batch = {name: np.repeat(array, 30, axis=0) for name, array in ARRAYS.items()}
+    whole, split = ranker.predict(batch)["prob"], ranker.predict(batch, split=7)["prob"]
+    np.testing.assert_allclose(whole, split, atol=CLOSE)
+
+
+def test_the_same_in_asyncio(environment: None) -> None:
+    import asyncio
+
+    async def main() -> Any:
+        async with AsyncEndpoint(NAME) as endpoint:
+            return await asyncio.gather(*(endpoint.predict(ARRAYS) for _ in range(4)))
+
+    for found in asyncio.run(main()):
+        close(found["prob"])
+
+
+def test_the_variant_and_the_version_can_be_chosen(ranker: Endpoint) -> None:
+    assert ranker.predict(ARRAYS, variant="primary", version=1).variant == "primary"
+
+
+@pytest.mark.parametrize("chosen", [{"variant": "nobody"}, {"version": 9}, {"model": "nobody"}])
+def test_who_is_not_there_is_not_found(ranker: Endpoint, chosen: dict[str, Any]) -> None:
+    with pytest.raises(EndpointNotFoundError):
+        ranker.predict(ARRAYS, **chosen)
+
+
+def test_a_wrong_shape_is_refused_in_the_handlers_words(ranker: Endpoint) -> None:
+    with pytest.raises(RefusedError, match="feat_ids"):
+        ranker.predict(feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32))
+
+
+def test_plain_boto3_gets_an_answer(environment: None) -> None:
+    answer = boto3.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=NAME, ContentType="application/json", Body=REQUEST
+    )
+    close(json.loads(answer["Body"].read())["outputs"])
+
+
+def test_sagemakers_own_client_gets_an_answer(aws: EmbeddedAws, environment: None) -> None:
+    """The `sagemaker` SDK, version 3: the resource classes of sagemaker.core."""
+    resources = pytest.importorskip("sagemaker.core.resources")
+    told = aws.environment()
+    session = boto3.session.Session(
+        aws_access_key_id=told["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
+        region_name=told["AWS_REGION"],
+    )
+    endpoint = resources.Endpoint.get(
+        endpoint_name=NAME, session=session, region=told["AWS_REGION"]
+    )
+    answer = endpoint.invoke(
+        body=REQUEST, content_type="application/json", session=session, region=told["AWS_REGION"]
+    )
+    close(json.loads(answer.body.read())["outputs"])
+
+
+def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = shutil.which("aws", path=here)
+    if command is None:
+        pytest.skip("the AWS CLI is not installed here")
+    ran = subprocess.run(
+        [
+            command, "sagemaker-runtime", "invoke-endpoint", "--endpoint-name", NAME,
+            "--content-type", "application/json",
+            "--body", f"fileb://{RANKER / 'golden' / 'request-columnar.json'}",
+            str(tmp_path / "answer.json"),
+        ],
+        env=aws.environment_over(os.environ), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    close(json.loads((tmp_path / "answer.json").read_text())["outputs"])
+
+
+@pytest.fixture(scope="module")
+def queue(aws: EmbeddedAws) -> str:
+    """The same model behind an asynchronous endpoint."""
+    pytest.importorskip(
+        "servable_local.aws.sagemaker.queued_invocation", reason="this embedded AWS has no queues"
+    )
+    sagemaker = aws.client("sagemaker")
+    aws.client("s3").create_bucket(Bucket="queue")
+    config = sagemaker.describe_endpoint_config(
+        EndpointConfigName=sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
+    )
+    (variant,) = config["ProductionVariants"]
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="queue",
+        ProductionVariants=[variant],
+        AsyncInferenceConfig={
+            "OutputConfig": {
+                "S3OutputPath": "s3://queue/answers",
+                "S3FailurePath": "s3://queue/failures",
+            }
+        },
+    )
+    sagemaker.create_endpoint(EndpointName="queue", EndpointConfigName="queue")
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="queue", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
+    )
+    return "queue"
+
+
+@pytest.fixture
+def queued(queue: str, environment: None) -> Iterator[Endpoint]:
+    with Endpoint(queue, upload_to="s3://queue/requests/") as endpoint:
+        yield endpoint
+
+
+def test_a_job_ends_with_tensorflows_own_answer(queued: Endpoint) -> None:
+    close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
+
+
+def test_a_job_of_a_wrong_shape_fails_in_the_handlers_words(queued: Endpoint) -> None:
+    job = queued.submit(
+        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
+    )
+    with pytest.raises(JobFailedError, match="feat_ids"):
+        job.result(timeout_seconds=100)
+
+
+def test_a_job_is_awaited_in_asyncio(queued: Endpoint) -> None:
+    import asyncio
+
+    async def main() -> Any:
+        async with AsyncEndpoint(queued) as endpoint:
+            return await endpoint.result(await endpoint.submit(ARRAYS), 100)
+
+    close(asyncio.run(main())["prob"])

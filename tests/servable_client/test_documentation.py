@@ -1,0 +1,51 @@
+"""docs/client.md does what it says."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servable_client
+from servable_client import FakeEndpoint, errors
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
+
+
+class Documented(FakeEndpoint):
+    """In the place of a deployed endpoint; its name and where it puts requests do not matter."""
+
+    def __init__(self, name: str, **told: Any) -> None:
+        super().__init__(lambda feat_ids, feat_vals: {"prob": feat_vals.mean(axis=1)}, **told)
+
+
+def test_every_block_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servable_client, "Endpoint", Documented)
+    monkeypatch.setattr("servable_client.async_endpoint.Endpoint", Documented)
+    names: dict[str, Any] = {"asyncio": asyncio}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(block, names)
+    assert len(asyncio.run(names["both"]())) == 2
+
+
+ERRORS = PAGE.partition("## What can go wrong")[2].partition("## asyncio")[0]
+NAMES = sorted({*re.findall(r"`([A-Z][A-Za-z]+)`", ERRORS)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_error_on_the_page_is_there(name: str) -> None:
+    assert hasattr(servable_client, name)
+
+
+def test_every_error_is_on_the_page() -> None:
+    tree = set(re.findall(r"── (\w+)", errors.__doc__ or ""))
+    assert tree - {"BusyError", "UnansweredError"} <= {*re.findall(r"\w+", PAGE)}
+
+
+def test_the_tree_at_the_top_of_the_errors_is_theirs() -> None:
+    drawn = set(re.findall(r"── (\w+)", errors.__doc__ or "")) | {"PredictionError"}
+    kinds = {
+        n for n, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)
+    }
+    assert drawn == kinds

@@ -1,0 +1,481 @@
+"""A forked child has connections, threads and locks of its own; every answer is its asker's."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servable_client import (
+    AsyncEndpoint,
+    BadInputError,
+    Endpoint,
+    FakeEndpoint,
+    ModelFailedError,
+    PartFailedError,
+    PredictionError,
+    ThrottledError,
+)
+from servable_client.retries import Backoff, Retries
+from tests.servable_client.conftest import Connect
+from tests.servable_client.faults import endpoint_of, trusting
+from tests.servable_client.faulty_server import Certificates, FaultyServer, certificates
+from tests.servable_client.predict_bodies import doubled, inputs_of
+from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+
+CALLS = 40
+CHILD_SECONDS = 60.0
+Open = Callable[..., Endpoint]
+
+
+@pytest.fixture(params=["container", "SageMaker"])
+def opened(
+    request: pytest.FixtureRequest, server: RuntimeServer, connect: Connect
+) -> Iterator[Open]:
+    """opened(…): an Endpoint of the server, over HTTP or over boto3."""
+    made: list[Endpoint] = []
+
+    def one(**told: Any) -> Endpoint:
+        local = request.param == "container"
+        made.append(Endpoint.local(server.url, **told) if local else connect(**told))
+        return made[-1]
+
+    yield one
+    for endpoint in made:
+        endpoint.close()
+
+
+class Child:
+    """A fork in which `work` runs; `result()` is what it returned, as JSON holds it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        reader, writer = os.pipe()
+        self._reader = reader
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                said = work()
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            finally:
+                os.write(writer, json.dumps(said).encode())
+                os._exit(0)
+        os.close(writer)
+
+    def result(self) -> Any:
+        """Fails where the child does not end in time."""
+        import select
+
+        said = b""
+        until = time.monotonic() + CHILD_SECONDS
+        while select.select([self._reader], [], [], max(0.0, until - time.monotonic()))[0]:
+            piece = os.read(self._reader, 1 << 16)
+            if not piece:
+                break
+            said += piece
+        else:
+            os.kill(self.pid, 9)
+        os.close(self._reader)
+        os.waitpid(self.pid, 0)
+        assert said, "the child hangs"
+        return json.loads(said)
+
+
+def wrong_answers(endpoint: Endpoint, first: int, count: int = CALLS) -> list[Any]:
+    """What is not one's own of `count` answers, each to a number that nobody else asks for."""
+    wrong = []
+    for number in range(first, first + count):
+        y = endpoint.predict(x=np.array([float(number)]))["y"].tolist()
+        if y != [2.0 * number]:
+            wrong.append((number, y))
+    return wrong
+
+
+def test_a_parent_and_two_children_get_their_own_answers(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    children = [Child(lambda n=n: wrong_answers(endpoint, n * 1000)) for n in (1, 2)]  # type: ignore[misc]
+    assert wrong_answers(endpoint, 0) == []
+    assert [child.result() for child in children] == [[], []]
+
+
+def test_a_child_of_a_parent_in_the_middle_of_calls_gets_its_own_answers(opened: Open) -> None:
+    endpoint = opened()
+    stop, wrong = threading.Event(), []
+
+    def ask(first: int) -> None:
+        while not stop.is_set():
+            wrong.extend(wrong_answers(endpoint, first, 5))
+
+    threads = [threading.Thread(target=ask, args=(10_000 * n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    try:
+        for n in range(5):
+            child = Child(lambda n=n: wrong_answers(endpoint, n * 1000, 5))  # type: ignore[misc]
+            assert child.result() == []
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+
+
+def test_a_child_of_a_child_gets_its_own_answers(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+
+    def grandparent() -> list[Any]:
+        wrong = wrong_answers(endpoint, 1000, 3)
+        child = Child(lambda: wrong_answers(endpoint, 2000, 3))
+        return [*wrong, *wrong_answers(endpoint, 3000, 3), *child.result()]
+
+    assert Child(grandparent).result() == []
+
+
+def split(endpoint: Endpoint) -> Any:
+    return endpoint.predict(x=np.arange(20.0), split=3, timeout_seconds=30)["y"].tolist()
+
+
+def test_a_batch_is_split_in_a_child(opened: Open) -> None:
+    endpoint = opened()
+    split(endpoint)
+    assert Child(lambda: split(endpoint)).result() == [2.0 * n for n in range(20)]
+
+
+def test_a_child_does_not_wait_for_locks_that_the_parent_held_at_the_fork(opened: Open) -> None:
+    endpoint = opened()
+    split(endpoint)
+    batches, retries = endpoint._batches, endpoint._retries
+    held = [batches._lock, batches._part_sizes._lock, retries._lock]
+    for transport_lock in ("_lock",):
+        if lock := getattr(endpoint._transport, transport_lock, None):
+            held.append(lock)
+    pool = _pool_of(endpoint)
+    if pool is not None:
+        held.append(pool.pool.mutex)
+    for lock in held:
+        lock.acquire()
+    try:
+        child = Child(lambda: split(endpoint))
+    finally:
+        for lock in held:
+            lock.release()
+    assert child.result() == [2.0 * n for n in range(20)]
+
+
+def _pool_of(endpoint: Endpoint) -> Any:
+    """urllib3's pool of connections to the server."""
+    transport: Any = endpoint._transport
+    if hasattr(transport, "_pool"):
+        manager = transport._pool
+    else:
+        manager = transport._client._endpoint.http_session._manager
+    (key,) = manager.pools.keys()
+    return manager.pools[key]
+
+
+def test_a_collected_pool_of_the_parents_does_not_hang_the_child(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    pool = _pool_of(endpoint)
+    pool.pool.mutex.acquire()
+    try:
+
+        def collected() -> bool:
+            import gc
+
+            nonlocal pool
+            pool = None
+            gc.collect()
+            import weakref
+
+            for one in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+                if one.alive and "urllib3" in repr(one.peek()):
+                    one()  # as the interpreter does it at its end
+            return True
+
+        child = Child(collected)
+    finally:
+        pool.pool.mutex.release()
+    assert child.result() is True
+
+
+def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None:
+    def json_only(received: Received) -> Reply:
+        if received.headers["content-type"] != "application/json":
+            return Reply(415, b"{}")
+        return Reply(200, b'{"outputs": [1.0]}', {"Content-Type": "application/json"})
+
+    server.answer = json_only
+    with Endpoint.local(server.url) as endpoint:
+        endpoint.predict(x=np.zeros(1))
+
+        def learnt() -> bool:
+            return endpoint._calls._json_only
+
+        assert (learnt(), Child(learnt).result()) == (True, False)
+
+
+def test_a_child_is_not_held_back_by_the_parents_throttling() -> None:
+    retries = Retries(Backoff())
+    retries._throttled_until = time.monotonic() + 1000
+    assert Child(lambda: retries._throttled_until).result() == 0
+
+
+def test_the_childs_copies_of_the_parents_connections_are_closed(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    kept = [one for one in _pool_of(endpoint).pool.queue if one is not None]
+    descriptors = [one.sock.fileno() for one in kept]
+    names = [one.sock.getpeername() for one in kept]
+
+    def still_there() -> list[bool]:
+        found = []
+        for descriptor, name in zip(descriptors, names, strict=True):
+            try:
+                with socket.socket(fileno=os.dup(descriptor)) as copy:
+                    found.append(copy.getpeername() == name)
+            except OSError:
+                found.append(False)
+        return found
+
+    assert descriptors
+    assert still_there() == [True] * len(descriptors)
+    assert Child(still_there).result() == [False] * len(descriptors)
+
+
+def test_the_parents_connection_is_kept_after_a_child_has_ended(
+    opened: Open, server: RuntimeServer
+) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    assert Child(lambda: wrong_answers(endpoint, 1000, 2)).result() == []
+    endpoint.predict(x=np.array([1.0]))
+    assert server.connections == 2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("way", ["container over TLS", "SageMaker over TLS"])
+def test_a_child_says_no_goodbye_on_the_parents_tls(made: Certificates, way: Any) -> None:
+    """A close_notify of the child's would end the parent's connection."""
+    with (
+        trusting(made),
+        FaultyServer(lambda of: "answered" if of == "request" else "", made.chain) as server,
+        endpoint_of(way, server.url) as endpoint,
+    ):
+        first = endpoint.predict(x=np.array([1]))["y"].tolist()
+
+        def child() -> Any:
+            import gc
+
+            mine = endpoint.predict(x=np.array([2]))["y"].tolist()
+            gc.collect()
+            return mine
+
+        assert Child(child).result() == [5]
+        assert (first, endpoint.predict(x=np.array([3]))["y"].tolist()) == ([3], [7])
+        assert server.connections == 2
+
+
+def test_asyncio_works_in_a_child(server: RuntimeServer) -> None:
+    endpoint = AsyncEndpoint.local(server.url)
+
+    async def both() -> list[Any]:
+        calls = [endpoint.predict(x=np.array([float(n)])) for n in range(5)]
+        return [one["y"].tolist() for one in await asyncio.gather(*calls)]
+
+    wanted = [[2.0 * n] for n in range(5)]
+    assert asyncio.run(both()) == wanted
+    assert Child(lambda: asyncio.run(both())).result() == wanted
+    asyncio.run(endpoint.close())
+
+
+def test_a_job_is_submitted_and_looked_at_in_a_child(
+    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    output = "/results/1.out"
+    headers = {
+        "Content-Type": "application/json",
+        "X-Amzn-SageMaker-OutputLocation": f"s3:/{output}",
+    }
+
+    def accepted(received: Received) -> Reply:
+        return Reply(202, b'{"InferenceId": "1"}', headers)
+
+    server.answer = accepted
+    endpoint = connect(upload_to="s3://requests/ranker/")
+    job = endpoint.submit(x=np.arange(3.0))
+    sent = next(one for one in server.received if one.method == "PUT")
+    server.objects[output] = ("application/x-protobuf", doubled(sent).body)
+
+    def child() -> list[Any]:
+        mine = endpoint.submit(x=np.arange(3.0))
+        return [one.result(timeout_seconds=30)["y"].tolist() for one in (job, mine)]
+
+    assert Child(child).result() == [[0, 2, 4], [0, 2, 4]]
+    assert job.result(timeout_seconds=30)["y"].tolist() == [0, 2, 4]
+
+
+def test_a_closed_endpoint_stays_closed(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    endpoint.close()
+    with pytest.raises(BadInputError, match="closed; make another"):
+        endpoint.predict(x=np.array([1.0]))
+    assert "closed; make another" in Child(lambda: wrong_answers(endpoint, 1)).result()
+
+
+def test_an_endpoint_that_a_child_closes_stays_open_in_the_parent(opened: Open) -> None:
+    endpoint = opened()
+    endpoint.predict(x=np.array([1.0]))
+    assert Child(endpoint.close).result() is None
+    assert wrong_answers(endpoint, 0, 2) == []
+
+
+SHARED: Endpoint | None = None
+
+
+def ask_shared(number: int) -> Any:
+    assert SHARED is not None
+    return SHARED.predict(x=np.array([float(number)] * 4), split=2)["y"].tolist()
+
+
+def ask_new(url: str, number: int) -> Any:
+    with Endpoint.local(url) as endpoint:
+        return endpoint.predict(x=np.array([float(number)]))["y"].tolist()
+
+
+def fail(number: int) -> None:
+    raise PartFailedError(1, 2, range(3), ThrottledError("no", status=429), 0)
+
+
+def test_a_pool_of_forked_processes_inherits_an_endpoint(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = opened()
+    monkeypatch.setattr(sys.modules[__name__], "SHARED", endpoint)
+    ask_shared(0)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        waiting = pool.map_async(ask_shared, range(CALLS))
+        assert waiting.get(CHILD_SECONDS) == [[2.0 * n] * 4 for n in range(CALLS)]
+
+
+def test_spawned_processes_make_their_own(server: RuntimeServer) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        waiting = pool.starmap_async(ask_new, [(server.url, n) for n in range(3)])
+        assert waiting.get(CHILD_SECONDS) == [[0.0], [2.0], [4.0]]
+
+
+def test_an_error_goes_from_one_process_to_another() -> None:
+    with (
+        multiprocessing.get_context("fork").Pool(1) as pool,
+        pytest.raises(PartFailedError, match="part 2 of 2") as caught,
+    ):
+        pool.apply_async(fail, (0,)).get(CHILD_SECONDS)
+    assert (caught.value.failure.status, caught.value.executed) == (429, "no")
+
+
+@pytest.mark.parametrize(
+    "error", [ModelFailedError("no", status=500), ThrottledError("no", executed="maybe")]
+)
+def test_an_error_is_the_same_after_pickling(error: PredictionError) -> None:
+    error.attempts = 3
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), vars(again)) == (type(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    "made", [FakeEndpoint(lambda x: x), AsyncEndpoint(FakeEndpoint(lambda x: x))], ids=["", "async"]
+)
+def test_an_endpoint_is_not_pickled_and_says_what_to_do(made: Any) -> None:
+    with pytest.raises(TypeError, match="make one in each process"):
+        pickle.dumps(made)
+
+
+def test_a_job_is_not_pickled_and_says_what_to_do() -> None:
+    with pytest.raises(TypeError, match="output_location and failure_location"):
+        pickle.dumps(FakeEndpoint(lambda x: {"y": x}).submit(x=1.0))
+
+
+def test_workers_of_gunicorn_with_preload_get_their_own_answers(tmp_path: Path) -> None:
+    def slowly(received: Received) -> Reply:
+        time.sleep(0.005 * (inputs_of(received.body)["x"][0] % 3))
+        return doubled(received)
+
+    with RuntimeServer(slowly) as server, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        free.close()
+        log = tmp_path / "log"
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "--preload",
+            "--workers",
+            "2",
+            "--threads",
+            "2",
+        ]
+        with log.open("wb") as written:
+            gunicorn = subprocess.Popen(
+                [*command, "--bind", address, "tests.servable_client.gunicorn_app:app"],
+                cwd=Path(__file__).resolve().parents[2],
+                env={**os.environ, "CONTAINER": server.url},
+                stderr=written,
+            )
+        try:
+            _wait_for(address, gunicorn, log)
+            pids: set[str] = set()
+            wrong: list[Any] = []
+
+            def ask(first: int) -> None:
+                for number in range(first, first + 30):
+                    url = f"http://{address}/{number}"
+                    with urllib.request.urlopen(url, timeout=CHILD_SECONDS) as answer:
+                        pid, _, y = answer.read().decode().partition(" ")
+                    pids.add(pid)
+                    if json.loads(y) != [2.0 * number, 2.0 * number + 2]:
+                        wrong.append((number, y))
+
+            threads = [threading.Thread(target=ask, args=(1000 * n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            gunicorn.terminate()
+            gunicorn.wait(20)
+    assert wrong == []
+    assert str(gunicorn.pid) not in pids
+    assert len(pids) == 2
+
+
+def _wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    host, _, port = address.partition(":")
+    until = time.monotonic() + CHILD_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(log.read_text())

@@ -1,0 +1,267 @@
+"""Arrays become bodies and come back as they were."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from servable_client import BadAnswerError, BadInputError, FakeEndpoint
+from servable_client.formats import chosen, decode, encode
+from servable_client.selection import Selection
+from servable_tensors import tensors, wire
+from servable_tensors.npy import from_npy
+from servable_tensors.npz import from_npz
+from servable_tensors.protobuf_walk import check_predict_request
+from tests.servable_client.array_strategies import NAMES, numbers, quick, strings
+from tests.servable_client.predict_bodies import inputs_of
+
+HERE = Selection()
+identity = FakeEndpoint(lambda **inputs: inputs)
+identity_of_one = FakeEndpoint(lambda x: {"x": x})
+
+
+def same(a: Any, b: Any) -> None:
+    np.testing.assert_array_equal(a, b, strict=False)
+    assert (a.shape, a.dtype.newbyteorder("=")) == (b.shape, b.dtype.newbyteorder("="))
+
+
+@quick
+@given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
+def test_named_arrays_come_back_from_protobuf_as_they_were(arrays: Any) -> None:
+    found = identity.predict(arrays, format="protobuf")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        same(found[name], array)
+
+
+@quick
+@given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
+def test_named_arrays_come_back_from_npz_as_they_were(arrays: Any) -> None:
+    found = identity.predict(arrays, format="npz")
+    for name, array in arrays.items():
+        same(found[name], array)
+
+
+@quick
+@given(numbers() | strings(ending=b"."))
+def test_an_array_comes_back_from_npy_as_it_was(array: Any) -> None:
+    same(identity_of_one.predict(array, format="npy")["x"], array)
+
+
+@quick
+@given(st.dictionaries(NAMES, numbers(["?", "i8", "f8"]) | strings(), min_size=1, max_size=3))
+def test_what_json_has_types_for_comes_back_as_it_was(arrays: Any) -> None:
+    arrays = {name: array for name, array in arrays.items() if array.size}
+    if arrays:
+        found = identity.predict(arrays, format="json")
+        for name, array in arrays.items():
+            same(found[name], array)
+
+
+@quick
+@given(numbers(["f2", "f4", "i1", "u2", "i4"]))
+def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
+    if array.size:
+        found = identity_of_one.predict(x=array, format="json")["x"]
+        same(found.astype(array.dtype), array)
+
+
+@quick
+@given(numbers() | strings(ending=b"."))
+def test_the_handler_reads_our_npy(array: Any) -> None:
+    same(from_npy(encode("npy", {"x": array}, HERE)), array)
+
+
+@quick
+@given(st.dictionaries(NAMES, numbers() | strings(ending=b"."), min_size=1, max_size=3))
+def test_the_handler_reads_our_npz(arrays: Any) -> None:
+    found = from_npz(encode("npz", arrays, HERE))
+    for name, array in arrays.items():
+        same(found[name], array)
+
+
+@quick
+@given(st.dictionaries(NAMES, numbers() | strings(), min_size=1, max_size=3))
+def test_the_handlers_walk_lets_our_protobuf_pass(arrays: Any) -> None:
+    body = encode("protobuf", arrays, HERE)
+    check_predict_request(body)
+    for name, array in inputs_of(body).items():
+        same(array, arrays[name])
+
+
+def response_of(written: Any) -> bytes:
+    response = wire.PredictResponse()
+    response.outputs["y"].CopyFrom(written)
+    return bytes(response.SerializeToString())
+
+
+LARGE = {
+    "f4": ("float_val", 1),
+    "f8": ("double_val", 2),
+    "i8": ("int64_val", 9),
+    "i4": ("int_val", 3),
+    "?": ("bool_val", 10),
+    "u1": ("int_val", 4),
+}
+
+
+@pytest.mark.parametrize("dtype", LARGE)
+@pytest.mark.parametrize("encoding", ["values", "content"])
+def test_a_large_answer_is_read_in_both_encodings(dtype: str, encoding: str) -> None:
+    array = (np.arange(90_000) % 100).astype(dtype).reshape(300, 300)
+    written = tensors.to_proto(array)
+    if encoding == "values":
+        field, number = LARGE[dtype]
+        assert written.dtype == number
+        written.ClearField("tensor_content")
+        getattr(written, field).extend(array.ravel().tolist())
+    same(decode("application/x-protobuf", response_of(written))["y"], array)
+
+
+def test_a_large_answer_of_strings_is_read() -> None:
+    array = np.array([b"a word" * 9] * 2000, object)
+    same(decode("application/x-protobuf", response_of(tensors.to_proto(array)))["y"], array)
+
+
+def test_a_large_answer_of_bfloat16_is_read_as_float32() -> None:
+    array = np.arange(90_000, dtype="f4") % 256
+    written = tensors.to_proto(array, tensors.BFLOAT16)
+    same(decode("application/x-protobuf", response_of(written))["y"], array)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
+    arrays = {"y": np.arange(20_000, dtype="f4"), "z": np.arange(3)}
+    kind = data.draw(st.sampled_from(["npy", "npz", "json", "protobuf"]))
+    if kind == "protobuf":
+        response = wire.PredictResponse()
+        for name, array in arrays.items():
+            response.outputs[name].CopyFrom(tensors.to_proto(array))
+        body = bytearray(response.SerializeToString())
+    elif kind == "json":
+        body = bytearray(b'{"outputs": {"y": [1.5, 2], "z": ["a", {"b64": "YQ=="}]}}')
+    else:
+        one = {"y": arrays["y"]} if kind == "npy" else arrays
+        body = bytearray(encode(kind, one, HERE))
+    for _ in range(data.draw(st.integers(1, 3))):
+        # Near the beginning, where heads are, more often than in the numbers.
+        last = data.draw(st.sampled_from([60, len(body) - 1]))
+        at = data.draw(st.integers(0, min(last, len(body) - 1)))
+        body[at] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.sampled_from([len(body), len(body) // 2]))
+    try:
+        decode(f"application/{'json' if kind == 'json' else 'x-' + kind}", bytes(body[:cut]))
+    except BadAnswerError:
+        pass
+
+
+@pytest.mark.parametrize("fault", ["rows of different outputs", "ragged", "null", "mixed"])
+def test_json_that_is_no_array_is_a_bad_answer(fault: str) -> None:
+    body = {
+        "rows of different outputs": b'{"predictions": [{"a": 1}, {"b": 2}]}',
+        "ragged": b'{"outputs": [[1], [2, 3]]}',
+        "null": b'{"outputs": [1, null]}',
+        "mixed": b'{"outputs": ["a", 1]}',
+    }[fault]
+    with pytest.raises(BadAnswerError, match="cannot be read"):
+        decode("application/json", body)
+
+
+def test_rows_of_json_become_columns() -> None:
+    body = b'{"predictions": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]}'
+    found = decode("application/json", body)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "a": [1, 2],
+        "b": [b"x", b"y"],
+    }
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_text_that_is_no_unicode_is_a_bad_answer(order: str) -> None:
+    body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
+    with pytest.raises(BadAnswerError, match="no Unicode"):
+        decode("application/x-npy", body.replace(b"u4", b"U1"))
+
+
+def test_an_answer_of_another_type_says_what_is_read() -> None:
+    with pytest.raises(BadAnswerError, match="the answer is text/html"):
+        decode("text/html", b"<html>")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "form"),
+    [
+        ({"x": np.zeros((3, 4), "f4")}, "protobuf"),
+        ({"a": np.zeros(2, "i8"), "b": np.zeros(2, "f4")}, "json"),
+        ({"a": np.zeros(9000, "i8"), "b": np.zeros(2, "f4")}, "protobuf"),
+        ({"a": np.array([b"x"], object)}, "json"),
+        ({"a": np.array([b"x" * 3000], object)}, "protobuf"),
+        ({"a": np.zeros(2, "c8"), "b": np.zeros(2, "f4")}, "protobuf"),
+        ({"": np.zeros((3, 4), "f4")}, "npy"),
+        ({"": np.array([b"x"], object)}, "json"),
+    ],
+)
+def test_the_form_is_chosen_by_size_and_types(arrays: Any, form: str) -> None:
+    assert chosen(arrays) == form
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (np.zeros(2, "M8[s]"), "protobuf"),
+        (np.zeros(2, "M8[s]"), "npy"),
+        (np.zeros(2, [("a", "f4")]), "npy"),
+        (np.array([b"a\0"], object), "npz"),
+        (np.zeros(2, "c8"), "json"),
+        (np.zeros(2), "pickle"),
+        ([[1], [1, 2]], None),
+        ([object()], None),
+    ],
+)
+def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> None:
+    with pytest.raises(BadInputError):
+        identity.predict(x=value, format=form)
+
+
+def test_model_version_and_signature_are_in_the_message() -> None:
+    body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
+    spec = wire.PredictRequest.FromString(body).model_spec
+    assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
+
+
+@pytest.mark.parametrize(
+    ("value", "form"), [([1.5, 2], "json"), ([1.5] * 1000, "protobuf"), (np.float32(1), "protobuf")]
+)
+def test_a_few_numbers_in_lists_take_the_types_of_the_signature(value: Any, form: str) -> None:
+    sent: list[str] = []
+
+    class Listening(FakeEndpoint):
+        def __init__(self) -> None:
+            super().__init__(lambda x: {"y": x})
+            carry = self._transport.send
+
+            def send(request: Any, *, seconds: float) -> Any:
+                sent.append(request.content_type)
+                return carry(request, seconds=seconds)
+
+            self._transport.send = send  # type: ignore[method-assign]
+
+    Listening().predict(x=value)
+    assert [form in one for one in sent] == [True]
+
+
+@pytest.mark.parametrize("form", ["protobuf", "npy", "npz"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 2)])
+def test_bfloat16_is_sent_as_it_is(form: Any, shape: tuple[int, ...]) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.ones(shape, ml_dtypes.bfloat16) * 1.5
+    body = encode(form, {"x": array.astype(ml_dtypes.bfloat16)}, HERE)
+    if form == "protobuf":
+        check_predict_request(body)
+        same(inputs_of(body)["x"], np.full(shape, 1.5, "f4"))
+    else:
+        read = from_npy(body) if form == "npy" else from_npz(body)["x"]
+        assert (read.dtype.str, read.shape) == ("|V2", shape)

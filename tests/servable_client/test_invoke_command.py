@@ -1,0 +1,132 @@
+"""`servable invoke`: a body or arrays in, the answer out, exit codes and JSON for programs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.invoke.command import invoke
+from tests.conftest import VALID
+from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+
+Run = Callable[..., Result]
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """run("--body", "x.npy", …): in a project with the environment `prod`, an x.npy and a body.json."""
+    (project / "environments" / "prod.toml").write_text(VALID)
+    np.savez(project / "x.npz", x=np.arange(6.0).reshape(3, 2))
+    (project / "body.json").write_text('{"inputs": {"x": [1.0]}}')
+    monkeypatch.chdir(project)
+    return lambda *arguments: CliRunner().invoke(
+        invoke, ["prod", *arguments], standalone_mode=False
+    )
+
+
+def relayed(received: Received) -> Reply:
+    return Reply(200, b'{"outputs": [7.5]}\n', JSON)
+
+
+def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run: Run) -> None:
+    server.answer = relayed
+    ran = run("--body", "body.json", "--url", server.url)
+    assert (ran.stdout, server.received[0].body) == (
+        '{"outputs": [7.5]}\n',
+        b'{"inputs": {"x": [1.0]}}',
+    )
+
+
+def test_arrays_are_predicted_and_shown(server: RuntimeServer, run: Run) -> None:
+    ran = run("--body", "x.npz", "--url", server.url, "--split", "1")
+    assert json.loads(ran.stdout) == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}
+
+
+def test_without_a_target_the_deployed_endpoint_is_asked(
+    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    run("--body", "x.npz", "--variant", "green")
+    (got,) = server.received
+    asked = (got.path, got.headers["x-amzn-sagemaker-target-variant"])
+    assert asked == ("/endpoints/ranker/invocations", "green")
+
+
+def test_a_key_may_be_another_for_one_run(
+    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    run("--body", "x.npz", "--set", "prod.endpoint.name=ranker-blue")
+    assert server.received[0].path == "/endpoints/ranker-blue/invocations"
+
+
+def test_the_environments_region_is_asked(
+    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    run("--body", "x.npz")
+    assert "/eu-west-1/sagemaker/" in server.received[0].headers["authorization"]
+
+
+def test_the_answer_can_be_written_to_a_file(
+    server: RuntimeServer, run: Run, project: Path
+) -> None:
+    run("--body", "x.npz", "--url", server.url, "--output", "answer.npz")
+    assert np.load(project / "answer.npz")["y"].tolist() == [[0, 2], [4, 6], [8, 10]]
+
+
+def test_json_has_the_answer_and_what_is_known_of_it(server: RuntimeServer, run: Run) -> None:
+    server.answer = relayed
+    said = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
+    assert said.keys() == {"variant", "seconds", "content_type", "answer"}
+
+
+def test_a_failure_is_a_sentence_on_stderr_and_exits_1(server: RuntimeServer, run: Run) -> None:
+    server.answer = lambda received: Reply(400, b'{"error": "x: got 3 rows"}', JSON)
+    ran = run("--body", "body.json", "--url", server.url)
+    assert (ran.return_value, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("servable invoke: the container answers 400: ")
+
+
+def test_a_binary_answer_wants_a_file(server: RuntimeServer, run: Run) -> None:
+    server.answer = lambda received: Reply(200, b"\0", {"Content-Type": "application/x-npy"})
+    ran = run("--body", "body.json", "--url", server.url)
+    assert isinstance(ran.exception, click.UsageError)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--body", "body.json", "--split", "2"),
+        ("--body", "body.json", "--format", "npz"),
+        ("--body", "cdk.txt"),
+        ("--body", "body.json", "--local", "--url", "http://127.0.0.1:1"),
+        ("--body", "body.json", "--environments", "nowhere"),
+        ("--body", "body.json", "--set", "endpoint=x"),
+        ("--body", "body.json", "--set", "product.endpoint.name=x"),
+    ],
+    ids=lambda arguments: " ".join(arguments[1:]),
+)
+def test_wrong_use_is_said(run: Run, project: Path, arguments: tuple[str, ...]) -> None:
+    (project / "cdk.txt").write_text("x")
+    assert isinstance(run(*arguments).exception, click.UsageError)
+
+
+def test_what_is_no_array_file_is_said(server: RuntimeServer, run: Run, project: Path) -> None:
+    (project / "bad.npy").write_bytes(b"\x93NUMPY nonsense")
+    ran = run("--body", "bad.npy", "--url", server.url)
+    assert ran.return_value == 1
+    assert ran.stderr.startswith("servable invoke: bad.npy: cannot be read")
+
+
+def test_an_embedded_aws_that_does_not_run_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable.invoke.invoke.status", lambda: None)
+    ran = run("--body", "x.npz", "--local")
+    assert "servable local up" in ran.stderr

@@ -1,0 +1,198 @@
+"""An asynchronous inference: into S3, and out of it."""
+
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from servable_client import (
+    BadInputError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    FakeEndpoint,
+    Job,
+    JobFailedError,
+    NotAllowedError,
+    PredictionError,
+    UnreachableError,
+)
+from tests.servable_client.conftest import Connect
+from tests.servable_client.predict_bodies import PROTOBUF, doubled
+from tests.servable_client.runtime_server import (
+    RESET,
+    Received,
+    Reply,
+    RuntimeServer,
+    service_error,
+)
+
+X = np.arange(3.0)
+OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"
+Submit = Callable[..., Job]
+
+
+@pytest.fixture
+def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Submit:
+    """An endpoint that puts its answers into the server's S3, or does not."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+
+    def accepted(received: Received) -> Reply:
+        said = json.dumps({"InferenceId": "1"}).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "X-Amzn-SageMaker-OutputLocation": f"s3:/{OUTPUT}",
+            "X-Amzn-SageMaker-FailureLocation": f"s3:/{FAILURE}",
+        }
+        return Reply(202, said, headers)
+
+    server.answer = accepted
+    return connect(upload_to="s3://requests/ranker/").submit
+
+
+def answer(server: RuntimeServer) -> None:
+    sent = next(one for one in server.received if one.method == "PUT")
+    server.objects[OUTPUT] = (PROTOBUF, doubled(sent).body)
+
+
+def test_the_answer_is_what_lies_in_s3(server: RuntimeServer, submit: Submit) -> None:
+    job = submit(x=X)
+    answer(server)
+    assert job.result(timeout_seconds=20)["y"].tolist() == [0, 2, 4]
+
+
+def test_the_request_is_put_where_the_endpoint_is_told(
+    server: RuntimeServer, submit: Submit
+) -> None:
+    submit(x=X)
+    put, invoked = server.received
+    assert invoked.headers["x-amzn-sagemaker-inputlocation"] == f"s3:/{put.path}"
+    assert put.path.startswith("/requests/ranker/")
+
+
+def test_a_job_that_is_not_done_says_so(submit: Submit) -> None:
+    assert not submit(x=X).done()
+
+
+def test_a_job_that_takes_longer_can_be_asked_again(server: RuntimeServer, submit: Submit) -> None:
+    job = submit(x=X)
+    with pytest.raises(DeadlineExceededError, match="call result"):
+        job.result(timeout_seconds=0.01)
+    answer(server)
+    assert job.done()
+
+
+def test_a_job_that_failed_says_why(server: RuntimeServer, submit: Submit) -> None:
+    job = submit(x=X)
+    server.objects[FAILURE] = ("text/plain", b"the model says no")
+    with pytest.raises(JobFailedError, match="the model says no"):
+        job.result(timeout_seconds=20)
+
+
+@pytest.mark.parametrize("place", [None, "requests/ranker"])
+def test_where_to_put_the_request_must_be_known(connect: Connect, place: str | None) -> None:
+    with pytest.raises(BadInputError, match="s3://bucket/prefix/"):
+        connect().submit(x=X, upload_to=place)
+
+
+def test_a_fake_endpoint_has_jobs_too() -> None:
+    job = FakeEndpoint(lambda x: {"y": x}).submit(x=X)
+    assert job.result(timeout_seconds=0)["y"].tolist() == [0, 1, 2]
+
+
+class Uploads:
+    """Answers PUTs and POSTs of `submit` as it is told, and counts what was accepted."""
+
+    def __init__(self, server: RuntimeServer) -> None:
+        self.jobs = 0
+        self._accepted = server.answer
+        self.puts: list[Reply] = []
+        self.posts: list[Reply] = []
+        server.answer = self._post
+        server.put = self._put
+
+    def _put(self, received: Received) -> Reply:
+        return self.puts.pop(0) if self.puts else Reply()
+
+    def _post(self, received: Received) -> Reply:
+        reply = self.posts.pop(0) if self.posts else None
+        if reply is None or reply.status == RESET:
+            self.jobs += 1  # accepted, whether the client hears of it or not
+        return reply or self._accepted(received)
+
+
+@pytest.fixture
+def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
+    return Uploads(server)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(RESET), Reply(503), Reply(500, b"<Error><Code>InternalError</Code></Error>"),
+     Reply(503, b"<Error><Code>SlowDown</Code></Error>")],
+    ids=["reset", "503", "500", "slow down"],
+)  # fmt: skip
+def test_an_upload_that_failed_is_repeated_to_the_same_place(
+    server: RuntimeServer, submit: Submit, uploads: Uploads, reply: Reply
+) -> None:
+    uploads.puts = [reply, reply]
+    submit(x=X)
+    puts = [one.path for one in server.received if one.method == "PUT"]
+    assert (len(puts), len(set(puts)), uploads.jobs) == (3, 1, 1)
+
+
+def test_an_upload_that_fails_for_good_has_not_asked_the_model(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.puts = [Reply(RESET)] * 6
+    with pytest.raises(UnreachableError) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 6, 0)
+
+
+def test_a_place_that_may_not_be_written_is_not_tried_again(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.puts = [Reply(403, b"<Error><Code>AccessDenied</Code></Error>")]
+    with pytest.raises(NotAllowedError) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 1, 0)
+
+
+def test_a_job_that_may_have_been_accepted_is_not_submitted_again(
+    submit: Submit, uploads: Uploads
+) -> None:
+    uploads.posts = [Reply(RESET)]
+    with pytest.raises(ConnectionLostError) as caught:
+        submit(x=X)
+    assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("maybe", 1, 1)
+
+
+def test_a_job_that_was_throttled_is_submitted_again(submit: Submit, uploads: Uploads) -> None:
+    uploads.posts = [service_error(400, "ThrottlingException")] * 2
+    submit(x=X)
+    assert uploads.jobs == 1
+
+
+@pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
+def test_a_look_that_failed_is_another_look(
+    server: RuntimeServer, submit: Submit, reply: Reply
+) -> None:
+    job = submit(x=X)
+    answer(server)
+    looks = [reply, reply]
+    server.get = lambda received: looks.pop(0) if looks else None
+    assert job.result(timeout_seconds=20)["y"].tolist() == [0, 2, 4]
+
+
+def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
+    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    server.put = lambda received: Reply(before_seconds=30.0)
+    began = time.monotonic()
+    with pytest.raises(PredictionError) as caught:
+        connect(upload_to="s3://requests/ranker/", timeout_seconds=0.5).submit(x=X)
+    assert caught.value.executed == "no"
+    assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself

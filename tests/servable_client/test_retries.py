@@ -1,0 +1,89 @@
+"""Again or not, and how long in between."""
+
+from typing import Any
+
+import pytest
+
+from servable_client import FakeEndpoint
+from servable_client.errors import (
+    BadAnswerError,
+    BusyError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    ModelFailedError,
+    PredictionError,
+    QueueFullError,
+    RefusedError,
+    ThrottledError,
+    UnreachableError,
+)
+from servable_client.exchange import Deadline
+from servable_client.retries import Backoff, Retries
+
+SAFE = [UnreachableError, BusyError, ThrottledError, QueueFullError]
+UNSAFE = [ConnectionLostError, DeadlineExceededError, ModelFailedError]
+NEVER = [RefusedError, BadAnswerError]
+
+
+def predict(failures: list[PredictionError | None], **told: Any) -> FakeEndpoint:
+    endpoint = FakeEndpoint(lambda x: {"y": x}, failures=failures)
+    endpoint.predict(x=[1.0], **told)
+    return endpoint
+
+
+@pytest.mark.parametrize("kind", SAFE)
+def test_what_was_not_executed_is_repeated(kind: type[PredictionError]) -> None:
+    assert len(predict([kind("no"), kind("no")]).calls) == 1
+
+
+@pytest.mark.parametrize("kind", UNSAFE + NEVER)
+def test_what_may_have_been_executed_or_is_wrong_is_not(kind: type[PredictionError]) -> None:
+    with pytest.raises(kind):
+        predict([kind("no")])
+
+
+@pytest.mark.parametrize("kind", UNSAFE)
+def test_what_may_have_been_executed_is_repeated_when_asked_to(kind: type[PredictionError]) -> None:
+    assert len(predict([kind("no")], retry_unsafe=True).calls) == 1
+
+
+@pytest.mark.parametrize("kind", NEVER)
+def test_what_is_wrong_is_not_repeated_when_asked_to(kind: type[PredictionError]) -> None:
+    with pytest.raises(kind):
+        predict([kind("no")], retry_unsafe=True)
+
+
+def test_a_deadline_over_before_anything_was_sent_says_that_nothing_was_executed() -> None:
+    with pytest.raises(DeadlineExceededError) as caught:
+        Retries(Backoff()).run(lambda seconds: None, Deadline(-1), unsafe=False)
+    assert caught.value.executed == "no"
+
+
+def test_the_last_failure_is_raised_and_says_how_often_it_was_tried() -> None:
+    with pytest.raises(ThrottledError, match=r"no \(3 attempts\)"):
+        FakeEndpoint(lambda x: {}, failures=[ThrottledError("no")] * 9, attempts=3).predict(x=1)
+
+
+def test_no_wait_is_longer_than_what_is_left() -> None:
+    slept: list[float] = []
+
+    def attempt(seconds: float) -> None:
+        raise ThrottledError("no", retry_after_seconds=100)
+
+    with pytest.raises(ThrottledError):
+        Retries(Backoff(), slept.append).run(attempt, Deadline(10), unsafe=False)
+    assert slept == []
+
+
+def test_a_wait_is_at_least_what_was_asked_for() -> None:
+    assert all(Backoff().seconds(1, 3.0) >= 3.0 for _ in range(100))
+
+
+@pytest.mark.parametrize(("failed", "most_seconds"), [(1, 0.1), (2, 0.2), (5, 1.6), (50, 5.0)])
+def test_waits_double_up_to_a_bound(failed: int, most_seconds: float) -> None:
+    waits = [Backoff().seconds(failed, None) for _ in range(2000)]
+    assert most_seconds / 2 < max(waits) <= most_seconds
+
+
+def test_an_attempt_is_told_what_is_left() -> None:
+    assert 0 < Retries(Backoff()).run(lambda seconds: seconds, Deadline(9), unsafe=False) <= 9

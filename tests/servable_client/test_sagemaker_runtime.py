@@ -1,0 +1,303 @@
+"""What goes to SageMaker, what comes back, and what is never sent twice."""
+
+import socket
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servable_client import (
+    BodyTooLargeError,
+    BusyError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    Endpoint,
+    EndpointNotFoundError,
+    ModelFailedError,
+    NotAllowedError,
+    PredictionError,
+    QueueFullError,
+    RefusedError,
+    ThrottledError,
+    UnreachableError,
+)
+from tests.servable_client.conftest import Connect
+from tests.servable_client.predict_bodies import doubled
+from tests.servable_client.runtime_server import (
+    RESET,
+    Received,
+    Reply,
+    RuntimeServer,
+    model_error,
+    service_error,
+)
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
+
+
+def test_arrays_go_in_and_come_out(connect: Connect) -> None:
+    np.testing.assert_array_equal(connect().predict(x=X)["y"], X * 2)
+
+
+def test_the_variant_that_answered_is_told(server: RuntimeServer, connect: Connect) -> None:
+    def answer(received: Received) -> Reply:
+        reply = doubled(received)
+        reply.headers["x-Amzn-Invoked-Production-Variant"] = "green"
+        return reply
+
+    server.answer = answer
+    assert connect().predict(x=X).variant == "green"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "header", "sent"),
+    [
+        ("variant", "green", "x-amzn-sagemaker-target-variant", "green"),
+        ("target_model", "a.tar.gz", "x-amzn-sagemaker-target-model", "a.tar.gz"),
+        ("inference_id", "42", "x-amzn-sagemaker-inference-id", "42"),
+        ("model", "m", "x-amzn-sagemaker-custom-attributes", "tfs-model-name=m"),
+        ("version", 7, "x-amzn-sagemaker-custom-attributes", "tfs-model-version=7"),
+        ("signature", "s", "x-amzn-sagemaker-custom-attributes", "tfs-signature-name=s"),
+    ],
+)
+def test_who_is_to_answer_is_in_the_headers(
+    server: RuntimeServer, connect: Connect, option: str, value: Any, header: str, sent: str
+) -> None:
+    connect().predict(x=X, **{option: value})
+    assert server.received[0].headers[header] == sent
+
+
+def test_the_signature_is_in_a_json_body_for_containers_without_a_handler(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = lambda received: Reply(
+        200, b'{"outputs": [1]}', {"Content-Type": "application/json"}
+    )
+    connect().predict(x=X, signature="s", format="json")
+    assert b'"signature_name":"s"' in server.received[0].body
+
+
+def test_what_is_said_for_the_endpoint_holds_for_every_call(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    connect(variant="green").predict(x=X)
+    assert server.received[0].headers["x-amzn-sagemaker-target-variant"] == "green"
+
+
+def test_connections_are_kept(server: RuntimeServer, connect: Connect) -> None:
+    endpoint = connect()
+    for _ in range(5):
+        endpoint.predict(x=X)
+    assert server.connections == 1
+
+
+def hanging_up(received: Received) -> Reply:
+    reply = doubled(received)
+    reply.hang_up = True
+    return reply
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_not_used(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = hanging_up
+    endpoint = connect()
+    for _ in range(5):
+        endpoint.predict(x=X)
+        time.sleep(0.02)  # until the end of the connection has come through
+    assert server.connections == 5
+
+
+FAILURES = [
+    (model_error(400), RefusedError),
+    (model_error(404), EndpointNotFoundError),
+    (model_error(415), RefusedError),
+    (model_error(429), QueueFullError),
+    (model_error(500), ModelFailedError),
+    (model_error(503), ModelFailedError),
+    (model_error(0), ModelFailedError),
+    (service_error(400, "ThrottlingException"), ThrottledError),
+    (service_error(429, "TooManyRequestsException"), ThrottledError),
+    (service_error(429, "ModelNotReadyException"), BusyError),
+    (service_error(403, "AccessDeniedException"), NotAllowedError),
+    (service_error(403, "ExpiredTokenException"), NotAllowedError),
+    (service_error(400, "ValidationError", NOT_FOUND), EndpointNotFoundError),
+    (service_error(400, "ValidationError"), RefusedError),
+    (service_error(500, "InternalFailure"), ModelFailedError),
+    (service_error(503, "ServiceUnavailable"), ModelFailedError),
+    (service_error(530, "InternalDependencyException"), ModelFailedError),
+    (Reply(RESET), ConnectionLostError),
+    (
+        Reply(200, b"{", {"Content-Type": "application/json"}, announced_bytes=9),
+        ConnectionLostError,
+    ),
+]
+IDS = [
+    f"{number}-{reply.status}-{error.__name__}" for number, (reply, error) in enumerate(FAILURES)
+]
+MAY_HAVE_BEEN_EXECUTED = [
+    (reply, error) for reply, error in FAILURES if error in (ModelFailedError, ConnectionLostError)
+]
+
+
+@pytest.mark.parametrize(("reply", "error"), FAILURES, ids=IDS)
+def test_every_failure_has_its_error(
+    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
+) -> None:
+    server.answer = lambda received: reply
+    with pytest.raises(error) as caught:
+        connect(attempts=1).predict(x=X)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(("reply", "error"), MAY_HAVE_BEEN_EXECUTED, ids=lambda one: "")
+def test_what_may_have_been_executed_is_not_sent_again(
+    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
+) -> None:
+    server.answer = lambda received: reply
+    with pytest.raises(error):
+        connect().predict(x=X)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(("reply", "error"), MAY_HAVE_BEEN_EXECUTED, ids=lambda one: "")
+def test_with_retry_unsafe_it_is(
+    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
+) -> None:
+    server.answer = lambda received: reply if len(server.received) == 1 else doubled(received)
+    np.testing.assert_array_equal(connect(retry_unsafe=True).predict(x=X)["y"], X * 2)
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 415])
+def test_what_is_wrong_is_not_sent_again_even_with_retry_unsafe(
+    server: RuntimeServer, connect: Connect, status: int
+) -> None:
+    server.answer = lambda received: model_error(status)
+    with pytest.raises(RefusedError):
+        connect(retry_unsafe=True, format="protobuf").predict(x=X)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        model_error(429),
+        service_error(400, "ThrottlingException"),
+        service_error(429, "ModelNotReadyException"),
+    ],
+    ids=["queue full", "throttled", "loading"],
+)
+def test_what_was_turned_away_is_sent_again(
+    server: RuntimeServer, connect: Connect, reply: Reply
+) -> None:
+    server.answer = lambda received: reply if len(server.received) < 3 else doubled(received)
+    np.testing.assert_array_equal(connect().predict(x=X)["y"], X * 2)
+
+
+def test_the_containers_own_words_are_in_the_error(server: RuntimeServer, connect: Connect) -> None:
+    server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
+    with pytest.raises(RefusedError, match=r"the container answers 400: ranker: x: got 3 rows$"):
+        connect().predict(x=X)
+
+
+def test_the_containers_status_is_in_the_error(server: RuntimeServer, connect: Connect) -> None:
+    server.answer = lambda received: model_error(503)
+    with pytest.raises(ModelFailedError) as caught:
+        connect().predict(x=X)
+    assert caught.value.status == 503
+
+
+def test_a_container_without_our_handler_is_sent_json(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    def answer(received: Received) -> Reply:
+        if received.headers["content-type"] != "application/json":
+            return model_error(415)
+        return Reply(200, b'{"outputs": [[2.5]]}', {"Content-Type": "application/json"})
+
+    server.answer = answer
+    endpoint = connect()
+    assert endpoint.predict(x=X).only.tolist() == [[2.5]]
+    endpoint.predict(x=X)
+    assert len(server.received) == 3
+
+
+def test_a_body_over_sagemakers_limit_is_not_sent(server: RuntimeServer, connect: Connect) -> None:
+    with pytest.raises(BodyTooLargeError, match="cut the batch with split="):
+        connect().predict(x=np.zeros(6_291_456, np.uint8))
+    assert server.received == []
+
+
+def test_a_body_of_sagemakers_limit_is_sent(server: RuntimeServer, connect: Connect) -> None:
+    server.answer = lambda received: Reply(200, b"1", {"Content-Type": "text/plain"})
+    connect().invoke(b"x" * 6_291_456)
+    assert len(server.received[0].body) == 6_291_456
+
+
+def test_the_deadline_ends_a_call_that_is_not_answered(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = lambda received: Reply(before_seconds=30.0)
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceededError):
+        connect().predict(x=X, timeout_seconds=0.2)
+    assert time.monotonic() - began < 20  # a machine may be busy; the server waits longer
+
+
+def test_the_deadline_covers_every_attempt(server: RuntimeServer, connect: Connect) -> None:
+    server.answer = lambda received: Reply(429, before_seconds=0.1)
+    began = time.monotonic()
+    with pytest.raises((ThrottledError, DeadlineExceededError)):
+        connect(attempts=1000).predict(x=X, timeout_seconds=0.5)
+    assert time.monotonic() - began < 20  # a thousand attempts would take longer
+
+
+def test_a_call_that_was_not_answered_in_time_may_have_been_executed(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = lambda received: Reply(before_seconds=5.0)
+    with pytest.raises(DeadlineExceededError) as caught:
+        connect().predict(x=X, timeout_seconds=0.1)
+    assert caught.value.executed == "maybe"
+
+
+def test_where_nobody_listens_is_unreachable_and_tried_again() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            Endpoint("ranker", endpoint_url=url, attempts=2) as endpoint,
+            pytest.raises(UnreachableError) as caught,
+        ):
+            endpoint.predict(x=X)
+    assert caught.value.attempts == 2
+
+
+def test_throttling_holds_back_the_endpoints_other_requests(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    throttled = service_error(400, "ThrottlingException", **{"Retry-After": "0.3"})
+    times: list[float] = []
+
+    def answer(received: Received) -> Reply:
+        times.append(time.monotonic())
+        return throttled if len(times) == 1 else doubled(received)
+
+    server.answer = answer
+    connect(connections=1).predict(x=np.arange(4.0), split=2)
+    assert times[1] - times[0] >= 0.3
+
+
+@pytest.mark.parametrize("missing", ["credentials", "region"])
+def test_what_boto3_needs_and_has_not_is_said(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (
+        ("AWS_ACCESS_KEY_ID",) if missing == "credentials" else ("AWS_REGION", "AWS_DEFAULT_REGION")
+    )
+    for name in names:
+        monkeypatch.delenv(name)
+    with pytest.raises(PredictionError, match=missing), Endpoint("ranker") as endpoint:
+        endpoint.predict(x=X)

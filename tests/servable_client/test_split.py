@@ -1,0 +1,289 @@
+"""A batch in parts is the batch."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servable_client import (
+    BadAnswerError,
+    BadInputError,
+    BodyTooLargeError,
+    FakeEndpoint,
+    ModelFailedError,
+    PartFailedError,
+    Progress,
+    Split,
+)
+from servable_client.errors import PredictionError
+from servable_client.split import as_split, parts
+from tests.servable_client.array_strategies import quick
+
+SPLITS = st.one_of(
+    st.integers(1, 40),
+    st.builds(lambda n: Split(bytes=n), st.integers(1, 2000)),
+    st.just("measured"),
+)
+
+
+def model(ids: Any, vals: Any, words: Any, bias: Any) -> dict[str, Any]:
+    lengths = np.array([sum(map(len, row)) for row in words], np.int64)
+    return {
+        "score": (vals * bias).sum(axis=1) + ids[:, 0],
+        "words": words[:, :1],
+        "lengths": lengths,
+        "version": np.int64(7),
+    }
+
+
+fake = FakeEndpoint(model)
+
+
+def batch(rows: int) -> dict[str, Any]:
+    words = np.empty((rows, 2), object)
+    words[:] = [[b"w" * (n % 7), b""] for n in range(rows)] or words
+    return {
+        "ids": np.arange(rows * 3).reshape(rows, 3),
+        "vals": np.arange(rows * 2, dtype=np.float32).reshape(rows, 2),
+        "words": words,
+        "bias": np.float32(0.5),
+    }
+
+
+@quick
+@given(st.integers(0, 60), SPLITS)
+def test_split_and_whole_give_the_same(rows: int, split: Any) -> None:
+    whole, found = fake.predict(batch(rows)), fake.predict(batch(rows), split=split)
+    assert whole.keys() == found.keys()
+    for name, array in whole.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+
+
+@quick
+@given(st.integers(0, 200), st.integers(1, 50))
+def test_parts_hold_every_row_once_in_order(rows: int, size: int) -> None:
+    made = parts({"x": np.arange(rows)}, Split(rows=size))
+    assert [int(one) for part in made for one in part.arrays["x"]] == list(range(rows))
+
+
+@quick
+@given(st.lists(st.binary(max_size=30), min_size=1, max_size=50), st.integers(1, 100))
+def test_a_part_has_at_most_the_bytes_asked_for_or_one_row(rows: list[bytes], most: int) -> None:
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    made = parts({"x": array}, Split(bytes=most))
+    assert all(sum(map(len, p.arrays["x"])) <= most or len(p.rows) == 1 for p in made)
+
+
+@quick
+@given(st.integers(1, 200), st.integers(1, 300))
+def test_parts_by_bytes_are_as_few_as_can_be(rows: int, most: int) -> None:
+    """Where `constant` is given; else there may be one more, so that not all have one length."""
+    made = parts({"x": np.zeros(rows, np.int32)}, Split(bytes=most, constant=frozenset()))
+    assert len(made) == -(-rows // max(most // 4, 1))
+
+
+def test_answers_are_in_order_though_later_parts_come_first() -> None:
+    last = threading.Event()
+
+    def slow_start(x: Any) -> Any:
+        if x[0] == 0:
+            last.wait(20)
+        if x[0] == 8:
+            last.set()
+        return {"y": x}
+
+    found = FakeEndpoint(slow_start).predict(x=np.arange(10), split=2)["y"]
+    assert found.tolist() == list(range(10))
+
+
+def failing(x: Any) -> Any:
+    if 6 in x:
+        raise ModelFailedError("the container answers 500: no", status=500)
+    return {"y": x}
+
+
+def test_a_part_that_fails_is_named() -> None:
+    with pytest.raises(
+        PartFailedError, match=r"part 4 of 6 \(rows 6 to 7\): the container answers 500"
+    ):
+        FakeEndpoint(failing, connections=1).predict(x=np.arange(10), split=2)
+
+
+def test_a_failed_parts_own_error_is_at_hand() -> None:
+    with pytest.raises(PartFailedError) as caught:
+        FakeEndpoint(failing).predict(x=np.arange(10), split=2)
+    assert isinstance(caught.value.failure, ModelFailedError)
+
+
+def test_after_a_failure_no_other_part_is_sent() -> None:
+    fake = FakeEndpoint(failing, connections=1)
+    with pytest.raises(PartFailedError):
+        fake.predict(x=np.arange(6, 2000), split=1)
+    assert len(fake.calls) == 1
+
+
+def test_a_part_too_large_is_named_and_says_so() -> None:
+    with pytest.raises(PartFailedError) as caught:
+        FakeEndpoint(lambda x: {}).predict(x=np.zeros((2, 7_000_000), np.uint8), split=1)
+    assert isinstance(caught.value.failure, BodyTooLargeError)
+
+
+def test_a_batch_of_one_part_stays_on_its_callers_thread() -> None:
+    threads = []
+
+    def noting(x: Any) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return {"y": x}
+
+    FakeEndpoint(noting).predict(x=np.arange(4), split=4)
+    assert threads == [threading.get_ident()]
+
+
+def test_what_is_not_cut_goes_into_every_part() -> None:
+    endpoint = FakeEndpoint(lambda x, table: {"y": x + table.sum()})
+    split = Split(rows=2, whole=frozenset({"table"}))
+    found = endpoint.predict(x=np.arange(4), table=np.ones(3, np.int64), split=split)["y"]
+    assert found.tolist() == [3, 4, 5, 6]
+
+
+def test_progress_is_told_after_each_part() -> None:
+    told: list[Progress] = []
+    fake.predict(batch(10), split=4, progress=told.append)
+    assert [(one.parts_done, one.parts, one.rows) for one in told] == [
+        (1, 3, 10),
+        (2, 3, 10),
+        (3, 3, 10),
+    ]
+    assert told[-1].rows_done == 10
+
+
+def test_what_the_progress_raises_ends_the_batch() -> None:
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fake.predict(batch(10), split=2, progress=stop)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "split", "words"),
+    [
+        ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
+        ({"a": np.float32(1)}, 2, "no input has rows"),
+        ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: no such input"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(arrays: Any, split: Any, words: str) -> None:
+    with pytest.raises(BadInputError, match=words):
+        FakeEndpoint(lambda **_: {}).predict(arrays, split=split)
+
+
+@pytest.mark.parametrize("split", [0, -1, True, 2.0, "auto"])
+def test_a_split_that_is_none_is_refused(split: Any) -> None:
+    with pytest.raises(BadInputError):
+        as_split(split)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda x: {"mean": x.mean()},
+        lambda x: {"best": np.sort(x)[:1]},
+        lambda x: {"y": x, f"only{x[0]}": x},
+        lambda x: {"y": np.zeros((len(x), x[0]))},
+    ],
+    ids=["a mean", "the best", "other outputs", "other shapes"],
+)
+def test_an_output_of_the_whole_batch_is_not_made_up_from_parts(output: Any) -> None:
+    with pytest.raises(BadAnswerError):
+        FakeEndpoint(output).predict(x=np.arange(4), split=2)
+
+
+def test_a_deadline_given_holds_for_all_parts() -> None:
+    with pytest.raises(PredictionError):
+        fake.predict(batch(2000), split=1, timeout_seconds=0.001)
+
+
+LABELS = np.array([b"cat", b"dog", b"cow"], object)
+
+
+def labelled(x: Any) -> dict[str, Any]:
+    """As a classifier answers: a row for each row, and three labels for all."""
+    return {"score": x * 2, "labels": LABELS}
+
+
+@quick
+@given(st.integers(1, 40), st.integers(2, 12) | st.just("measured"), st.booleans())
+def test_a_constant_as_long_as_a_part_is_no_rows(rows: int, split: Any, same: bool) -> None:
+    x = np.zeros(rows) if same else np.arange(float(rows))
+    found = FakeEndpoint(labelled, connections=3).predict(x=x, split=split)
+    assert found["labels"].tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(found["score"], x * 2)
+
+
+@quick
+@given(st.integers(1, 300), st.integers(2, 40), st.booleans())
+def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
+    rows: int, size: int, by_bytes: bool
+) -> None:
+    split = Split(bytes=size) if by_bytes else Split(rows=size)
+    made = [len(part.rows) for part in parts({"x": np.zeros(rows, np.uint8)}, split)]
+    assert len(made) == 1 or len(set(made)) > 1
+    assert sum(made) == rows
+    assert max(made) <= size
+    assert len(made) <= -(-rows // size) + 1
+
+
+@quick
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) -> None:
+    made = [
+        len(part.rows) for part in parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
+    ]
+    assert len(made) == 1 or len(set(made)) > 1
+    assert sum(made) == rows
+    assert max(made) <= measured + 1
+
+
+def test_with_one_row_in_each_part_the_values_tell_rows() -> None:
+    found = FakeEndpoint(lambda x: {"y": x}).predict(x=np.arange(3.0), split=1)
+    assert found["y"].tolist() == [0, 1, 2]
+
+
+def test_with_one_row_in_each_part_and_one_value_nothing_is_guessed() -> None:
+    with pytest.raises(BadAnswerError, match=r'Split\(rows=1, constant=frozenset\(\{"y"\}\)\)'):
+        FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=1)
+
+
+@pytest.mark.parametrize(("constant", "wanted"), [({"y"}, [0]), (set(), [0, 0, 0])])
+def test_which_outputs_are_one_for_all_parts_can_be_said(
+    constant: set[str], wanted: list[float]
+) -> None:
+    split = Split(rows=1, constant=frozenset(constant))
+    found = FakeEndpoint(lambda x: {"y": x * 0}).predict(x=np.arange(3.0), split=split)
+    assert found["y"].tolist() == wanted
+
+
+def test_an_output_that_is_said_to_be_constant_and_is_not_there_is_named() -> None:
+    split = Split(rows=1, constant=frozenset({"label"}))
+    with pytest.raises(BadAnswerError, match="names label; the model's outputs are labels, score"):
+        FakeEndpoint(labelled).predict(x=np.arange(3.0), split=split)
+
+
+def test_an_output_that_is_said_to_be_constant_and_differs_is_refused() -> None:
+    split = Split(rows=2, constant=frozenset({"score"}))
+    with pytest.raises(BadAnswerError, match="is not the same in every part"):
+        FakeEndpoint(labelled).predict(x=np.arange(6.0), split=split)
+
+
+def test_all_parts_of_a_batch_have_one_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last would be small enough for JSON, of which other types come back."""
+    fake = FakeEndpoint(lambda a, b: {"y": a * b.astype(np.float32)})
+    arrays = {"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}
+    fake.predict(arrays, split=5000)
+    assert {call["a"].dtype for call in fake.calls} == {np.dtype(np.float32)}

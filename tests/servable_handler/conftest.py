@@ -1,0 +1,73 @@
+"""The handler in front of a fake model server, in this process."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import falcon
+import numpy as np
+import pytest
+
+from servable_handler.handler import Handler
+from servable_handler.hooks import Hooks
+from servable_handler.settings import Settings
+from tests.servable_handler.fake_model_server import FakeModelServer
+
+Ask = Callable[..., tuple[int, bytes, str]]
+
+
+@pytest.fixture
+def server() -> Iterator[FakeModelServer]:
+    with FakeModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def ask(server: FakeModelServer) -> Ask:
+    """ask(body, "text/csv", accept_header="*/*", hooks=…, transport="rest"): status, body, type."""
+    handlers: dict[tuple[Settings, Hooks], Handler] = {}
+
+    def call(
+        body: bytes,
+        content_type: str = "application/json",
+        *,
+        hooks: Hooks = Hooks(),  # noqa: B008  (frozen)
+        settings: Settings = Settings(),  # noqa: B008  (frozen)
+        **told: Any,
+    ) -> tuple[int, bytes, str]:
+        handler = handlers.setdefault((settings, hooks), Handler(settings, hooks, server.variables))
+        context = server.context(
+            request_content_type=content_type, content_length=len(body), **told
+        )
+        return answer_of(handler, body, context)
+
+    return call
+
+
+def answer_of(handler: Handler, body: bytes, context: Any) -> tuple[int, bytes, str]:
+    """Status, body and content type, as Falcon sends them."""
+    try:
+        answer, content_type = handler(io.BytesIO(body), context)
+    except falcon.HTTPError as refusal:
+        with pytest.raises(falcon.HTTPStatus) as raised:
+            _ = refusal.headers
+        status = raised.value
+        text: Any = status.text
+        return (
+            falcon.http_status_to_code(status.status),
+            text,
+            dict(status.headers or {})["Content-Type"],
+        )
+    return 200, answer, content_type
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()

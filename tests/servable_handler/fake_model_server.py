@@ -1,0 +1,206 @@
+"""A model server for the handler's tests: gRPC and REST, small signatures, faults on request.
+
+serving_default: x float32 [any, 3] -> y float32 [any], the sum of each row;
+echo_TYPE: v of that type -> v; two: a int64 [any], b string [any] -> both.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any, Self
+
+import grpc
+import numpy as np
+
+from servable_tensors import wire
+from servable_tensors.tensors import to_array, to_proto
+
+ECHOED = [n for n in range(1, 24) if n not in (20, 21)]
+SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
+    "serving_default": {"x": (1, [-1, 3])},
+    "two": {"a": (9, [-1]), "b": (7, [-1])},
+    **{f"echo_{wire.dtype_name(number)}": {"v": (number, None)} for number in ECHOED},
+}
+
+
+class Forgetful(list[tuple[str, bytes]]):
+    """For runs of many requests."""
+
+    def append(self, request: tuple[str, bytes]) -> None:
+        """Kept nowhere."""
+
+
+class FakeModelServer:
+    """`requests` holds what came, (method or path, bytes); `fault` is called before each gRPC answer."""
+
+    def __init__(self, options: Mapping[str, int] = {}) -> None:
+        """`options`: of gRPC's server."""
+        self._options = options
+        self.requests: list[tuple[str, bytes]] = []
+        self.fault: Callable[[], None] = lambda: None
+        self.delay_seconds = 0.0
+        self.rest_answer: tuple[int, bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._grpc = grpc.server(
+            ThreadPoolExecutor(8),
+            options=[
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),
+                *self._options.items(),
+            ],
+        )
+        self._grpc.add_generic_rpc_handlers([_Methods(self)])
+        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
+        self._grpc.start()
+        self._http = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Rest,), {"fake": self})
+        )
+        self._http.daemon_threads = True
+        self.rest_port = int(self._http.server_address[1])
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._grpc.stop(None)
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As the container gives them to the code."""
+        return {"TFS_GRPC_PORTS": str(self.grpc_port), "TFS_REST_PORTS": str(self.rest_port)}
+
+    def context(self, **changed: Any) -> Any:
+        """What the container tells the handler of a request; attributes replace its defaults."""
+        told = {
+            "model_name": None,
+            "model_version": None,
+            "method": None,
+            "rest_uri": f"http://localhost:{self.rest_port}/v1/models/m:predict",
+            "grpc_port": str(self.grpc_port),
+            "channel": None,
+            "custom_attributes": None,
+            "request_content_type": "application/json",
+            "accept_header": "application/json",
+            "content_length": None,
+            "timeout": 20,
+        }
+        return SimpleNamespace(**{**told, **changed})
+
+    def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
+        if method == "GetModelStatus":
+            return b""  # what a process tries a server with, before its first request
+        self.requests.append((method, body))
+        try:
+            self.fault()
+        except Exception:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "a fault")
+        time.sleep(self.delay_seconds)
+        if method == "GetModelMetadata":
+            asked = wire.GetModelMetadataRequest.FromString(body)
+            if asked.model_spec.name != "m":
+                context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found for request")
+            return bytes(metadata().SerializeToString())
+        if method != "Predict":
+            return body
+        request = wire.PredictRequest.FromString(body)
+        if request.model_spec.name != "m" or request.model_spec.version.value > 1:
+            context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found for request")
+        response = wire.PredictResponse()
+        arrays = {name: to_array(tensor) for name, tensor in request.inputs.items()}
+        if request.model_spec.signature_name in ("", "serving_default"):
+            x = arrays.get("x", np.zeros(()))
+            if x.ndim != 2 or x.dtype != np.float32:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no x")
+            with np.errstate(all="ignore"):
+                response.outputs["y"].CopyFrom(to_proto(x.sum(axis=1)))
+        else:
+            for name, tensor in request.inputs.items():
+                response.outputs[name].CopyFrom(tensor)
+        return bytes(response.SerializeToString())
+
+    def rest_answers(self, path: str, body: bytes) -> tuple[int, bytes]:
+        self.requests.append((path, body))
+        time.sleep(self.delay_seconds)
+        if self.rest_answer:
+            return self.rest_answer
+        if not path.startswith("/v1/models/m"):
+            return 404, b'{"error": "Servable not found for request"}'
+        try:
+            found = json.loads(body)
+            key = "instances" if "instances" in found else "inputs"
+            value = found[key]
+            if found.get("signature_name", "serving_default") != "serving_default":
+                return 200, json.dumps({"outputs": value}).encode()
+            rows = value["x"] if key == "inputs" and isinstance(value, dict) else value
+            rows = [row["x"] if isinstance(row, dict) else row for row in rows]
+            sums = np.array(rows, np.float32).reshape(-1, 3).sum(axis=1).tolist()
+        except Exception as error:  # whatever a damaged body leads to
+            return 400, json.dumps({"error": f"{type(error).__name__}"}).encode()
+        answer = {"predictions" if key == "instances" else "outputs": sums}
+        return 200, json.dumps(answer).encode()
+
+
+def metadata() -> Any:
+    found = wire.SignatureDefMap()
+    for name, inputs in SIGNATURES.items():
+        signature = found.signature_def[name]
+        for key, (number, shape) in inputs.items():
+            for info in (signature.inputs[key], signature.outputs[key]):
+                info.dtype = number
+                info.tensor_shape.unknown_rank = shape is None
+                for size in shape or []:
+                    info.tensor_shape.dim.add(size=size)
+    default = found.signature_def["serving_default"]
+    del default.outputs["x"]
+    default.outputs["y"].dtype = 1
+    default.outputs["y"].tensor_shape.dim.add(size=-1)
+    response = wire.GetModelMetadataResponse()
+    response.metadata["signature_def"].value = found.SerializeToString()
+    return response
+
+
+class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, fake: FakeModelServer) -> None:
+        self._fake = fake
+
+    def service(self, call: Any) -> Any:
+        method = call.method.rpartition("/")[2]
+        return grpc.unary_unary_rpc_method_handler(
+            lambda body, context: self._fake.grpc_answer(method, body, context)
+        )
+
+
+class _Rest(BaseHTTPRequestHandler):
+    fake: FakeModelServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def _do(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, answer = self.fake.rest_answers(self.path, body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+        self.wfile.flush()
+
+    do_GET = do_POST = _do
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing per request."""
+
+
+if __name__ == "__main__":
+    # Until standard input ends, which it does with whoever started this.
+    with FakeModelServer() as alone:
+        alone.requests = Forgetful()
+        print(json.dumps([alone.grpc_port, alone.rest_port]), flush=True)
+        sys.stdin.read()

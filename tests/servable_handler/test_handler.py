@@ -1,0 +1,643 @@
+"""Every body and every answer, through the handler and a fake model server."""
+
+import io
+import json
+import logging
+import os
+from typing import Any
+
+import falcon
+import numpy as np
+import pytest
+
+from servable_handler.handler import Handler
+from servable_handler.hooks import Hooks, InputError
+from servable_handler.settings import Settings
+from servable_tensors import wire
+from servable_tensors.tensors import STRING, array_dtype, to_array, to_proto
+from tests.servable_handler.conftest import Ask, answer_of, npy, npz
+from tests.servable_handler.fake_model_server import ECHOED, FakeModelServer
+
+X = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
+ROWS = b'{"instances": [[1, 2, 3], [4, 5, 6.5]]}'
+SUMS = [6.0, 15.5]
+REST, GRPC = Settings(transport="rest"), Settings(transport="grpc")
+
+
+def protobuf(**arrays: Any) -> bytes:
+    request = wire.PredictRequest()
+    for name, array in arrays.items():
+        request.inputs[name].CopyFrom(to_proto(array))
+    return bytes(request.SerializeToString())
+
+
+BODIES = [
+    ("rows", "application/json", ROWS),
+    ("named-rows", "application/json", b'{"instances": [{"x": [1, 2, 3]}, {"x": [4, 5, 6.5]}]}'),
+    ("columns", "application/json", b'{"inputs": {"x": [[1, 2, 3], [4, 5, 6.5]]}}'),
+    ("one-column", "application/json", b'{"inputs": [[1, 2, 3], [4, 5, 6.5]]}'),
+    ("bare-list", "application/json", b"[[1, 2, 3], [4, 5, 6.5]]"),
+    ("json-lines", "application/jsonlines", b"[1, 2, 3]\n[4, 5, 6.5]\n"),
+    ("csv", "text/csv", b"1,2,3\n4,5,6.5\n"),
+    ("npy", "application/x-npy", npy(X)),
+    ("npz", "application/x-npz", npz(x=X)),
+    ("protobuf", "application/x-protobuf", protobuf(x=X)),
+]
+
+
+def sums(form: str, answer: bytes) -> Any:
+    """The numbers of an answer, whatever its form."""
+    if form == "application/x-npy":
+        return np.load(io.BytesIO(answer)).tolist()
+    if form == "application/x-npz":
+        return np.load(io.BytesIO(answer))["y"].tolist()
+    if form == "application/x-protobuf":
+        return to_array(wire.PredictResponse.FromString(answer).outputs["y"]).tolist()
+    if form == "application/json":
+        return next(iter(json.loads(answer).values()))
+    return [float(line) for line in answer.decode().split()]
+
+
+@pytest.mark.parametrize("settings", [Settings(), REST, GRPC], ids=["auto", "rest", "grpc"])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json",
+        "application/jsonlines",
+        "text/csv",
+        "application/x-npy",
+        "application/x-npz",
+        "application/x-protobuf",
+    ],
+)
+@pytest.mark.parametrize(
+    ("content_type", "body"), [one[1:] for one in BODIES], ids=[one[0] for one in BODIES]
+)
+def test_every_body_is_answered_in_every_form_over_every_transport(
+    content_type: str, body: bytes, accept: str, settings: Settings, ask: Ask
+) -> None:
+    status, answer, form = ask(body, content_type, accept_header=accept, settings=settings)
+    assert (status, form, sums(accept, answer)) == (200, accept, SUMS)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "own"),
+    [
+        ("application/json", "application/json"),
+        ("text/csv", "application/json"),
+        ("application/x-npy", "application/x-npy"),
+        ("application/x-npz", "application/x-npz"),
+        ("application/x-protobuf", "application/x-protobuf"),
+    ],
+)
+def test_a_caller_that_accepts_anything_gets_the_form_it_sent(
+    content_type: str, own: str, ask: Ask
+) -> None:
+    body = next(body for _, known, body in BODIES if known == content_type)
+    assert ask(body, content_type, accept_header="*/*")[2] == own
+
+
+def test_rows_are_answered_as_predictions(ask: Ask) -> None:
+    assert json.loads(ask(ROWS, settings=GRPC)[1]) == {"predictions": SUMS}
+
+
+def test_columns_are_answered_as_outputs(ask: Ask) -> None:
+    assert json.loads(ask(b'{"inputs": [[1, 2, 3]]}', settings=GRPC)[1]) == {"outputs": [6.0]}
+
+
+def test_json_is_relayed_untouched(server: FakeModelServer, ask: Ask) -> None:
+    body = b'  {"instances" : [ [1, 2,   3] ]}'
+    ask(body)
+    assert server.requests == [("/v1/models/m:predict", body)]
+
+
+def test_a_predict_request_is_relayed_without_decoding(server: FakeModelServer, ask: Ask) -> None:
+    body = protobuf(x=X) + b"\xf8\x07\x01"  # a field that nobody knows
+    ask(body, "application/x-protobuf")
+    assert server.requests[0][1].startswith(body)
+
+
+def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask: Ask) -> None:
+    ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS)))
+    assert [method for method, _ in server.requests] == ["GetModelMetadata", "Predict"]
+
+
+def test_json_below_the_threshold_is_relayed(server: FakeModelServer, ask: Ask) -> None:
+    ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS) + 1))
+    assert [method for method, _ in server.requests] == ["/v1/models/m:predict"]
+
+
+def test_the_signature_is_asked_for_once(server: FakeModelServer, ask: Ask) -> None:
+    for _ in range(3):
+        ask(npy(X), "application/x-npy")
+    assert [m for m, _ in server.requests].count("GetModelMetadata") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("float32", [1.5, -2]),
+        ("float64", [1.1, 2.2]),
+        ("float16", [1.5, 2]),
+        ("int8", [-128, 127]),
+        ("int16", [-5, 5]),
+        ("int32", [-5, 5]),
+        ("int64", [-(2**63), 2**63 - 1]),
+        ("uint8", [0, 255]),
+        ("uint16", [0, 65535]),
+        ("uint32", [0, 2**32 - 1]),
+        ("uint64", [0, 2**64 - 1]),
+        ("bool", [True, False]),
+        ("complex64", [1 + 2j, 3]),
+        ("complex128", [1 + 2j, 3]),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2,), (), (0, 4)], ids=["list", "scalar", "empty"])
+def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
+    name: str, values: list[Any], shape: tuple[int, ...], ask: Ask
+) -> None:
+    array = np.resize(np.array(values, name), shape)
+    signature = f"tfs-signature-name=echo_{name}"
+    status, answer, _ = ask(
+        npy(array), "application/x-npy", accept_header="*/*", custom_attributes=signature
+    )
+    back = np.load(io.BytesIO(answer))
+    assert (status, back.dtype, back.shape, back.tolist()) == (
+        200,
+        array.dtype,
+        array.shape,
+        array.tolist(),
+    )
+
+
+def test_a_string_tensor_in_npy_comes_back_as_bytes(ask: Ask) -> None:
+    answer = ask(
+        npy(np.array(["häll", "o"])),
+        "application/x-npy",
+        accept_header="*/*",
+        custom_attributes="tfs-signature-name=echo_string",
+    )[1]
+    assert np.load(io.BytesIO(answer)).tolist() == ["häll".encode(), b"o"]
+
+
+def test_bfloat16_is_taken_and_given_as_float32(ask: Ask) -> None:
+    answer = ask(
+        npy(np.array([1.5, 3.140625], np.float32)),
+        "application/x-npy",
+        accept_header="*/*",
+        custom_attributes="tfs-signature-name=echo_bfloat16",
+    )[1]
+    assert np.load(io.BytesIO(answer)).tolist() == [1.5, 3.140625]
+
+
+def test_bytes_in_json_that_are_no_utf8_come_back_over_grpc(ask: Ask) -> None:
+    answer = ask(
+        b'{"inputs": [{"b64": "/w=="}]}',
+        accept_header="application/x-npy",
+        custom_attributes="tfs-signature-name=echo_string",
+    )[1]
+    assert np.load(io.BytesIO(answer)).tolist() == [b"\xff"]
+
+
+TWO = npz(a=np.array([1, 2]), b=np.array(["x", "y"]))
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer"),
+    [
+        ("text/csv", b"1,x\n2,y\n"),
+        ("application/jsonlines", b'{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n'),
+        ("application/json", b'{"outputs": {"a": [1, 2], "b": ["x", "y"]}}'),
+    ],
+)
+def test_several_outputs_stand_side_by_side(accept: str, answer: bytes, ask: Ask) -> None:
+    found = ask(
+        TWO,
+        "application/x-npz",
+        accept_header=accept,
+        custom_attributes="tfs-signature-name=two",
+    )
+    assert found[1] == answer
+
+
+def test_several_outputs_are_no_npy(ask: Ask) -> None:
+    status, answer, _ = ask(
+        TWO,
+        "application/x-npz",
+        accept_header="application/x-npy",
+        custom_attributes="tfs-signature-name=two",
+    )
+    assert (status, b"accept application/x-npz" in answer) == (400, True)
+
+
+WANTED = "the signature wants float32 [any, 3]"
+TEXT_IN_IT = b'{"instances": [[1, 2, "3"]]}'
+NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "told", "status", "words"),
+    [
+        (npy(X.astype("f8")), "application/x-npy", {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+        (npy(X[:, :2]), "application/x-npy", {}, 400, f"x: got float32 [2, 2]; {WANTED}"),
+        (npy(X[0]), "application/x-npy", {}, 400, f"x: got float32 [3]; {WANTED}"),
+        (npz(z=X), "application/x-npz", {}, 400, "x: not given; 'z': given, and no input"),
+        (npy(np.array([{}])), "application/x-npy", {}, 400, "x: no .npy of one tensor: it holds object"),
+        (b"x", "application/x-npz", {}, 400, "the body is no .npz"),
+        (b"x", "application/x-protobuf", {}, 400, "the body is no PredictRequest"),
+        (protobuf(x=X).replace(b"\x01x", b"\x01\xe9"), "application/x-protobuf", {}, 400, "the body is no"),
+        (protobuf(x=X.astype("f8")), "application/x-protobuf", {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+        (protobuf(z=X), "application/x-protobuf", {}, 400, "x: not given"),
+        (TEXT_IN_IT, "application/json", {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
+        (b'{"instances": [[1, 2], [3]]}', "application/json", {}, 400, "x: is ragged"),
+        (b"{", "application/json", {}, 400, "the body is no JSON"),
+        (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not taken; send application/json"),
+        (ROWS, "application/json", {"model_version": "x"}, 400, "tfs-model-version: 'x' is no version"),
+        (ROWS, "application/json", {"method": "guess"}, 400, "tfs-method: 'guess' is none of predict"),
+        (npy(X), "application/x-npy", {"method": "classify"}, 400, "tfs-method: classify takes JSON"),
+        (npy(X), "application/x-npy", {"model_name": "other"}, 404, "Servable not found"),
+        (npy(X), "application/x-npy", {"model_version": "7"}, 404, "Servable not found"),
+        (npy(X), "application/x-npy", NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
+    body: bytes, content_type: str, told: dict[str, Any], status: int, words: str, ask: Ask
+) -> None:
+    found, answer, form = ask(body, content_type, **told)
+    assert (found, form, words in json.loads(answer)["error"]) == (
+        status,
+        "application/json",
+        True,
+    ), answer
+
+
+def test_the_model_servers_own_words_are_kept(server: FakeModelServer, ask: Ask) -> None:
+    server.rest_answer = 404, b'{"error": "no such model"}'
+    assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
+
+
+def test_an_error_without_words_gets_some(server: FakeModelServer, ask: Ask) -> None:
+    server.rest_answer = 500, b"<html>"
+    assert ask(ROWS)[:2] == (500, b'{"error": "the model server answered 500"}')
+
+
+def test_a_full_queue_is_429(server: FakeModelServer, ask: Ask) -> None:
+    server.rest_answer = (
+        503,
+        (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
+    )
+    assert ask(ROWS)[0] == 429
+
+
+def test_a_model_that_takes_too_long_is_504(server: FakeModelServer, ask: Ask) -> None:
+    server.delay_seconds = 1
+    assert ask(ROWS, timeout=0.2)[0] == 504
+
+
+def test_a_deadline_of_its_own_is_kept(server: FakeModelServer, ask: Ask) -> None:
+    server.delay_seconds = 2
+    assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
+
+
+def test_a_model_that_takes_too_long_over_grpc_is_504(server: FakeModelServer, ask: Ask) -> None:
+    server.delay_seconds = 1
+    assert ask(protobuf(x=X), "application/x-protobuf", timeout=0.2)[0] == 504
+
+
+@pytest.mark.parametrize(
+    ("told", "name", "version", "signature"),
+    [
+        ({}, "m", 0, ""),
+        ({"model_name": "m", "model_version": "1"}, "m", 1, ""),
+        ({"custom_attributes": "tfs-signature-name=two"}, "m", 0, "two"),
+    ],
+    ids=["none", "model-and-version", "signature"],
+)
+def test_a_relayed_request_asks_for_what_the_attributes_say(
+    told: dict[str, Any],
+    name: str,
+    version: int,
+    signature: str,
+    server: FakeModelServer,
+    ask: Ask,
+) -> None:
+    ask(protobuf(x=X), "application/x-protobuf", **told)
+    spec = wire.PredictRequest.FromString(server.requests[0][1]).model_spec
+    assert (spec.name, spec.version.value, spec.signature_name) == (name, version, signature)
+
+
+def test_a_model_that_the_relayed_body_names_stays(server: FakeModelServer, ask: Ask) -> None:
+    body = wire.PredictRequest(model_spec={"name": "mine"}).SerializeToString()
+    ask(body, "application/x-protobuf")
+    assert wire.PredictRequest.FromString(server.requests[0][1]).model_spec.name == "mine"
+
+
+def test_a_classification_is_relayed_to_its_own_method(server: FakeModelServer, ask: Ask) -> None:
+    body = wire.ClassificationRequest(model_spec={"name": "m"}).SerializeToString()
+    ask(body, "application/x-protobuf", method="classify", accept_header="*/*")
+    assert server.requests == [("Classify", body)]
+
+
+def test_a_signature_of_the_attributes_is_written_into_relayed_json(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    ask(ROWS, custom_attributes="tfs-signature-name=two")
+    assert json.loads(server.requests[0][1])["signature_name"] == "two"
+
+
+def page(body: bytes, context: Any) -> dict[str, Any]:
+    return {"x": [[float(len(word)) for word in body.split()]]}
+
+
+def test_preprocess_makes_the_tensors(ask: Ask) -> None:
+    answer = ask(b"a bb ccc", "text/html", hooks=Hooks(preprocess=page))
+    assert json.loads(answer[1]) == {"predictions": [6.0]}
+
+
+def test_postprocess_makes_the_body(ask: Ask) -> None:
+    hooks = Hooks(postprocess=lambda tensors, context: f"sum {tensors['y'][0]:g}")
+    assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"sum 6", "text/plain; charset=utf-8")
+
+
+def test_postprocess_may_name_its_content_type(ask: Ask) -> None:
+    hooks = Hooks(postprocess=lambda tensors, context: (b"<p>", "text/html"))
+    assert ask(b"[[1,2,3]]", hooks=hooks) == (200, b"<p>", "text/html")
+
+
+def refusing(body: bytes, context: Any) -> Any:
+    raise InputError("the page has no title")
+
+
+def failing(*given: Any) -> Any:
+    raise KeyError("the secret of the request")
+
+
+def test_a_hooks_input_error_is_400_with_its_message(ask: Ask) -> None:
+    status, answer, _ = ask(b"", "text/html", hooks=Hooks(preprocess=refusing))
+    assert (status, answer) == (400, b'{"error": "the page has no title"}')
+
+
+@pytest.mark.parametrize("name", ["preprocess", "postprocess"])
+def test_a_hooks_failure_is_500_and_names_the_hook(name: str, ask: Ask) -> None:
+    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
+    said = json.loads(answer)["error"]
+    assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (500, True)
+
+
+def test_a_hooks_failure_never_tells_the_requests_content(
+    ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
+    assert b"secret" not in answer + caplog.text.encode()
+
+
+def test_tensors_of_preprocess_that_do_not_fit_are_the_hooks_mistake(ask: Ask) -> None:
+    hooks = Hooks(preprocess=lambda body, context: {"x": [1.0]})
+    status, answer, _ = ask(b"", hooks=hooks)
+    assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
+
+
+def test_a_request_is_one_line_at_debug(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "servable")
+    ask(ROWS)
+    (line,) = [json.loads(record.message) for record in caplog.records if record.name == "servable"]
+    assert (line["status"], line["bytes_in"], line["in"]) == (200, len(ROWS), "application/json")
+
+
+def test_a_failure_is_one_line_at_warning(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    ask(b"{}", "image/png")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_log_line_never_holds_the_body(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "servable")
+    ask(b'{"inputs": "a secret"}', settings=GRPC)
+    assert "secret" not in caplog.text
+
+
+def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
+    server: FakeModelServer,
+) -> None:
+    handler = Handler(Settings(timing_header=True), Hooks(), server.variables)
+    context = server.context(content_length=len(ROWS))
+    with pytest.raises(falcon.HTTPError) as raised:
+        handler(io.BytesIO(ROWS), context)
+    with pytest.raises(falcon.HTTPStatus) as answered:
+        _ = raised.value.headers
+    timing = dict(answered.value.headers)["Server-Timing"]
+    stages = [one.partition(";dur=")[0] for one in timing.split(", ")]
+    assert (answered.value.status[:3], stages) == ("200", ["read", "decode", "model"])
+
+
+def test_after_a_fork_connections_are_made_anew(
+    server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    before = handler._plans.of(server.context()).model
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert handler._plans.of(server.context()).model is not before
+
+
+def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
+    # As in multi-model mode, where no list of ports is told beforehand.
+    handler = Handler(Settings(), Hooks(), {})
+    body = protobuf(x=X)
+    context = server.context(
+        request_content_type="application/x-protobuf",
+        content_length=len(body),
+        grpc_port=server.grpc_port,
+        model_name="m",
+    )
+    assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "status"),
+    [(10**9, b"", 413), (100, b"short", 400), (None, ROWS, 200), (0, b"", 400)],
+)
+def test_a_body_is_as_long_as_it_says(
+    length: int | None, sent: bytes, status: int, server: FakeModelServer
+) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    context = server.context(
+        request_content_type="application/json" if sent else "application/x-npz"
+    )
+    context.content_length = length
+    assert answer_of(handler, sent, context)[0] == status
+
+
+@pytest.mark.parametrize("number", [number for number in ECHOED if number != STRING])
+def test_a_npy_of_a_form_that_was_seen_is_answered_as_the_first_one(
+    number: int, server: FakeModelServer
+) -> None:
+    context = server.context(
+        request_content_type="application/x-npy",
+        accept_header="*/*",
+        custom_attributes=f"tfs-signature-name=echo_{wire.dtype_name(number)}",
+    )
+    random, dtype = np.random.default_rng(0), array_dtype(number)
+    known = Handler(Settings(), Hooks(), server.variables)
+    for _ in range(3):
+        # Any bytes: a truth value comes back as 0 or 1, half of a bfloat16's bits do not.
+        body = npy(random.integers(0, 256, 4 * dtype.itemsize, np.uint8).view(dtype))
+        unknowing = Handler(Settings(), Hooks(), server.variables)
+        answers = [answer_of(one, body, context) for one in (known, unknowing)]
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 200
+
+
+def test_a_header_of_another_type_is_not_taken_for_one_that_was_seen(ask: Ask) -> None:
+    assert ask(npy(X), "application/x-npy", accept_header="*/*")[0] == 200
+    assert ask(npy(X.view(np.int32)), "application/x-npy", accept_header="*/*")[0] == 400
+
+
+def test_numbers_in_fortrans_order_stay_in_their_places(ask: Ask) -> None:
+    for _ in range(2):
+        answer = ask(npy(np.asfortranarray(X)), "application/x-npy", accept_header="*/*")[1]
+        assert np.load(io.BytesIO(answer)).tolist() == SUMS
+
+
+def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
+    statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
+    assert statuses == [415, 200, 415]
+
+
+def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    for number in range(1000):
+        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"))
+    assert len(handler._plans._plans) <= 256
+
+
+def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    handler._plans.of(server.context(accept_header="x" * 3000))
+    assert handler._plans._plans == {}
+
+
+INT32 = {"custom_attributes": "tfs-signature-name=echo_int32"}
+FLOAT32 = {"custom_attributes": "tfs-signature-name=echo_float32"}
+TEXT = {"custom_attributes": "tfs-signature-name=echo_string"}
+
+
+@pytest.mark.parametrize(
+    ("made", "told", "words"),
+    [
+        (
+            [2**40 + 7],
+            INT32,
+            "the hook preprocess: v: holds 1099511627783, which int32 cannot hold",
+        ),
+        (
+            [3000000000],
+            INT32,
+            "v: holds 3000000000, which int32 cannot hold; the signature wants int32",
+        ),
+        (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
+        ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
+        ([1e300], FLOAT32, "v: holds 1e+300, which float32 cannot hold"),
+    ],
+)
+def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
+    made: Any, told: dict[str, str], words: str, server: FakeModelServer, ask: Ask
+) -> None:
+    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **told)
+    assert (status, words in json.loads(answer)["error"]) == (400, True), answer
+    assert "Predict" not in dict(server.requests)
+
+
+def test_a_list_of_integers_fits_any_type_that_holds_them(
+    server: FakeModelServer, ask: Ask
+) -> None:
+    hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
+    told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
+    assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (np.ma.masked_array([1, 2], [True, False]), "v: got a masked array"),
+        ([1.5], "v: got float64 [1]"),
+    ],
+)
+def test_what_is_wrong_whatever_was_sent_is_the_hooks_mistake(
+    made: Any, words: str, ask: Ask
+) -> None:
+    answer = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": made}), **INT32)
+    assert (answer[0], words in json.loads(answer[1])["error"]) == (500, True), answer
+
+
+def test_a_zero_at_the_end_of_a_string_stays(server: FakeModelServer, ask: Ask) -> None:
+    ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
+    request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
+    assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ({"y": np.float32(1)}, "Object of type float32 is not JSON serializable"),
+        ("\ud800", "a lone surrogate"),
+    ],
+)
+def test_what_postprocess_returns_and_cannot_be_sent_is_said(
+    made: Any, words: str, ask: Ask
+) -> None:
+    status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(postprocess=lambda tensors, context: made))
+    assert (status, words in json.loads(answer)["error"]) == (500, True), answer
+
+
+def bomb(count: int) -> bytes:
+    request = wire.PredictRequest()
+    for number in range(count):
+        tensor = request.inputs[f"{number}"]
+        tensor.dtype = 1
+        tensor.tensor_shape.dim.add(size=1 << 20)
+        tensor.float_val.append(0)
+    return bytes(request.SerializeToString())
+
+
+def test_explaining_a_refusal_makes_no_arrays(
+    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable_handler.forms.to_array", None)
+    status, answer, _ = ask(bomb(15), "application/x-protobuf")
+    assert (status, b"x: not given; '" in answer) == (400, True), answer
+    assert b"and 6 more" in answer
+
+
+def test_a_long_text_is_not_parsed_to_explain_a_refusal(
+    server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.rest_answer = 400, b'{"error": "no"}'
+    monkeypatch.setattr("servable_handler.forms.parse", None)
+    body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
+    assert ask(body)[:2] == (400, b'{"error": "no"}')
+
+
+def test_one_value_for_many_is_not_made_into_text(ask: Ask) -> None:
+    request = wire.PredictRequest()
+    tensor = request.inputs["v"]
+    tensor.dtype = 1
+    tensor.tensor_shape.dim.add(size=1 << 20)
+    tensor.float_val.append(0)
+    answer = ask(
+        request.SerializeToString(), "application/x-protobuf", settings=Settings("rest"), **FLOAT32
+    )
+    assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
+
+
+def test_a_string_that_is_no_utf8_is_base64_over_rest(server: FakeModelServer, ask: Ask) -> None:
+    body = protobuf(v=np.array([b"\xff", b"a"], object))
+    ask(body, "application/x-protobuf", settings=Settings("rest"), **TEXT)
+    sent = json.loads(server.requests[-1][1])
+    assert sent["inputs"] == [{"b64": "/w=="}, "a"]
+
+
+def test_a_classification_with_examples_is_relayed(server: FakeModelServer, ask: Ask) -> None:
+    body = wire.ClassificationRequest(
+        model_spec={"name": "m"}, input={"example_list": {"examples": [b"\x0a\0"]}}
+    ).SerializeToString()
+    ask(body, "application/x-protobuf", method="classify", accept_header="*/*")
+    assert server.requests == [("Classify", body)]

@@ -1,0 +1,50 @@
+"""transforms.py as the handler finds it, in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def loaded(folder: Path, transforms: str | None) -> subprocess.CompletedProcess[str]:
+    if transforms is not None:
+        (folder / "transforms.py").write_text(transforms)
+    code = (
+        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
+        "from servable_handler.hooks import load_hooks\nhooks = load_hooks()\n"
+        "print(hooks.preprocess is not None, hooks.postprocess is not None)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("transforms", "found"),
+    [
+        (None, "False False"),
+        ("def preprocess(body, context): ...", "True False"),
+        ("def postprocess(tensors, context): ...", "False True"),
+        (
+            "from servable_handler.hooks import InputError\npreprocess = postprocess = print",
+            "True True",
+        ),
+    ],
+    ids=["none", "preprocess", "postprocess", "both"],
+)
+def test_the_hooks_that_are_there_are_found(
+    transforms: str | None, found: str, tmp_path: Path
+) -> None:
+    assert loaded(tmp_path, transforms).stdout.strip() == found
+
+
+def test_transforms_without_a_hook_do_not_start(tmp_path: Path) -> None:
+    ran = loaded(tmp_path, "def pre_process(): ...")
+    assert "transforms.py defines neither preprocess nor postprocess" in ran.stderr
+
+
+def test_transforms_that_do_not_import_do_not_start(tmp_path: Path) -> None:
+    assert "ZeroDivisionError" in loaded(tmp_path, "1 / 0").stderr

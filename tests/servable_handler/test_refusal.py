@@ -1,0 +1,51 @@
+"""servable_handler/refusal.py, through Falcon itself."""
+
+import falcon
+import falcon.testing
+import pytest
+
+from servable_handler.refusal import RequestError, as_falcon, falcon_answer
+
+
+class Raising:
+    def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
+        kind = request.get_param("kind")
+        if kind == "answer":
+            raise falcon_answer(
+                200, b"\xff\0", "application/x-npy", {"Server-Timing": "read;dur=1"}
+            )
+        raise as_falcon(RequestError(429, 'the "queue" is full', retry_after_seconds=1), {})
+
+
+@pytest.fixture
+def client() -> falcon.testing.TestClient:
+    app = falcon.App()
+    app.add_route("/", Raising())
+    return falcon.testing.TestClient(app)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/x-npy", "text/xml", "*/*", ""])
+def test_a_refusal_is_json_whatever_the_caller_accepts(
+    accept: str, client: falcon.testing.TestClient
+) -> None:
+    answer = client.simulate_post("/", headers={"Accept": accept})
+    assert (answer.status_code, answer.json) == (429, {"error": 'the "queue" is full'})
+
+
+def test_a_refusal_says_its_content_type(client: falcon.testing.TestClient) -> None:
+    assert client.simulate_post("/").headers["content-type"] == "application/json"
+
+
+def test_a_refusal_says_when_to_try_again(client: falcon.testing.TestClient) -> None:
+    assert client.simulate_post("/").headers["retry-after"] == "1"
+
+
+def test_an_answer_with_headers_of_its_own_keeps_its_bytes(
+    client: falcon.testing.TestClient,
+) -> None:
+    answer = client.simulate_post("/", params={"kind": "answer"})
+    assert (answer.content, answer.headers["server-timing"]) == (b"\xff\0", "read;dur=1")
+
+
+def test_a_refusal_is_its_sentence_where_falcon_does_not_see_it() -> None:
+    assert str(as_falcon(RequestError(400, "no such tensor"), {})) == "no such tensor"

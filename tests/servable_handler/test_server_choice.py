@@ -1,0 +1,131 @@
+"""servable_handler/transport/server_choice.py, on a clock that the tests turn."""
+
+import random
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from servable_handler.transport.server_choice import PROBE_ANYWAY_SECONDS, ServerChoice
+
+
+class Clock:
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def used(choice: ServerChoice, clock: Clock, latencies: list[float], requests: int) -> list[int]:
+    """How many requests each server got, one after the other."""
+    counts = [0] * len(latencies)
+    for _ in range(requests):
+        number = choice.take()
+        clock.seconds += latencies[number]
+        choice.give_back(number, latencies[number])
+        counts[number] += 1
+    return counts
+
+
+def test_every_server_is_tried() -> None:
+    clock = Clock()
+    assert min(used(ServerChoice(4, clock), clock, [0.002] * 4, 8)) >= 1
+
+
+def test_a_slow_server_gets_fewer_than_one_request_in_a_hundred() -> None:
+    clock = Clock()
+    choice = ServerChoice(4, clock)
+    counts = used(choice, clock, [0.002, 0.002, 0.002, 0.052], 5000)
+    assert counts[3] < 50
+
+
+def test_a_slow_server_is_tried_at_most_once_a_second() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    used(choice, clock, [0.0001, 0.05], 100)
+    began = clock.seconds
+    slow = used(choice, clock, [0.0001, 0.05], 50_000)[1]
+    assert 1 <= slow <= clock.seconds - began + 1
+
+
+def test_a_server_that_is_fast_again_gets_its_share_back() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    used(choice, clock, [0.002, 0.05], 500)
+    used(choice, clock, [0.002, 0.001], 3000)
+    assert used(choice, clock, [0.002, 0.001], 100)[1] > 90
+
+
+def test_a_slow_server_is_asked_again_where_requests_are_rare() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    used(choice, clock, [0.002, 0.05], 20)
+    clock.seconds += PROBE_ANYWAY_SECONDS
+    assert used(choice, clock, [0.002, 0.05], 2)[1] == 1
+
+
+def test_requests_that_wait_count() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    used(choice, clock, [0.002, 0.003], 50)
+    assert sorted(choice.take() for _ in range(5)) == [0, 0, 0, 1, 1]
+
+
+def test_one_request_measures_a_server_of_which_nothing_is_known() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    choice.give_back(choice.take(), 0.002)
+    assert sorted(choice.take() for _ in range(4)) == [0, 0, 1, 1]
+
+
+def test_a_server_set_aside_gets_nothing() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    choice.set_aside(0)
+    assert used(choice, clock, [0.001, 0.05], 500) == [0, 500]
+
+
+def test_a_server_brought_back_is_tried_next() -> None:
+    clock = Clock()
+    choice = ServerChoice(2, clock)
+    choice.set_aside(0)
+    used(choice, clock, [0.001, 0.001], 10)
+    choice.bring_back(0)
+    assert choice.take() == 0
+
+
+def test_when_all_are_set_aside_they_are_tried_all_the_same() -> None:
+    choice = ServerChoice(2, Clock())
+    choice.set_aside(0)
+    choice.set_aside(1)
+    assert choice.take() in (0, 1)
+
+
+def test_a_second_attempt_goes_elsewhere() -> None:
+    choice = ServerChoice(2, Clock())
+    assert choice.take(avoid=choice.take()) == 1
+
+
+def test_a_second_attempt_goes_to_the_only_server_there_is() -> None:
+    choice = ServerChoice(1, Clock())
+    assert choice.take(avoid=choice.take()) == 0
+
+
+def test_setting_aside_tells_whether_it_was_news() -> None:
+    choice = ServerChoice(2, Clock())
+    assert (choice.set_aside(0), choice.set_aside(0)) == (True, False)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_nothing_is_outstanding_when_all_is_given_back(seed: int, count: int) -> None:
+    drawn, clock = random.Random(seed), Clock()
+    choice = ServerChoice(count, clock)
+    taken: list[int] = []
+    for _ in range(50):
+        clock.seconds += drawn.random()
+        if taken and drawn.random() < 0.5:
+            choice.give_back(taken.pop(), drawn.choice([None, drawn.random()]))
+        else:
+            taken.append(choice.take())
+    for number in taken:
+        choice.give_back(number, 0.01)
+    assert [server.outstanding for server in choice._servers] == [0] * count

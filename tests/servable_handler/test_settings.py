@@ -1,0 +1,47 @@
+import pytest
+
+from servable_handler.settings import Settings, read_settings
+
+
+def test_nothing_set_is_auto_without_a_threshold() -> None:
+    assert read_settings({}) == Settings("auto", None, False, None)
+
+
+def test_all_four_are_read() -> None:
+    variables = {
+        "SERVABLE_TRANSPORT": "grpc",
+        "SERVABLE_GRPC_FROM_BYTES": "1000",
+        "SERVABLE_TIMING_HEADER": "1",
+        "SERVABLE_REQUEST_TIMEOUT_SECONDS": "2",
+    }
+    assert read_settings(variables) == Settings("grpc", 1000, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("SERVABLE_TRANSPORT", "http", "allowed are auto, rest, grpc"),
+        ("SERVABLE_GRPC_FROM_BYTES", "-1", "send a number of bytes"),
+        ("SERVABLE_TIMING_HEADER", "yes", "allowed are 0 and 1"),
+        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "send a number of seconds from 1 up"),
+    ],
+)
+def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}={value}: {allowed}"):
+        read_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    ("transport", "threshold", "size", "relayed"),
+    [
+        ("auto", None, 10**9, True),
+        ("auto", 100, 99, True),
+        ("auto", 100, 100, False),
+        ("rest", 100, 100, True),
+        ("grpc", None, 1, False),
+    ],
+)
+def test_text_is_relayed_below_the_threshold(
+    transport: str, threshold: int | None, size: int, relayed: bool
+) -> None:
+    assert Settings(transport, threshold).relays_text(size) is relayed

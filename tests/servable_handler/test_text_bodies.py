@@ -1,0 +1,53 @@
+"""servable_tensors/text_bodies.py: what the container's NGINX makes of text when there is no code."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import example, given
+
+from servable_local.container.front import conversion
+from servable_tensors.text_bodies import from_csv, from_json, with_signature
+
+JSON_LIKE = st.text('[]{}",:\n\r \t\x0b\xa0\ufeff\u2028instances123.5e+-ab', max_size=60)
+CSV_LIKE = st.text('12.5eE+-,"\n\r \t\xa0\ufeffab', max_size=60)
+
+
+def theirs(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+@given(JSON_LIKE)
+@example('{"instances": [1]}')
+@example('{"inputs"\n: 1}')
+@example("[1,2]\n[3,4]")
+@example("{} {}")
+@example("[[1],[2]]")
+def test_json_is_converted_as_without_a_handler(text: str) -> None:
+    assert from_json(text.encode()) == theirs(conversion.from_json(text))
+
+
+@given(CSV_LIKE)
+@example("1,2\n\n3,4\n")
+@example("a,b,c\nd")
+@example('"a,b",c')
+def test_csv_is_converted_as_without_a_handler(text: str) -> None:
+    assert from_csv(text.encode()) == theirs(conversion.from_csv(text))
+
+
+@given(st.binary(max_size=40))
+def test_bytes_that_are_no_utf8_are_converted_as_without_a_handler(body: bytes) -> None:
+    text = body.decode(errors="surrogateescape")
+    assert (from_json(body), from_csv(body)) == (
+        theirs(conversion.from_json(text)),
+        theirs(conversion.from_csv(text)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        (b'{"instances":[1]}', b'{"signature_name":"s","instances":[1]}'),
+        (b'{"signature_name": "own", "inputs": 1}', b'{"signature_name": "own", "inputs": 1}'),
+    ],
+)
+def test_a_signature_is_asked_for_unless_the_body_names_one(body: bytes, asked: bytes) -> None:
+    assert with_signature(body, "s") == asked

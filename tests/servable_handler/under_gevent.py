@@ -1,0 +1,73 @@
+"""transport/http2/line.py as in a worker: in a process of its own, since patching cannot be taken back."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import gevent
+
+from servable_handler.transport.http2.line import line_to
+from servable_handler.transport.rest import BrokenOffError, DeadlineError
+
+
+def port_of(serve: Callable[[socket.socket], None]) -> int:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        while True:
+            threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return int(server.getsockname()[1])
+
+
+def echo(connection: socket.socket) -> None:
+    while data := connection.recv(1 << 16):
+        time.sleep(0.3)
+        connection.sendall(data)
+
+
+def count(connection: socket.socket) -> None:
+    time.sleep(0.2)  # until the sender's buffers are full
+    got = 0
+    while got < 8_000_000:
+        got += len(connection.recv(1 << 16))
+    connection.sendall(b"all")
+
+
+def heard(port: int, seconds: float, data: bytes = b"x") -> str:
+    began = time.monotonic()
+    line = line_to(port, began + seconds)
+    try:
+        line.send(data, began + seconds)
+        return line.receive(1 << 16, began + seconds).decode()
+    except DeadlineError:
+        late = time.monotonic() - began - seconds
+        return "too late" if 0 <= late < 0.25 else f"after {late:+.3f} s"
+    except (BrokenOffError, OSError):
+        return "unreachable"
+    finally:
+        line.close()
+
+
+def main() -> None:
+    echoing = port_of(echo)
+    slow, first, second, quick = (
+        gevent.spawn(heard, echoing, seconds) for seconds in (20, 0.2, 0.1, 20)
+    )
+    line = line_to(echoing, time.monotonic() + 20)
+    twice = []
+    for data in (b"1", b"2"):
+        line.send(data, time.monotonic() + 20)
+        twice.append(line.receive(9, time.monotonic() + 20).decode())
+    found = {
+        "answers": [slow.get(), quick.get()],
+        "later deadline first": [first.get(), second.get()],
+        "closed": heard(port_of(socket.socket.close), 20),
+        "more than buffers hold": heard(port_of(count), 60, bytes(8_000_000)),
+        "never read": heard(port_of(lambda _: time.sleep(60)), 0.3, bytes(8_000_000)),
+        "one after the other": twice,
+    }
+    print(json.dumps(found))

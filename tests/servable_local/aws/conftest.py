@@ -1,0 +1,83 @@
+"""One embedded AWS for all tests of the folder; every test has an account of its own in it."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.server import Server
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.everything_on import watching
+from tests.servable_local.aws.synthesised import synthesise
+from tests.servable_local.aws.watched_endpoint import Watched
+
+# A busy machine takes its time: how long an example took says nothing about it.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def clock() -> ManualClock:
+    """It stands still until a test moves it."""
+    return ManualClock()
+
+
+@pytest.fixture(scope="session")
+def launcher(clock: ManualClock) -> Launcher:
+    return Launcher(clock)
+
+
+@pytest.fixture(scope="session")
+def server(
+    launcher: Launcher, clock: ManualClock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    server = Server(folder=tmp_path_factory.mktemp("embedded"), launch=launcher, clock=clock)
+    server.start()
+    _servers.append(server)
+    yield server
+    _servers.remove(server)
+    server.close()
+
+
+_servers: list[Server] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Endpoints and alarms of a file end with it: every minute of the clock looks at each."""
+    yield
+    for server in _servers:
+        server.forget()
+
+
+@pytest.fixture(scope="session")
+def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedAws:
+    folder = tmp_path_factory.mktemp("client")
+    return EmbeddedAws(server.url, os.getpid(), "now", folder, server.access.secret_access_key)
+
+
+@pytest.fixture(scope="session")
+def project_templates() -> dict[str, dict[str, Any]]:
+    """{environment: its template} of environments/*.toml as they are."""
+    return synthesise()
+
+
+@pytest.fixture(scope="session")
+def watching_template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every alarm that an environment file can ask for, with rule and topics."""
+    return watching(tmp_path_factory.mktemp("watching"))
+
+
+@pytest.fixture
+def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    return Account(embedded, launcher)
+
+
+@pytest.fixture
+def watched(account: Account, clock: ManualClock, server: Server) -> Watched:
+    return Watched(account, clock, server)

@@ -1,0 +1,83 @@
+"""One account of the embedded AWS, and what tests do with it."""
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from servable_local.aws.cloudformation.change_set_api import CloudFormationApi
+from servable_local.aws.embedded_aws import REGION, EmbeddedAws
+from servable_local.aws.inventory import inventory
+from tests.servable_local.aws.container_stand_in import Launcher
+
+
+class Account:
+    """One account of the embedded AWS, empty when the test begins."""
+
+    def __init__(self, aws: EmbeddedAws, launcher: Launcher) -> None:
+        self.aws = aws
+        self.launcher = launcher
+        self.number = "".join(random.SystemRandom().choice("123456789") for _ in range(12))
+
+    def client(self, service: str) -> Any:
+        return self.aws.client(service, account=self.number)
+
+    def inventory(self) -> list[tuple[str, str]]:
+        return inventory(self.aws, account=self.number)
+
+    def put_archive(self, content: bytes, key: str = "model.tar.gz") -> str:
+        """In a bucket of the account's; returns the s3:// address."""
+        s3, bucket = self.client("s3"), f"archives-{self.number}"
+        if bucket not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+            s3.create_bucket(Bucket=bucket)
+        s3.put_object(Bucket=bucket, Key=key, Body=content)
+        return f"s3://{bucket}/{key}"
+
+    def deploy(
+        self, template: Mapping[str, Any], name: str = "stack", *, wait: bool = True, **more: Any
+    ) -> str:
+        """Creates or updates; returns the status in which the stack comes to rest, or is now."""
+        cfn = self.client("cloudformation")
+        exists = name in [one["StackName"] for one in cfn.describe_stacks()["Stacks"]]
+        call = cfn.update_stack if exists else cfn.create_stack
+        call(StackName=name, TemplateBody=json.dumps(template), **more)
+        return self.settled(name) if wait else self.status(name)
+
+    def status(self, name: str = "stack") -> str:
+        stacks = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+        return str(stacks[0]["StackStatus"])
+
+    def settled(self, name: str = "stack") -> str:
+        # Looked at from inside: asking all the time slows down what is waited for.
+        stack = CloudFormationApi.backend.region(self.number, REGION).stacks.get(name)
+        deadline = time.monotonic() + 30
+        while stack.in_progress and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert not stack.in_progress, f"{name} is still {stack.status}"
+        return self.status(name)
+
+    def delete(self, name: str = "stack") -> str:
+        cfn = self.client("cloudformation")
+        stack_id = cfn.describe_stacks(StackName=name)["Stacks"][0]["StackId"]
+        cfn.delete_stack(StackName=name)
+        return self.settled(stack_id)
+
+    def output(self, key: str, name: str = "stack") -> str:
+        cfn = self.client("cloudformation")
+        outputs = cfn.describe_stacks(StackName=name)["Stacks"][0]["Outputs"]
+        return next(str(o["OutputValue"]) for o in outputs if o["OutputKey"] == key)
+
+    def reason(self, logical_id: str, status: str, name: str = "stack") -> str:
+        """Of the latest event of that resource with that status."""
+        events = self.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+        return next(
+            str(e.get("ResourceStatusReason", ""))
+            for e in events
+            if e["LogicalResourceId"] == logical_id and e["ResourceStatus"] == status
+        )
+
+    def events(self, name: str = "stack") -> list[tuple[str, str]]:
+        """(logical id, status), oldest first."""
+        events = self.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+        return [(e["LogicalResourceId"], e["ResourceStatus"]) for e in reversed(events)]

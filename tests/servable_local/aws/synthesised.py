@@ -1,0 +1,63 @@
+"""The project's own templates, synthesised once, and deployed without the CLI.
+
+The archive is a stand-in's: some bytes under the key that the template names.
+"""
+
+import json
+import random
+from typing import Any
+
+from infra.parameters.loading import load
+from infra.parameters.sources import names
+from servable.plan.synthesis import endpoint_template
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.checkouts import ROOT
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+
+ENVIRONMENTS = names(ROOT / "environments")
+
+
+def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """{environment: its template}; of those that are overridden alone, where any are."""
+    found = load(ROOT, ROOT / "environments", overrides)
+    return {
+        one.name: endpoint_template(one) for one in found if one.name in (overrides or ENVIRONMENTS)
+    }
+
+
+class Deployed:
+    """One environment in an account of its own, whatever account its file names."""
+
+    def __init__(self, aws: EmbeddedAws, launcher: Launcher, template: dict[str, Any]) -> None:
+        self.account = Account(aws, launcher)
+        bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
+        self.account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+        self._launcher = launcher
+        self.status = self.deploy(template)
+
+    def deploy(self, template: dict[str, Any], *, wait: bool = True) -> str:
+        self.archive = f"archive {random.SystemRandom().random()}".encode()
+        url = self.account.put_archive(self.archive, self.archive.decode() + ".tar.gz")
+        template = json.loads(json.dumps(template))
+        for one in template["Resources"].values():
+            if one["Type"] == "AWS::SageMaker::Model":
+                one["Properties"]["PrimaryContainer"]["ModelDataUrl"] = url
+            if one["Type"] == "AWS::SageMaker::Endpoint":
+                self.endpoint: str = one["Properties"]["EndpointName"]
+        self.template = template
+        return self.account.deploy(template, wait=wait)
+
+    def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
+        """Of everybody's traffic, by one metric; those on one fleet of an update are left out."""
+        found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        return [
+            one
+            for one in found
+            if metric in (None, one.get("MetricName"))
+            and "EndpointConfigName" not in [d["Name"] for d in one["Dimensions"]]
+        ]
+
+    def containers(self) -> list[Any]:
+        """Of the archive that was deployed last."""
+        return self._launcher.serving(self.archive)

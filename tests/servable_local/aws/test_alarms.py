@@ -1,0 +1,194 @@
+"""Alarms over the API: states, history, actions, and what is kept when they are put again."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.servable_local.aws.own_metric import history, minutes, put_alarm
+from tests.servable_local.aws.watched_endpoint import Watched
+
+
+@pytest.fixture(autouse=True)
+def _aligned(watched: Watched) -> None:
+    watched.align()
+
+
+def test_a_new_alarm_does_not_know(watched: Watched) -> None:
+    put_alarm(watched)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_an_alarm_fires_after_as_many_minutes_as_it_asks_for(watched: Watched) -> None:
+    put_alarm(watched)
+    states = []
+    for value in (1, 11, 11):
+        minutes(watched, value)
+        states.append(watched.state("high"))
+    assert states == ["OK", "OK", "ALARM"]
+
+
+def test_an_alarm_recovers_with_its_metric(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 11, 11, 11, 1)
+    assert watched.state("high") == "OK"
+
+
+def test_a_value_at_the_threshold_is_not_above_it(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 10, 10, 10)
+    assert watched.state("high") == "OK"
+
+
+def test_a_metric_in_another_unit_is_another_metric(watched: Watched) -> None:
+    put_alarm(watched, Unit="Milliseconds")
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_a_metric_with_other_dimensions_is_another_metric(watched: Watched) -> None:
+    put_alarm(watched, Dimensions=[{"Name": "Host", "Value": "a"}])
+    minutes(watched, 11, 11, 11)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_the_reason_counts_and_lists_the_datapoints(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 11, 12)
+    alarms = watched.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert alarms[0]["StateReason"].startswith(
+        "Threshold Crossed: 2 out of the last 2 datapoints [12.0 ("
+    )
+
+
+def test_an_alarm_put_again_keeps_its_state(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 11, 11)
+    put_alarm(watched, Threshold=1000.0)
+    assert watched.state("high") == "ALARM"
+
+
+def test_an_alarm_put_again_is_evaluated_by_what_it_says_now(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 11, 11)
+    put_alarm(watched, Threshold=1000.0)
+    minutes(watched, 11)
+    assert watched.state("high") == "OK"
+
+
+def test_an_alarm_that_is_deleted_and_made_anew_does_not_know(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 11, 11)
+    watched.account.client("cloudwatch").delete_alarms(AlarmNames=["high"])
+    put_alarm(watched)
+    assert watched.state("high") == "INSUFFICIENT_DATA"
+
+
+def test_history_has_every_change_of_state(watched: Watched) -> None:
+    put_alarm(watched)
+    minutes(watched, 1, 11, 11, 1)
+    assert history(watched, "StateUpdate") == [
+        "Alarm updated from INSUFFICIENT_DATA to OK",
+        "Alarm updated from OK to ALARM",
+        "Alarm updated from ALARM to OK",
+    ]
+
+
+def test_history_has_the_making_and_every_change(watched: Watched) -> None:
+    put_alarm(watched)
+    put_alarm(watched, Threshold=20.0)
+    found = history(watched, "ConfigurationUpdate")
+    assert found == ['Alarm "high" created', 'Alarm "high" updated']
+
+
+def test_a_state_that_is_set_by_hand_holds_until_the_next_evaluation(watched: Watched) -> None:
+    put_alarm(watched, TreatMissingData="notBreaching")
+    watched.account.client("cloudwatch").set_alarm_state(
+        AlarmName="high", StateValue="ALARM", StateReason="a test"
+    )
+    before = watched.state("high")
+    minutes(watched, None)
+    assert (before, watched.state("high")) == ("ALARM", "OK")
+
+
+def test_a_fine_alarm_is_evaluated_every_ten_seconds(watched: Watched) -> None:
+    put_alarm(watched, Period=10, EvaluationPeriods=1)
+    watched.account.client("cloudwatch").put_metric_data(
+        Namespace="Own",
+        MetricData=[{"MetricName": "Load", "Value": 11, "StorageResolution": 1}],
+    )
+    watched.clock.advance(seconds=10)
+    assert watched.state("high") == "ALARM"
+
+
+def test_a_percentile_of_few_samples_can_be_left_alone(watched: Watched) -> None:
+    with_statistic = {"ExtendedStatistic": "p99", "EvaluateLowSampleCountPercentile": "ignore"}
+    asked = {
+        "AlarmName": "p99",
+        "Namespace": "Own",
+        "MetricName": "Load",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 10.0,
+        "ComparisonOperator": "GreaterThanThreshold",
+        **with_statistic,
+    }
+    watched.account.client("cloudwatch").put_metric_alarm(**asked)
+    minutes(watched, 11)
+    assert watched.state("p99") == "INSUFFICIENT_DATA"
+
+
+def test_an_alarm_on_math_fires(watched: Watched) -> None:
+    metric = {"Namespace": "Own", "MetricName": "Load"}
+    stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
+    watched.account.client("cloudwatch").put_metric_alarm(
+        AlarmName="math",
+        Metrics=[
+            {"Id": "m", "MetricStat": stat, "ReturnData": False},
+            {"Id": "e", "Expression": "m / 2", "ReturnData": True},
+        ],
+        EvaluationPeriods=1,
+        Threshold=5.0,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+    minutes(watched, 11)
+    assert watched.state("math") == "ALARM"
+
+
+def test_a_composite_alarm_follows_its_rule(watched: Watched) -> None:
+    put_alarm(watched)
+    put_alarm(watched, "higher", Threshold=20.0)
+    watched.account.client("cloudwatch").put_composite_alarm(
+        AlarmName="both", AlarmRule='ALARM("high") AND ALARM("higher")'
+    )
+    states = []
+    for value in (11, 11, 21, 21, 1):
+        minutes(watched, value)
+        states.append(watched.state("both"))
+    assert states == ["OK", "OK", "OK", "ALARM", "OK"]
+
+
+def test_a_composite_alarm_of_nobody_is_refused(watched: Watched) -> None:
+    with pytest.raises(ClientError, match=r"\[absent\] in the alarm rule do not exist"):
+        watched.account.client("cloudwatch").put_composite_alarm(
+            AlarmName="both", AlarmRule="ALARM(absent)"
+        )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"Period": 45}, "Period"),
+        ({"ExtendedStatistic": "p99"}, "not both"),
+        ({"AlarmActions": ["arn:aws:sns:us-east-1:123456789012:t"] * 6}, "'alarmActions' failed"),
+        ({"DatapointsToAlarm": 3}, "DatapointsToAlarm"),
+        ({"TreatMissingData": "sometimes"}, "TreatMissingData"),
+        ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "anomaly detection"),
+    ],
+    ids=["period", "statistics", "actions", "datapoints", "missing data", "comparison"],
+)
+def test_an_alarm_that_cannot_be_is_refused(
+    watched: Watched, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ClientError, match=said):
+        put_alarm(watched, **wrong)

@@ -1,0 +1,189 @@
+"""Every alarm fires when its condition holds, not a period earlier than it claims, and recovers.
+
+Each alarm is taken through good minutes, as many bad ones as it claims, and good ones again.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.servable_local.aws.alarm_weather import Weather
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.everything_on import QUEUED, watching
+
+OBJECTIVE = "ranker-objective"
+BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
+# Those of one group go through it together: no two look at the same metric in another way.
+ALONE = ["p50-latency", "p90-latency", "p99-latency", "5xx", "no-traffic", ""]
+
+
+@dataclass(frozen=True)
+class Course:
+    """States of one alarm, and of the composite, minute by minute."""
+
+    before: str
+    bad: list[str]
+    after: str
+    objective_before: str
+    objective_in_bad: list[str]
+    objective_after: str
+
+
+class Watch:
+    def __init__(self, account: Account, clock: ManualClock, template: dict[str, Any]) -> None:
+        self.alarms = {
+            one["Properties"]["AlarmName"]: one["Properties"]
+            for one in template["Resources"].values()
+            if one["Type"] == "AWS::CloudWatch::Alarm"
+        }
+        self._account, self._clock = account, clock
+        self._weather = Weather(account.number, clock)
+        clock.advance(seconds=60 - clock.now().second)
+
+    def minute(self, names: list[str], *, bad_until: int, now: int) -> dict[str, str]:
+        """The states after it. Each alarm is bad in the first minutes, as many as it claims."""
+        for name in names:
+            bad = now < min(bad_until, _claimed(self.alarms[name]))
+            self._weather.sample(self.alarms[name], bad=bad)
+        self._clock.advance(minutes=1)
+        found = self._account.client("cloudwatch").describe_alarms(
+            AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        )
+        everything = found["MetricAlarms"] + found["CompositeAlarms"]
+        return {one["AlarmName"]: one["StateValue"] for one in everything}
+
+    def courses(self, names: list[str]) -> dict[str, Course]:
+        longest = max(_claimed(self.alarms[name]) for name in names)
+        for _ in range(2):
+            before = self.minute(names, bad_until=0, now=0)
+        states = [self.minute(names, bad_until=longest, now=at) for at in range(longest)]
+        after = self.minute(names, bad_until=0, now=0)
+        return {
+            name: Course(
+                before=before[name],
+                bad=[one[name] for one in states[: _claimed(self.alarms[name])]],
+                after=after[name],
+                objective_before=before[OBJECTIVE],
+                objective_in_bad=[one[OBJECTIVE] for one in states],
+                objective_after=after[OBJECTIVE],
+            )
+            for name in names
+        }
+
+
+def _claimed(alarm: dict[str, Any]) -> int:
+    """Minutes, read where a person reads them."""
+    said = re.search(r"at the earliest (\d+) min", alarm["AlarmDescription"])
+    assert said is not None
+    return int(said[1])
+
+
+def _group(name: str) -> str:
+    return next(one for one in ALONE if name.endswith(one))
+
+
+@pytest.fixture(scope="module")
+def watch(
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    watching_template: dict[str, Any],
+) -> Watch:
+    account = Account(embedded, launcher)
+    assert account.deploy(watching_template) == "CREATE_COMPLETE"
+    return Watch(account, clock, watching_template)
+
+
+@pytest.fixture(scope="module")
+def courses(watch: Watch) -> dict[str, Course]:
+    found: dict[str, Course] = {}
+    for group in ALONE:
+        found |= watch.courses([name for name in sorted(watch.alarms) if _group(name) == group])
+    return found
+
+
+def test_there_is_one_of_every_kind(courses: dict[str, Course]) -> None:
+    of_the_gpu = {name.partition("-challenger-")[2] for name in courses}
+    assert {one for one in of_the_gpu if one and not re.search("[0-9a-f]{8}$", one)} == {
+        "p50-latency",
+        "p90-latency",
+        "p99-latency",
+        "overhead-latency",
+        "4xx",
+        "5xx",
+        "model-errors",
+        "cpu",
+        "memory",
+        "disk",
+        "gpu",
+        "gpu-memory",
+        "no-traffic",
+        "at-max",
+    }
+
+
+def test_without_its_condition_no_alarm_fires(courses: dict[str, Course]) -> None:
+    assert {name: one.before for name, one in courses.items() if one.before != "OK"} == {}
+
+
+def test_no_alarm_fires_a_period_earlier_than_it_claims(courses: dict[str, Course]) -> None:
+    assert {name: one.bad for name, one in courses.items() if "ALARM" in one.bad[:-1]} == {}
+
+
+def test_every_alarm_fires_when_its_condition_has_held(courses: dict[str, Course]) -> None:
+    assert {name: one.bad for name, one in courses.items() if one.bad[-1] != "ALARM"} == {}
+
+
+def test_every_alarm_recovers(courses: dict[str, Course]) -> None:
+    assert {name: one.after for name, one in courses.items() if one.after != "OK"} == {}
+
+
+def test_the_composite_follows_what_breaks_the_objective(courses: dict[str, Course]) -> None:
+    breaking = {name: one for name, one in courses.items() if BREAKING.match(name)}
+    assert {one.objective_in_bad[-1] for one in breaking.values()} == {"ALARM"}
+
+
+def test_the_composite_is_not_early(courses: dict[str, Course]) -> None:
+    assert {state for one in courses.values() for state in one.objective_in_bad[:2]} == {"OK"}
+
+
+def test_the_composite_recovers(courses: dict[str, Course]) -> None:
+    assert {one.objective_after for one in courses.values()} == {"OK"}
+
+
+def test_nothing_else_pages(courses: dict[str, Course]) -> None:
+    others = {name: one for name, one in courses.items() if not BREAKING.match(name)}
+    assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
+
+
+@pytest.fixture(scope="module")
+def queue(
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Course:
+    """Of the alarm on the oldest request of an asynchronous endpoint."""
+    template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
+    account = Account(embedded, launcher)
+    assert account.deploy(template) == "CREATE_COMPLETE"
+    name = "ranker-queue-age"
+    return Watch(account, clock, template).courses([name])[name]
+
+
+def test_a_queue_s_alarm_fires_when_it_claims_and_not_earlier(queue: Course) -> None:
+    assert queue.bad == ["OK"] * (len(queue.bad) - 1) + ["ALARM"]
+
+
+def test_a_queue_s_alarm_recovers(queue: Course) -> None:
+    assert queue.after == "OK"
+
+
+def test_the_composite_follows_a_queue_that_grows_old(queue: Course) -> None:
+    objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)
+    assert objective == ("OK", "ALARM", "OK")

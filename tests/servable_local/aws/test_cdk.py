@@ -1,0 +1,170 @@
+"""The real CDK CLI, with its default settings, against the embedded AWS."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, inventory, running
+
+PROJECT = Path(__file__).resolve().parents[3]
+CDK = PROJECT / "node_modules" / ".bin" / "cdk"
+pytestmark = pytest.mark.long
+
+_APP = """
+import sys
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch, aws_s3 as s3, aws_sns as sns
+
+threshold, out, packer = sys.argv[1:]
+app = cdk.App(outdir=out, analytics_reporting=False)
+stack = cdk.Stack(app, "Try", env=cdk.Environment(account="{account}", region="{region}"))
+topic = sns.Topic(stack, "Topic", enforce_ssl=True)
+s3.Bucket(stack, "Bucket", enforce_ssl=True, removal_policy=cdk.RemovalPolicy.DESTROY)
+archive = stack.synthesizer.add_file_asset(
+    source_hash="one.tar.gz", executable=[sys.executable, packer], display_name="archive"
+)
+cdk.CfnOutput(stack, "Archive", value=archive.s3_object_url)
+metric = cloudwatch.Metric(namespace="n", metric_name="m")
+cloudwatch.Alarm(stack, "Alarm", metric=metric, threshold=int(threshold), evaluation_periods=1)
+app.synth()
+"""
+_DECLARED = Counter(
+    {
+        "AWS::SNS::Topic": 1,
+        "AWS::SNS::TopicPolicy": 1,
+        "AWS::S3::Bucket": 1,
+        "AWS::S3::BucketPolicy": 1,
+        "AWS::CloudWatch::Alarm": 1,
+    }
+)
+
+
+@dataclass
+class Story:
+    """What each command printed, and what was there after it."""
+
+    said: dict[str, str]
+    there: dict[str, list[tuple[str, str]]]
+    archive: bytes
+    threshold: float
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("cdk")
+    (folder / "app.py").write_text(_APP.format(account=ACCOUNT, region=REGION))
+    (folder / "pack.py").write_text(
+        f"open({str(folder / 'a')!r}, 'wb').write(b'packed')\nprint({str(folder / 'a')!r})\n"
+    )
+    for threshold in ("5", "7"):
+        arguments = ["app.py", threshold, str(folder / threshold), str(folder / "pack.py")]
+        quick = os.environ | {"CDK_VALIDATION": "false", "PATH": _path()}
+        subprocess.run([sys.executable, *arguments], cwd=folder, check=True, env=quick)
+    with running() as aws:
+        yield _told(aws, folder)
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def _told(aws: EmbeddedAws, folder: Path) -> Story:
+    story = Story({}, {}, b"", 0)
+    environment = aws.environment_over(os.environ) | {"PATH": _path(), "CI": "true"}
+
+    def cdk(name: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(CDK), *arguments],
+            check=False,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        story.said[name] = done.stdout + done.stderr
+        assert done.returncode == 0, f"{name}: {story.said[name]}"
+        story.there[name] = inventory(aws)
+
+    approve = ("--require-approval", "never")
+    cdk("bootstrap", "bootstrap", f"aws://{ACCOUNT}/{REGION}")
+    cdk("deploy", "--app", "5", "deploy", *approve)
+    cdk("again", "--app", "5", "deploy", *approve)
+    cdk("diff", "--app", "7", "diff")
+    cdk("change", "--app", "7", "deploy", *approve)
+    alarm = aws.client("cloudwatch").describe_alarms()["MetricAlarms"][0]
+    story.threshold = alarm["Threshold"]
+    bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+    story.archive = aws.client("s3").get_object(Bucket=bucket, Key="one.tar.gz")["Body"].read()
+    cdk("destroy", "--app", "7", "destroy", "--force")
+    return story
+
+
+def _made(story: Story, after: str, before: str) -> Counter[str]:
+    made = Counter(story.there[after]) - Counter(story.there[before])
+    return Counter(kind for kind, _ in made.elements())
+
+
+def test_bootstrap_makes_its_roles(story: Story) -> None:
+    assert Counter(kind for kind, _ in story.there["bootstrap"])["AWS::IAM::Role"] == 5
+
+
+def test_deploy_makes_what_the_template_declares(story: Story) -> None:
+    assert _made(story, "deploy", "bootstrap") == _DECLARED
+
+
+def test_deploy_publishes_the_archive_that_its_executable_packs(story: Story) -> None:
+    assert story.archive == b"packed"
+
+
+def test_deploying_again_finds_no_changes(story: Story) -> None:
+    assert "(no changes)" in story.said["again"]
+
+
+def test_diff_uses_a_change_set(story: Story) -> None:
+    assert "Could not create a change set" not in story.said["diff"]
+
+
+def test_diff_shows_the_old_and_the_new_value(story: Story) -> None:
+    assert "[-] 5" in story.said["diff"]
+    assert "[+] 7" in story.said["diff"]
+
+
+def test_a_changed_deploy_changes_what_is_there(story: Story) -> None:
+    assert story.threshold == 7
+
+
+def test_destroy_removes_what_deploy_made(story: Story) -> None:
+    assert story.there["destroy"] == story.there["bootstrap"]
+
+
+def test_a_failing_deploy_says_why_and_does_not_retry(tmp_path: Path) -> None:
+    code = (
+        "import aws_cdk as cdk, json\n"
+        f"app = cdk.App(outdir={str(tmp_path / 'out')!r}, analytics_reporting=False)\n"
+        "stack = cdk.Stack(app, 'Try', synthesizer=cdk.CliCredentialsStackSynthesizer())\n"
+        "cdk.CfnResource(stack, 'Queue', type='AWS::SQS::Queue')\n"
+        "app.synth()\n"
+    )
+    quick = os.environ | {"CDK_VALIDATION": "false", "PATH": _path()}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=quick)
+    with running() as aws:
+        aws.client("s3").create_bucket(Bucket=f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}")
+        began = time.monotonic()
+        done = subprocess.run(
+            [str(CDK), "--app", "out", "deploy", "--require-approval", "never"],
+            check=False,
+            cwd=tmp_path,
+            env=aws.environment_over(os.environ) | {"PATH": _path(), "CI": "true"},
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.monotonic() - began
+    said = " ".join((done.stdout + done.stderr).split())
+    assert ("Resource type AWS::SQS::Queue is not emulated" in said, seconds < 30) == (True, True)

@@ -1,0 +1,72 @@
+"""Change sets say what a deployment would do, and do it when executed."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+TOPIC = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {}}}}
+
+
+def _plan(account: Account, template: dict[str, Any], kind: str = "UPDATE") -> dict[str, Any]:
+    cfn = account.client("cloudformation")
+    cfn.create_change_set(
+        StackName="stack",
+        ChangeSetName="change",
+        ChangeSetType=kind,
+        TemplateBody=json.dumps(template),
+    )
+    return dict(cfn.describe_change_set(StackName="stack", ChangeSetName="change"))
+
+
+def test_a_change_set_makes_nothing(account: Account) -> None:
+    _plan(account, TOPIC, "CREATE")
+    assert account.inventory() == []
+
+
+def test_an_executed_change_set_makes_what_it_said(account: Account) -> None:
+    _plan(account, TOPIC, "CREATE")
+    account.client("cloudformation").execute_change_set(StackName="stack", ChangeSetName="change")
+    assert account.settled() == "CREATE_COMPLETE"
+
+
+def test_a_change_set_without_changes_fails_in_cloudformations_words(account: Account) -> None:
+    account.deploy(TOPIC)
+    said = _plan(account, TOPIC)
+    assert said["StatusReason"].startswith("The submitted information didn't contain changes.")
+
+
+def test_a_replacement_is_carried_to_what_refers_to_it(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"old", "old")))
+    changes = _plan(account, serving(account.put_archive(b"new", "new")))["Changes"]
+    assert {
+        change["ResourceChange"]["LogicalResourceId"]: change["ResourceChange"].get("Replacement")
+        for change in changes
+    } == {"Model": "True", "Config": "Conditional", "Endpoint": "False"}
+
+
+def test_a_change_set_that_cannot_be_evaluated_fails_with_the_reason(account: Account) -> None:
+    account.deploy(TOPIC)
+    wrong = {
+        "Resources": {
+            "Topic": {
+                "Type": "AWS::SNS::Topic",
+                "Properties": {"DisplayName": {"Fn::GetAtt": ["Topic2", "Nonsense"]}},
+            },
+            "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
+        },
+        "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
+    }
+    assert "Topic2" in _plan(account, wrong)["StatusReason"]
+
+
+def test_a_change_set_that_is_not_there_cannot_be_executed(account: Account) -> None:
+    account.deploy(TOPIC)
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        account.client("cloudformation").execute_change_set(
+            StackName="stack", ChangeSetName="nothing"
+        )

@@ -1,0 +1,50 @@
+"""What CreateEndpointConfig refuses of kinds that do not go together."""
+
+from typing import Any
+
+import pytest
+
+from servable_local.aws.sagemaker.config_refusals import refuse
+from servable_local.aws.sagemaker.errors import ValidationError
+
+ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
+SERVERLESS = {"VariantName": "a", "ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}
+QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"ProductionVariants": [SERVERLESS, ONE]}, "exactly one production variant"),
+        ({"ProductionVariants": [SERVERLESS], "DataCaptureConfig": {}}, "DataCaptureConfig"),
+        ({"ProductionVariants": [SERVERLESS], "AsyncInferenceConfig": QUEUE}, "AsyncInference"),
+        ({"ProductionVariants": [SERVERLESS | ONE]}, "not both"),
+        ({"ProductionVariants": [ONE, ONE], "ShadowProductionVariants": [ONE]}, "exactly one"),
+        (
+            {
+                "ProductionVariants": [ONE],
+                "ShadowProductionVariants": [ONE],
+                "AsyncInferenceConfig": QUEUE,
+            },
+            "shadow variants",
+        ),
+    ],
+    ids=["serverless-two", "serverless-capture", "serverless-queue", "both", "shadow-two", "queue"],
+)
+def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        refuse(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ProductionVariants": [SERVERLESS]},
+        {"ProductionVariants": [ONE, ONE]},
+        {"ProductionVariants": [ONE], "ShadowProductionVariants": [ONE]},
+        {"ProductionVariants": [ONE], "AsyncInferenceConfig": QUEUE},
+    ],
+    ids=["serverless", "two", "shadow", "queue"],
+)
+def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
+    refuse(asked)

@@ -1,0 +1,86 @@
+"""A container that has ended is started again; one that is closed is not."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.utilisation import Utilisation
+
+
+class Sleeper:
+    """A process that does nothing."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(["sleep", "60"])
+        self.pid = self._process.pid
+        self.url = f"http://127.0.0.1/{self.pid}"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def container() -> Iterator[Container]:
+    container = Container(Sleeper)
+    yield container
+    container.close()
+
+
+def _kill(container: Container) -> int:
+    pid = container.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
+
+
+def _heal(container: Container, before: int) -> None:
+    deadline = time.monotonic() + 10
+    container.heal()
+    while container.pid == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_one_that_was_killed_is_started_again(container: Container) -> None:
+    before = _kill(container)
+    _heal(container, before)
+    assert container.pid != before
+
+
+def test_one_that_lives_is_left_alone(container: Container) -> None:
+    before = container.pid
+    container.heal()
+    time.sleep(0.1)
+    assert container.pid == before
+
+
+def test_one_that_was_closed_stays_closed(container: Container) -> None:
+    before = container.pid
+    container.close()
+    container.heal()
+    time.sleep(0.1)
+    assert container.pid == before
+
+
+def test_a_busy_container_takes_time_and_memory() -> None:
+    class Busy(Sleeper):
+        def __init__(self) -> None:
+            self._process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+            self.pid, self.url = self._process.pid, ""
+
+    container, utilisation = Container(Busy), Utilisation()
+    try:
+        time.sleep(0.6)
+        utilisation.look(container)
+        time.sleep(0.6)
+        found = utilisation.look(container)
+    finally:
+        container.close()
+    assert found["CPUUtilization"] > 0
+    assert found["MemoryUtilization"] > 0

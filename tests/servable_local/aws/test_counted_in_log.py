@@ -1,0 +1,149 @@
+"""Lines as the container writes them are counted by the stack's filters, and alarm.
+
+Sources of the lines: NGINX's combined format (https://nginx.org/en/docs/http/ngx_http_log_module.html),
+which the image's nginx.conf.template asks for; Gunicorn itself, run here;
+tensorflow_serving/core/loader_harness.cc and util/retrier.cc of https://github.com/tensorflow/serving;
+serve.py of https://github.com/aws/sagemaker-tensorflow-serving-container.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.catalog.log_filters import log_filters
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.cloudwatch.filter_pattern import compiled
+from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.server import Server
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.everything_on import watching
+from tests.servable_local.aws.gunicorn_log import gunicorn_log
+from tests.servable_local.aws.watched_endpoint import Watched
+
+GROUP = "/aws/sagemaker/Endpoints/ranker"
+LOADER = "2026-11-21 12:00:00.000000: I tensorflow_serving/core/loader_harness.cc:"
+RETRIER = (
+    "2026-11-21 12:00:00.000000: E external/org_tensorflow/tensorflow_serving/util/retrier.cc:"
+)
+PYTHON = "[2026-11-21 12:00:00 +0000] [30] [ERROR]"
+
+
+def access(status: int, request: str = "POST /invocations") -> str:
+    return (
+        f'169.254.178.2 - - [21/Nov/2026:12:00:00 +0000] "{request} HTTP/1.1" {status} 66 "-" '
+        '"AHC/2.0"'
+    )
+
+
+# {line: the counter that it belongs to; None: no counter}
+LINES = {
+    access(429): "RefusedRequests",
+    access(503): "RefusedRequests",
+    access(429, "POST /models/ranker/invoke"): "RefusedRequests",
+    access(200): None,
+    access(500): None,
+    access(503, "GET /ping"): None,
+    access(200, "POST /invocations?rows=429"): None,
+    f"{PYTHON} Worker (pid:33) was sent SIGKILL! Perhaps out of memory?": "KilledWorkers",
+    "[WARNING] Worker with pid 33 was terminated due to signal 9": "KilledWorkers",
+    f"{PYTHON} Worker (pid:33) was sent SIGTERM!": None,
+    "[2026-11-21 12:00:00 +0000] [9] [CRITICAL] WORKER TIMEOUT (pid:33)": "WorkerTimeouts",
+    f"{LOADER}164] Encountered an error for servable version {{name: ranker version: 1}}: "
+    "NOT_FOUND: Could not find meta graph def matching supplied tags": "FailedModelLoads",
+    "ValueError: no SavedModel bundles found!": "FailedModelLoads",
+    f"{RETRIER}37] Loading servable: {{name: ranker version: 1}} failed: NOT_FOUND": None,
+    f"{LOADER}95] Successfully loaded servable version {{name: ranker version: 1}}": None,
+}
+
+
+def counters(line: str) -> list[str]:
+    return [one.metric for one in log_filters() if compiled(one.pattern)(line)]
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_a_line_is_counted_once_where_it_belongs(line: str) -> None:
+    wanted = LINES[line]
+    assert counters(line) == ([] if wanted is None else [wanted])
+
+
+def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
+    """A worker that is too busy to end after its timeout is killed for that, a second later."""
+    found = [one for line in gunicorn_log(tmp_path) for one in counters(line)]
+    assert found == ["WorkerTimeouts", "KilledWorkers", "KilledWorkers"]
+
+
+class Log:
+    """The endpoint's log group, as its stack made it, and a container that writes to it."""
+
+    def __init__(self, watched: Watched, template: dict[str, Any]) -> None:
+        self._watched = watched
+        assert watched.account.deploy(template) == "CREATE_COMPLETE"
+        self._logs = watched.account.client("logs")
+        self._logs.create_log_stream(logGroupName=GROUP, logStreamName="primary/i-1")
+        watched.align()
+
+    def minute(self, *lines: str) -> None:
+        now = self._watched.clock.now() + timedelta(seconds=1)
+        at = round((now - type(now)(1970, 1, 1)).total_seconds() * 1000)
+        if lines:
+            self._logs.put_log_events(
+                logGroupName=GROUP,
+                logStreamName="primary/i-1",
+                logEvents=[{"timestamp": at, "message": line} for line in lines],
+            )
+        self._watched.clock.advance(minutes=1)
+
+    @property
+    def state(self) -> str:
+        return self._watched.state("ranker-queue-refused")
+
+
+@pytest.fixture(scope="module")
+def written(
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+    clock: ManualClock,
+    server: Server,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Log:
+    watched = Watched(Account(embedded, launcher), clock, server)
+    return Log(watched, watching(tmp_path_factory.mktemp("watching")))
+
+
+@pytest.fixture
+def log(written: Log) -> Log:
+    """After as many good minutes as the alarm looks back."""
+    for _ in range(3):
+        written.minute(access(200))
+    return written
+
+
+def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(log: Log) -> None:
+    states = []
+    for refused in (11, 11, 11, 0):
+        log.minute(access(200), *[access(429)] * refused)
+        states.append(log.state)
+    assert states == ["OK", "OK", "ALARM", "OK"]
+
+
+def test_as_many_refusals_as_are_allowed_alarm_nobody(log: Log) -> None:
+    for _ in range(4):
+        log.minute(*[access(503)] * 10)
+    assert log.state == "OK"
+
+
+def test_a_filter_that_is_not_understood_is_refused_by_name(watched: Watched) -> None:
+    logs = watched.account.client("logs")
+    logs.create_log_group(logGroupName="own")
+    with pytest.raises(logs.exceptions.InvalidParameterException, match="JSON"):
+        logs.put_metric_filter(
+            logGroupName="own",
+            filterName="one",
+            filterPattern="{ $.a = 1 }",
+            metricTransformations=[
+                {"metricName": "a", "metricNamespace": "Own", "metricValue": "1"}
+            ],
+        )

@@ -1,0 +1,161 @@
+"""CloudFormation's own behaviour: order, failures, retention, names, conditions."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.servable_local.aws.deployed_templates import alarm, serving
+from tests.servable_local.aws.embedded_account import Account
+
+TOPIC = {"Type": "AWS::SNS::Topic"}
+
+
+def test_a_type_that_is_not_emulated_fails_by_name(account: Account) -> None:
+    account.deploy({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+    reason = account.reason("Queue", "CREATE_FAILED")
+    assert reason.startswith("Resource type AWS::SQS::Queue is not emulated")
+
+
+def test_a_property_that_the_service_does_not_know_fails_by_name(account: Account) -> None:
+    one = alarm()
+    one["Properties"]["Treshold"] = 1
+    account.deploy({"Resources": {"Alarm": one}})
+    assert "Treshold" in account.reason("Alarm", "CREATE_FAILED")
+
+
+def test_what_depends_comes_after_what_it_depends_on(account: Account) -> None:
+    first = {**TOPIC, "DependsOn": "Second"}
+    account.deploy({"Resources": {"First": first, "Second": TOPIC}})
+    done = [name for name, status in account.events() if status == "CREATE_COMPLETE"]
+    assert done == ["Second", "First", "stack"]
+
+
+def test_a_circle_is_refused_before_anything_is_made(account: Account) -> None:
+    template = {"Resources": {"A": {**TOPIC, "DependsOn": "B"}, "B": {**TOPIC, "DependsOn": "A"}}}
+    with pytest.raises(ClientError, match=r"Circular dependency between resources: \[A, B\]"):
+        account.deploy(template)
+
+
+def test_a_reference_to_nothing_is_refused_before_anything_is_made(account: Account) -> None:
+    topic = {**TOPIC, "Properties": {"DisplayName": {"Ref": "Nobody"}}}
+    with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Nobody\]"):
+        account.deploy({"Resources": {"Topic": topic}})
+
+
+def test_what_is_retained_survives_the_stack(account: Account) -> None:
+    account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": "Retain"}}})
+    account.delete()
+    assert [kind for kind, _ in account.inventory()] == ["AWS::SNS::Topic"]
+
+
+def test_what_leaves_the_template_is_deleted(account: Account) -> None:
+    account.deploy({"Resources": {"A": TOPIC, "B": TOPIC}})
+    account.deploy({"Resources": {"A": TOPIC}})
+    assert len(account.inventory()) == 1
+
+
+def test_a_resource_with_a_fixed_name_is_not_replaced(account: Account) -> None:
+    def with_path(path: str) -> dict[str, Any]:
+        trust = {"Version": "2012-10-17", "Statement": []}
+        properties = {"RoleName": "fixed", "Path": path, "AssumeRolePolicyDocument": trust}
+        return {"Resources": {"Role": {"Type": "AWS::IAM::Role", "Properties": properties}}}
+
+    account.deploy(with_path("/one/"))
+    account.deploy(with_path("/two/"))
+    assert "custom-named resource" in account.reason("Role", "UPDATE_FAILED")
+
+
+def test_a_resource_whose_condition_is_false_is_not_made(account: Account) -> None:
+    template = {
+        "Parameters": {"Mail": {"Type": "String", "Default": "no"}},
+        "Conditions": {"HasMail": {"Fn::Equals": [{"Ref": "Mail"}, "yes"]}},
+        "Resources": {"Topic": TOPIC, "Mail2": {**TOPIC, "Condition": "HasMail"}},
+    }
+    account.deploy(template)
+    assert len(account.inventory()) == 1
+
+
+def test_numbers_written_as_text_are_numbers(account: Account) -> None:
+    one = alarm()
+    one["Properties"]["Threshold"] = "100000.5"
+    account.deploy({"Resources": {"Alarm": one}})
+    found = account.client("cloudwatch").describe_alarms()["MetricAlarms"][0]
+    assert found["Threshold"] == 100000.5
+
+
+def test_a_target_of_an_endpoint_that_is_not_there_fails(account: Account) -> None:
+    properties = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/ranker/variant/primary",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 2,
+    }
+    kind = "AWS::ApplicationAutoScaling::ScalableTarget"
+    account.deploy({"Resources": {"Target": {"Type": kind, "Properties": properties}}})
+    assert "Could not find endpoint" in account.reason("Target", "CREATE_FAILED")
+
+
+def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> None:
+    archive = account.put_archive(b"a")
+    template = serving(archive)
+    account.deploy(template)
+    account.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/ranker/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+    )
+    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variants[0]["InstanceType"] = "ml.g5.xlarge"
+    account.deploy(template)
+    assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
+
+
+def test_a_bucket_that_denies_what_is_not_tls_can_be_written(account: Account) -> None:
+    from tests.servable_local.aws.deployed_templates import only_tls
+
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": f"b-{account.number}"}}
+    policy = {
+        "Type": "AWS::S3::BucketPolicy",
+        "Properties": {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": only_tls()},
+    }
+    account.deploy({"Resources": {"Bucket": bucket, "Policy": policy}})
+    put = account.client("s3").put_object(Bucket=f"b-{account.number}", Key="k", Body=b"x")
+    assert put["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+def test_a_rule_whose_assertion_is_false_refuses_the_template(account: Account) -> None:
+    rule = {"Assertions": [{"Assert": {"Fn::Equals": ["1", "2"]}, "AssertDescription": "too old"}]}
+    with pytest.raises(ClientError, match="too old"):
+        account.deploy({"Rules": {"Check": rule}, "Resources": {"Topic": TOPIC}})
+
+
+def test_a_stack_is_of_its_region_alone(account: Account) -> None:
+    account.deploy({"Resources": {"Topic": TOPIC}})
+    elsewhere = account.aws.client(
+        "cloudformation", account=account.number, region="eu-west-1"
+    ).describe_stacks()
+    assert elsewhere["Stacks"] == []
+
+
+def test_a_bucket_can_be_made_in_another_region(account: Account) -> None:
+    cfn = account.aws.client("cloudformation", account=account.number, region="eu-west-1")
+    body = json.dumps({"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}})
+    cfn.create_stack(StackName="stack", TemplateBody=body)
+    cfn.get_waiter("stack_create_complete").wait(
+        StackName="stack", WaiterConfig={"Delay": 0.1, "MaxAttempts": 50}
+    )
+    name = cfn.describe_stack_resource(StackName="stack", LogicalResourceId="Bucket")
+    physical = name["StackResourceDetail"]["PhysicalResourceId"]
+    where = account.client("s3").get_bucket_location(Bucket=physical)
+    assert where["LocationConstraint"] == "eu-west-1"
+
+
+def test_a_failed_template_leaves_no_stack(account: Account) -> None:
+    with pytest.raises(ClientError):
+        account.deploy({"Resources": {"Topic": {**TOPIC, "DependsOn": "Topic"}, "X": {}}})
+    assert account.client("cloudformation").describe_stacks()["Stacks"] == []

@@ -1,0 +1,138 @@
+"""`servable doctor`: what is missing, each with how to mend it; and what could not be asked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+
+from infra.parameters.environment import Environment
+from servable.aws_account.deployed import Account
+from servable.doctor.account import account
+from servable.doctor.look import Look
+from servable.doctor.machine import machine
+from servable.doctor.network import network
+from servable.doctor.quotas import needed, quotas
+from servable_local.aws import EmbeddedAws
+from tests.checkouts import ROOT
+from tests.servable.test_cost import environment
+
+
+def asked(embedded: EmbeddedAws, number: str = "111111111111") -> dict[str, Look]:
+    told = Account(region="us-west-2", number=number, aws=embedded)
+    return {one.name: one for one in account(environment(rps=10), told)}
+
+
+def test_this_machine_has_what_it_takes() -> None:
+    assert [one.name for one in machine(ROOT) if one.state != "ok"] == []
+
+
+def test_a_machine_without_node_is_told_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    looks = {one.name: one for one in machine(tmp_path)}
+    assert (looks["Node"].state, looks["Node"].mend) == (
+        "problem",
+        "`make install` brings its own",
+    )
+
+
+def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: EmbeddedAws) -> None:
+    assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
+
+
+def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: EmbeddedAws) -> None:
+    look = asked(embedded)["quotas"]
+    assert (look.state, look.said) == ("open", "the embedded AWS has none")
+
+
+def test_credentials_of_another_account_are_a_problem(embedded: EmbeddedAws) -> None:
+    assert asked(embedded, "222222222222")["credentials"].state == "problem"
+
+
+class Silent(Account):
+    """An account whose answer is an error."""
+
+    def __init__(self, wrong: Exception) -> None:
+        self.wrong, self.endpoint_url = wrong, None
+
+    def identity(self) -> dict[str, str]:
+        raise self.wrong
+
+
+def test_without_credentials_nothing_else_is_asked() -> None:
+    looks = list(account(environment(), Silent(NoCredentialsError())))
+    assert [(one.name, one.state) for one in looks] == [("credentials", "problem")]
+
+
+def test_offline_it_says_what_could_not_be_asked() -> None:
+    wrong = EndpointConnectionError(endpoint_url="https://sts")
+    (look,) = account(environment(), Silent(wrong))
+    assert (look.state, look.said.startswith("could not ask")) == ("open", True)
+
+
+def test_the_quota_must_hold_both_fleets_of_an_update() -> None:
+    found = needed(environment(2, 12, rollout={"strategy": "canary"}))
+    assert found == {"ml.c5.xlarge": 24}
+
+
+class Told(Silent):
+    """An account that answers what it was given: operation -> items, or answer."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers, self.endpoint_url = answers, None
+
+    def pages(self, service: str, operation: str, key: str, **asked: Any) -> Iterator[Any]:
+        yield from self.answers.get(operation, [])
+
+    def client(self, service: str) -> Any:
+        calls = {one: lambda _=found, **asked: _ for one, found in self.answers.items()}
+        return SimpleNamespace(**calls)
+
+
+def quota(value: float) -> list[dict[str, object]]:
+    return [{"QuotaName": "ml.c5.xlarge for endpoint usage", "Value": value}]
+
+
+def test_a_quota_below_both_fleets_is_a_problem_with_what_to_ask_for() -> None:
+    told = Told(list_service_quotas=quota(23))
+    (look,) = quotas(environment(2, 12, rollout={"strategy": "canary"}), told)
+    assert look.state == "problem"
+    assert look.mend.startswith("ask for 24 of 'ml.c5.xlarge for endpoint usage'")
+
+
+def test_a_quota_that_was_never_raised_is_awss_default() -> None:
+    told = Told(list_aws_default_service_quotas=quota(0))
+    (look,) = quotas(environment(), told)
+    assert look.state == "problem"
+
+
+def test_a_raised_quota_goes_before_the_default() -> None:
+    told = Told(list_aws_default_service_quotas=quota(0), list_service_quotas=quota(2))
+    (look,) = quotas(environment(), told)
+    assert look.state == "ok"
+
+
+def in_subnets() -> Environment:
+    told = environment(2).model_dump(exclude_unset=True)
+    network = {"subnets": ["subnet-0a1b2c3d"], "security_groups": ["sg-0a1b2c3d"]}
+    return Environment.model_validate(told | {"network": network})
+
+
+def test_a_subnet_must_have_an_address_for_every_instance_of_an_update() -> None:
+    one = {"AvailableIpAddressCount": 3, "VpcId": "vpc-1"}
+    looks = list(network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
+    assert (looks[0].name, looks[0].state) == ("subnets", "problem")
+    assert "4 at once are needed" in looks[0].mend
+
+
+def test_a_vpc_endpoint_that_is_not_there_is_told_with_its_name() -> None:
+    one = {"AvailableIpAddressCount": 250, "VpcId": "vpc-1"}
+    there = [{"ServiceName": "com.amazonaws.us-west-2.s3"}]
+    told = Told(describe_subnets={"Subnets": [one]}, describe_vpc_endpoints=there)
+    looks = {look.name: look for look in network(in_subnets(), told)}
+    assert looks["VPC endpoint s3"].state == "ok"
+    assert "com.amazonaws.us-west-2.logs" in looks["VPC endpoint logs"].mend

@@ -1,0 +1,241 @@
+"""An endpoint runs what was deployed: made, updated, failed, removed."""
+
+import copy
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+
+def _ask(account: Account, **more: str) -> dict[str, object]:
+    runtime = account.client("sagemaker-runtime")
+    answer = runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", **more)
+    return dict(json.loads(answer["Body"].read()))
+
+
+@pytest.fixture(scope="module")
+def served(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """One for all who only look."""
+    account = Account(embedded, launcher)
+    archive = account.put_archive(b"this very archive")
+    account.deploy(serving(archive, variables={"SAGEMAKER_X": "7"}))
+    return account
+
+
+def test_the_container_gets_the_archive_that_model_data_url_names(served: Account) -> None:
+    assert _ask(served)["archive"] == "this very archive"
+
+
+def test_the_container_gets_the_models_environment(served: Account) -> None:
+    assert _ask(served)["variables"] == {"SAGEMAKER_X": "7"}
+
+
+def test_ref_of_a_model_is_its_arn(served: Account) -> None:
+    assert served.output("ModelRef").startswith("arn:aws:sagemaker:us-east-1:")
+
+
+def test_ref_of_an_endpoint_configuration_is_its_arn(served: Account) -> None:
+    assert ":endpoint-config/" in served.output("ConfigRef")
+
+
+def test_ref_of_an_endpoint_is_its_arn(served: Account) -> None:
+    assert served.output("EndpointRef").endswith(":endpoint/ranker")
+
+
+def test_an_endpoint_has_the_name_of_the_template(served: Account) -> None:
+    assert served.output("EndpointName") == "ranker"
+
+
+def test_a_described_configuration_says_what_the_template_said(served: Account) -> None:
+    sagemaker = served.client("sagemaker")
+    name = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointConfigName"]
+    found = sagemaker.describe_endpoint_config(EndpointConfigName=name)["ProductionVariants"][0]
+    config = serving("s3://any")["Resources"]["Config"]
+    wanted = config["Properties"]["ProductionVariants"][0]
+    del found["ModelName"], wanted["ModelName"]
+    assert found == wanted
+
+
+def test_an_instance_type_that_sagemaker_does_not_have_fails_its_configuration(
+    account: Account,
+) -> None:
+    template = serving(account.put_archive(b"a"))
+    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variants[0]["InstanceType"] = "ml.c5.3xlarge"
+    account.deploy(template)
+    assert "ml.c5.3xlarge is not a valid enum value" in account.reason("Config", "CREATE_FAILED")
+
+
+def test_another_archive_is_served_after_the_update(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"old", "old")))
+    account.deploy(serving(account.put_archive(b"new", "new")))
+    assert _ask(account)["archive"] == "new"
+
+
+def test_an_update_makes_the_new_before_it_removes_the_old(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"old", "old")))
+    count = len(account.events())
+    account.deploy(serving(account.put_archive(b"new", "new")))
+    assert [event for event in account.events()[count:] if event[1] in _ENDS] == [
+        ("Model", "UPDATE_COMPLETE"),
+        ("Config", "UPDATE_COMPLETE"),
+        ("Endpoint", "UPDATE_COMPLETE"),
+        ("Config", "DELETE_COMPLETE"),
+        ("Model", "DELETE_COMPLETE"),
+        ("stack", "UPDATE_COMPLETE"),
+    ]
+
+
+_ENDS = ("UPDATE_COMPLETE", "DELETE_COMPLETE")
+
+
+def test_an_update_ends_the_old_containers(account: Account, launcher: Launcher) -> None:
+    old = f"old {account.number}".encode()
+    account.deploy(serving(account.put_archive(old, "old")))
+    account.deploy(serving(account.put_archive(b"new", "new")))
+    assert launcher.serving(old) == []
+
+
+def test_deleting_the_stack_ends_its_containers(account: Account, launcher: Launcher) -> None:
+    mine = f"mine {account.number}".encode()
+    account.deploy(serving(account.put_archive(mine)))
+    account.delete()
+    assert launcher.serving(mine) == []
+
+
+@pytest.fixture(scope="module")
+def not_created(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"BROKEN")))
+    return account
+
+
+def test_a_container_that_does_not_start_fails_the_endpoint_with_its_reason(
+    not_created: Account,
+) -> None:
+    reason = not_created.reason("Endpoint", "CREATE_FAILED")
+    assert reason == "The container did not answer its ping within 60 s."
+
+
+def test_a_failed_creation_is_rolled_back(not_created: Account) -> None:
+    assert not_created.status() == "ROLLBACK_COMPLETE"
+
+
+def test_a_failed_creation_leaves_nothing(not_created: Account) -> None:
+    assert [kind for kind, _ in not_created.inventory()] == ["AWS::S3::Bucket"]
+
+
+@dataclass(frozen=True)
+class FailedUpdate:
+    account: Account
+    before: list[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def not_updated(embedded: EmbeddedAws, launcher: Launcher) -> FailedUpdate:
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    broken = serving(account.put_archive(b"BROKEN", "broken"))
+    before = account.inventory()
+    account.deploy(broken)
+    return FailedUpdate(account, before)
+
+
+def test_a_failed_update_is_rolled_back(not_updated: FailedUpdate) -> None:
+    assert not_updated.account.status() == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_failed_update_leaves_the_old_archive_serving(not_updated: FailedUpdate) -> None:
+    assert _ask(not_updated.account)["archive"] == "good"
+
+
+def test_a_failed_update_leaves_what_was_there(not_updated: FailedUpdate) -> None:
+    assert not_updated.account.inventory() == not_updated.before
+
+
+def test_after_a_failed_update_the_right_one_deploys(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    account.deploy(serving(account.put_archive(b"BROKEN", "broken")))
+    assert account.deploy(serving(account.put_archive(b"new", "new"))) == "UPDATE_COMPLETE"
+
+
+def test_a_model_without_its_archive_fails_as_sagemaker_fails_it(account: Account) -> None:
+    account.put_archive(b"a")
+    account.deploy(serving(f"s3://archives-{account.number}/absent.tar.gz"))
+    reason = account.reason("Model", "CREATE_FAILED")
+    assert f"Could not find model data at s3://archives-{account.number}/absent" in reason
+
+
+def test_a_model_whose_role_sagemaker_may_not_assume_fails(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    role = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    role["Statement"][0]["Principal"] = {"Service": "lambda.amazonaws.com"}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+
+
+def _two_variants(account: Account, weights: tuple[int, int]) -> None:
+    template = serving(account.put_archive(b"a"))
+    other = copy.deepcopy(template["Resources"]["Model"])
+    other["Properties"]["PrimaryContainer"]["Environment"] = {"WHO": "second"}
+    template["Resources"]["Second"] = other
+    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variants.append(copy.deepcopy(variants[0]))
+    variants[1] |= {
+        "VariantName": "second",
+        "ModelName": {"Fn::GetAtt": ["Second", "ModelName"]},
+    }
+    for variant, weight in zip(variants, weights, strict=True):
+        variant["InitialVariantWeight"] = weight
+    account.deploy(template)
+
+
+def test_a_request_goes_to_the_target_variant(account: Account) -> None:
+    _two_variants(account, (1, 0))
+    assert _ask(account, TargetVariant="second")["variables"] == {"WHO": "second"}
+
+
+def test_a_variant_of_weight_zero_gets_no_request(account: Account) -> None:
+    _two_variants(account, (0, 1))
+    runtime = account.client("sagemaker-runtime")
+    answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(10)]
+    assert {answer["InvokedProductionVariant"] for answer in answers} == {"second"}
+
+
+def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
+    _two_variants(account, (3, 1))
+    runtime = account.client("sagemaker-runtime")
+    answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(8)]
+    found = [answer["InvokedProductionVariant"] for answer in answers]
+    assert (found.count("primary"), found.count("second")) == (6, 2)
+
+
+def test_a_scaled_variant_cannot_leave(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    account.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/ranker/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+    )
+    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variants[0]["VariantName"] = "other"
+    account.deploy(template)
+    assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
+
+
+def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"good", "good")))
+    account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)
+    answers = set()
+    while account.status().endswith("_IN_PROGRESS"):
+        answers.add(_ask(account)["archive"])
+    assert answers <= {"good"}
+    assert _ask(account)["archive"] == "good"

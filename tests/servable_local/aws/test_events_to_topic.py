@@ -1,0 +1,52 @@
+"""State changes of the endpoint and of its deployments reach the topic, as words."""
+
+from typing import Any
+
+import pytest
+
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.topic_inbox import TopicInbox
+from tests.servable_local.aws.watched_endpoint import Watched
+
+OF_EVENTS = ("AWS::Events::Rule", "AWS::KMS::Key", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
+
+
+@pytest.fixture(scope="module")
+def rule_and_topics(watching_template: dict[str, Any]) -> dict[str, Any]:
+    resources = watching_template["Resources"]
+    return {name: one for name, one in resources.items() if one["Type"] in OF_EVENTS}
+
+
+@pytest.fixture
+def inbox(watched: Watched, rule_and_topics: dict[str, Any]) -> TopicInbox:
+    watched.account.deploy({"Resources": rule_and_topics}, name="watching")
+    return TopicInbox(watched.account)
+
+
+def test_that_an_endpoint_is_being_made_reaches_the_topic(
+    watched: Watched, inbox: TopicInbox
+) -> None:
+    watched.account.deploy(serving(watched.account.put_archive(b"a")))
+    assert [one.split(" at ")[0] for one in inbox.said(2)] == [
+        "Endpoint ranker (SageMaker Endpoint State Change): CREATING",
+        "Endpoint ranker (SageMaker Endpoint State Change): IN_SERVICE",
+    ]
+
+
+def test_why_an_endpoint_failed_reaches_the_topic(watched: Watched, inbox: TopicInbox) -> None:
+    watched.account.deploy(serving(watched.account.put_archive(b"BROKEN")))
+    assert "did not answer its ping" in inbox.said(2)[1]
+
+
+def test_where_there_is_no_reason_none_is_said(watched: Watched, inbox: TopicInbox) -> None:
+    watched.account.deploy(serving(watched.account.put_archive(b"a")))
+    assert inbox.said(1)[0].endswith("Reason, where there is one: ")
+
+
+def test_another_endpoint_is_not_heard_of(watched: Watched, inbox: TopicInbox) -> None:
+    archive = watched.account.put_archive(b"a")
+    other = serving(archive)
+    other["Resources"]["Endpoint"]["Properties"]["EndpointName"] = "other"
+    watched.account.deploy(other, name="other")
+    watched.account.deploy(serving(archive))
+    assert all("ranker" in one for one in inbox.said(2))

@@ -1,0 +1,122 @@
+"""Every alarm of environments/*.toml on what requests bring fires when it should, and recovers.
+
+Who adds an alarm on another metric of requests adds its trouble to TROUBLES. Alarms on
+machines, logs and computed metrics: test_alarms_in_time.py.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.server import Server
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.synthesised import ENVIRONMENTS, Deployed
+from tests.servable_local.aws.watched_endpoint import Watched
+
+MICROSECONDS = 1e6
+
+
+def _slow(deployed: Deployed, watched: Watched, threshold: float) -> None:
+    for container in deployed.containers():
+        container.seconds = threshold / MICROSECONDS
+
+
+def _failing(deployed: Deployed, watched: Watched, threshold: float) -> None:
+    for container in deployed.containers():
+        container.status = 503 if threshold else 200
+
+
+def _delayed(deployed: Deployed, watched: Watched, threshold: float) -> None:
+    watched.inside(deployed.endpoint).overhead_seconds = threshold / MICROSECONDS
+
+
+# {metric: how to bring it above a threshold; a threshold of 0 mends it}
+TROUBLES: dict[str, Callable[[Deployed, Watched, float], None]] = {
+    "ModelLatency": _slow,
+    "OverheadLatency": _delayed,
+    "Invocation5XXErrors": _failing,
+}
+
+
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def environment(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    environment: str,
+    project_templates: dict[str, dict[str, Any]],
+    embedded: EmbeddedAws,
+    launcher: Launcher,
+) -> Iterator[Deployed]:
+    made = Deployed(embedded, launcher, project_templates[environment])
+    yield made
+    made.account.delete()
+
+
+@pytest.fixture
+def watched(deployed: Deployed, clock: ManualClock, server: Server) -> Watched:
+    watched = Watched(deployed.account, clock, server)
+    watched.align()
+    watched.minutes(2, endpoint=deployed.endpoint)  # what is there is no longer new
+    return watched
+
+
+def test_every_alarms_trouble_is_known(deployed: Deployed) -> None:
+    alarms = deployed.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    of_requests = [one for one in alarms if one.get("Namespace") == "AWS/SageMaker"]
+    assert {one["MetricName"] for one in of_requests} == set(TROUBLES)
+
+
+@pytest.mark.parametrize("metric", TROUBLES)
+def test_an_alarm_fires_after_its_window_and_recovers(
+    deployed: Deployed, watched: Watched, metric: str
+) -> None:
+    for alarm in deployed.alarms(metric):
+        states = []
+        for bad in [True] * alarm["EvaluationPeriods"] + [False]:
+            TROUBLES[metric](deployed, watched, alarm["Threshold"] * 1.5 if bad else 0)
+            watched.minutes(1, endpoint=deployed.endpoint)
+            states.append(watched.state(alarm["AlarmName"]))
+        assert states == ["OK"] * (alarm["EvaluationPeriods"] - 1) + ["ALARM", "OK"]
+
+
+@pytest.mark.parametrize("metric", ["ModelLatency", "OverheadLatency"])
+def test_no_alarm_fires_at_half_its_threshold(
+    deployed: Deployed, watched: Watched, metric: str
+) -> None:
+    for alarm in deployed.alarms(metric):
+        TROUBLES[metric](deployed, watched, alarm["Threshold"] * 0.5)
+        watched.minutes(alarm["EvaluationPeriods"] + 1, endpoint=deployed.endpoint)
+        TROUBLES[metric](deployed, watched, 0)
+        assert watched.state(alarm["AlarmName"]) == "OK"
+
+
+def test_one_bad_minute_wakes_nobody(deployed: Deployed, watched: Watched) -> None:
+    _failing(deployed, watched, 1)
+    watched.minutes(1, endpoint=deployed.endpoint)
+    _failing(deployed, watched, 0)
+    watched.minutes(4, endpoint=deployed.endpoint)
+    assert {one["StateValue"] for one in deployed.alarms()} == {"OK"}
+
+
+def test_no_traffic_wakes_nobody(deployed: Deployed, watched: Watched) -> None:
+    watched.clock.advance(minutes=10)
+    assert {one["StateValue"] for one in deployed.alarms()} == {"OK"}
+
+
+def test_a_firing_alarm_tells_its_topic(deployed: Deployed, watched: Watched) -> None:
+    (alarm,) = deployed.alarms("Invocation5XXErrors")
+    _failing(deployed, watched, 1)
+    watched.minutes(alarm["EvaluationPeriods"], endpoint=deployed.endpoint)
+    _failing(deployed, watched, 0)
+    watched.minutes(1, endpoint=deployed.endpoint)
+    done = deployed.account.client("cloudwatch").describe_alarm_history(
+        AlarmName=alarm["AlarmName"], HistoryItemType="Action"
+    )["AlarmHistoryItems"]
+    said = f"Successfully executed action {alarm['AlarmActions'][0]}"
+    assert [one["HistorySummary"] for one in done[:2]] == [said, said]

@@ -1,0 +1,256 @@
+"""`servable history`: what was deployed when, and a way back that is proven before it is taken."""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import recording
+from infra.constructs.endpoint.deployment_history import OUTPUT
+from infra.packing import packed_key
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.loading import Loaded, load
+from model_packaging.refusal import PackagingError
+from servable.aws_account import deployed as operations_account
+from servable.history import restoring
+from servable.history.deployments import Deployment, deployments
+from servable.history.restoring import restored, write
+from tests.conftest import VALID
+from tests.servable_local.aws.embedded_account import Account
+
+STACK = "prod-endpoint"
+TEXT = VALID.replace("eu-west-1", "us-east-1")
+ARCHIVE = b"what was packed then"
+
+
+class Past:
+    """A stack's pointer and its records, without the rest of the stack."""
+
+    def __init__(self, account: Account, project: Path) -> None:
+        self.account, self.project = account, project
+        self.file = project / "environments" / "prod.toml"
+        self.file.write_text(TEXT.replace("111111111111", account.number))
+        self.asked = operations_account.Account(
+            region="us-east-1", number=account.number, aws=account.aws
+        )
+
+    def loaded(self) -> Loaded:
+        (found,) = load(self.project, self.project / "environments")
+        return found
+
+    def record(self, archive: bytes = ARCHIVE, name: str | None = None, **changes: Any) -> str:
+        """Published, as the asset's command completes it; returns the fingerprint.
+
+        `name`: of the archive, without .tar.gz; left out, one that no sources pack to.
+        """
+        environment = self.loaded().environment
+        assert environment is not None
+        settings = environment.model_dump(mode="json", exclude_unset=True)
+        settings["variants"]["primary"] |= changes
+        name = name or hashlib.sha256(archive).hexdigest()
+        said = {
+            "stack": STACK,
+            "settings": settings,
+            "overrides": {},
+            "variants": [
+                {
+                    "variant": "primary",
+                    "model": "ranker",
+                    "archive": self.account.put_archive(archive, f"{name}.tar.gz"),
+                    "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
+                    "tensorflow": "2.20",
+                    "model_gib": 0.001,
+                    "container": {"tfs_processes": 1},
+                }
+            ],
+        }
+        fingerprint = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        done = recording.completed({**said, "fingerprint": fingerprint}, self.project)
+        key = f"deployments/{STACK}.{fingerprint}.json"
+        self.account.put_archive(json.dumps(done).encode(), key)
+        return fingerprint
+
+    def deploy(self, fingerprint: str) -> None:
+        template = {
+            "Resources": {
+                "Live": {
+                    "Type": "AWS::SSM::Parameter",
+                    "Properties": {"Type": "String", "Value": fingerprint},
+                }
+            },
+            "Outputs": {
+                OUTPUT: {"Value": f"s3://archives-{self.account.number}/deployments/{STACK}"}
+            },
+        }
+        self.account.deploy(template, name=STACK)
+
+    def found(self) -> list[Deployment]:
+        return deployments(self.asked, STACK)
+
+    def remove(self, archive: bytes) -> None:
+        name = f"{hashlib.sha256(archive).hexdigest()}.tar.gz"
+        bucket = f"archives-{self.account.number}"
+        self.account.client("s3").delete_object(Bucket=bucket, Key=name)
+
+
+@pytest.fixture
+def past(account: Account, project: Path) -> Past:
+    """A, then B, which is live."""
+    made = Past(account, project)
+    first, second = made.record(), made.record(b"B", min_instances=2)
+    for one in (first, second):
+        made.deploy(one)
+    return made
+
+
+def test_deployments_are_listed_newest_first(past: Past) -> None:
+    assert [(one.number, one.live) for one in past.found()] == [(2, True), (1, False)]
+
+
+def test_a_deployment_says_what_it_changed(past: Past) -> None:
+    assert past.found()[0].changes[0] == "variants.primary.min_instances: left out -> 2"
+
+
+def test_going_back_to_the_same_settings_is_a_deployment_too(past: Past) -> None:
+    past.deploy(past.found()[1].fingerprint)
+    newest = past.found()[0]
+    assert (newest.number, newest.fingerprint) == (3, past.found()[2].fingerprint)
+
+
+def test_a_record_that_never_came_through_has_no_number(past: Past) -> None:
+    past.record(b"C", min_instances=3)
+    assert past.found()[-1].number is None
+
+
+def test_a_record_names_its_caller_and_time(past: Past) -> None:
+    record = past.found()[0].record
+    assert record is not None
+    assert {"user", "arn"} <= set(record["caller"])
+    assert record["published"].endswith("+00:00")
+
+
+def test_records_of_a_stack_that_is_gone_are_still_found(past: Past) -> None:
+    bucket = f"cdk-hnb659fds-assets-{past.account.number}-us-east-1"
+    s3 = past.account.client("s3")
+    s3.create_bucket(Bucket=bucket)
+    record = past.found()[0].record
+    key = f"deployments/{STACK}.x.json"
+    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
+    past.account.delete(STACK)
+    assert [one.number for one in past.found()] == [None]
+
+
+def test_the_way_back_passes_the_checks(past: Past) -> None:
+    found = restored(past.loaded(), past.found()[1], past.asked)
+    assert [str(one) for one in found.findings if one.severity is Severity.ERROR] == []
+
+
+def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Past) -> None:
+    found = restored(past.loaded(), past.found()[1], past.asked)
+    write(past.loaded(), past.project / "environments", found)
+    environment = past.loaded().environment
+    assert environment is not None
+    artifact = environment.models["ranker"].artifact
+    assert artifact is not None
+    assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
+
+
+def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
+    past.remove(ARCHIVE)
+    with pytest.raises(PackagingError, match="the archive is not there any more; check out"):
+        restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past) -> None:
+    bucket = f"archives-{past.account.number}"
+    s3 = past.account.client("s3")
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    past.account.put_archive(ARCHIVE, f"{hashlib.sha256(ARCHIVE).hexdigest()}.tar.gz")
+    past.remove(ARCHIVE)
+    with pytest.raises(PackagingError, match="the bucket still has its version"):
+        restored(past.loaded(), past.found()[1], past.asked)
+
+
+def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
+    environment = past.loaded().environment
+    assert environment is not None
+    packed = packed_key(environment, "ranker", past.project)
+    past.deploy(past.record(name=packed))
+    bucket = f"archives-{past.account.number}"
+    past.account.client("s3").delete_object(Bucket=bucket, Key=f"{packed}.tar.gz")
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    # The CLI publishes what is not there: the next deploy packs it again.
+    assert found.notes == ["ranker: the sources here still pack to the same archive"]
+
+
+def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindrance(
+    past: Past,
+) -> None:
+    many = TEXT.replace("111111111111", past.account.number).replace(
+        '[variants.primary]\nmodel = "ranker"',
+        '[models.cities]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 0.5\n'
+        '[variants.primary]\nmodel = "cities"',
+    )
+    past.file.write_text(many)
+    environment = past.loaded().environment
+    assert environment is not None
+    prefix = packed_key(environment, "cities", past.project)
+    past.deploy(past.record(name=f"{prefix}/ranker", model="cities"))
+    deployment = past.found()[0]
+    assert deployment.record is not None
+    told = deployment.record["variants"][0]
+    told["model"], told["archive"] = "cities", f"s3://archives-{past.account.number}/{prefix}/"
+    found = restored(past.loaded(), deployment, past.asked)
+    assert found.notes == ["cities: the sources here still pack to the same archive"]
+
+
+def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted = '[acknowledge]\na = "for a good reason"\nb = "for another reason"\n'
+    past.file.write_text(past.file.read_text() + accepted)
+    past.deploy(past.record())
+
+    def first_only(loaded: Loaded) -> list[Finding]:
+        assert loaded.environment is not None
+        return [
+            Finding(
+                rule="acknowledge-nothing",
+                severity=Severity.ERROR,
+                file=loaded.file,
+                key=f"acknowledge.{rule}",
+                problem="accepts a finding that is not there",
+                remedy="take it out",
+            )
+            for rule in list(loaded.environment.acknowledge)[:1]
+        ]
+
+    monkeypatch.setattr(restoring, "check", first_only)
+    found = restored(past.loaded(), past.found()[0], past.asked)
+    assert (tomllib.loads(found.text)["acknowledge"], found.findings) == ({}, [])
+
+
+def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
+    deployment = past.found()[1]
+    assert deployment.record is not None
+    deployment.record["variants"][0]["tensorflow"] = "1.0"
+    with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is not known"):
+        restored(past.loaded(), deployment, past.asked)
+
+
+class Foreign(operations_account.Account):
+    """Credentials of somebody else."""
+
+    def identity(self) -> dict[str, Any]:
+        return {"Account": "999999999999"}
+
+
+def test_credentials_of_another_account_are_refused(past: Past) -> None:
+    number, aws = past.account.number, past.account.aws
+    with pytest.raises(
+        PackagingError, match=f"of account 999999999999; the environment is {number}"
+    ):
+        deployments(Foreign(region="us-east-1", number=number, aws=aws), STACK)

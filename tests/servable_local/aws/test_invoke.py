@@ -1,0 +1,134 @@
+"""What a caller of InvokeEndpoint sends and gets."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+
+@pytest.fixture(scope="module")
+def ranker(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """One for all who only ask."""
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"a")))
+    return account
+
+
+def _invoke(account: Account, body: bytes = b"x", **more: str) -> Any:
+    runtime = account.client("sagemaker-runtime")
+    return runtime.invoke_endpoint(EndpointName="ranker", Body=body, **more)
+
+
+def _error(account: Account, body: bytes = b"x", **more: str) -> dict[str, Any]:
+    with pytest.raises(ClientError) as caught:
+        _invoke(account, body, **more)
+    return dict(caught.value.response)
+
+
+def test_the_container_gets_the_body_byte_for_byte(ranker: Account) -> None:
+    body = bytes(range(256))
+    answer = json.loads(_invoke(ranker, body)["Body"].read())
+    assert answer["body"].encode("latin-1") == body
+
+
+@pytest.mark.parametrize(
+    ("argument", "header"),
+    [
+        ("ContentType", "Content-Type"),
+        ("Accept", "Accept"),
+        ("CustomAttributes", "X-Amzn-SageMaker-Custom-Attributes"),
+    ],
+)
+def test_the_container_gets_the_callers_header(ranker: Account, argument: str, header: str) -> None:
+    answer = json.loads(_invoke(ranker, b"x", **{argument: "text/csv"})["Body"].read())
+    assert {key.lower(): v for key, v in answer["headers"].items()}[header.lower()] == "text/csv"
+
+
+def test_the_caller_gets_the_containers_content_type(ranker: Account) -> None:
+    assert _invoke(ranker)["ContentType"] == "application/json"
+
+
+def test_the_caller_gets_the_containers_custom_attributes(ranker: Account) -> None:
+    assert _invoke(ranker)["CustomAttributes"] == "from=container"
+
+
+def test_the_caller_learns_which_variant_answered(ranker: Account) -> None:
+    assert _invoke(ranker)["InvokedProductionVariant"] == "primary"
+
+
+@pytest.fixture(scope="module")
+def refusing(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"a"), variables={"STATUS": "400"}))
+    return account
+
+
+def test_a_containers_refusal_is_a_model_error(refusing: Account) -> None:
+    assert _error(refusing)["Error"]["Code"] == "ModelError"
+
+
+def test_a_model_error_is_answered_424(refusing: Account) -> None:
+    assert _error(refusing)["ResponseMetadata"]["HTTPStatusCode"] == 424
+
+
+def test_a_model_error_has_the_containers_status(refusing: Account) -> None:
+    assert _error(refusing)["OriginalStatusCode"] == 400
+
+
+def test_a_model_error_has_the_containers_words(refusing: Account) -> None:
+    assert _error(refusing)["OriginalMessage"] == "the model says no"
+
+
+def test_a_model_error_names_the_log_group(refusing: Account) -> None:
+    assert _error(refusing)["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/ranker")
+
+
+def test_an_endpoint_that_is_not_there_is_refused_in_sagemakers_words(account: Account) -> None:
+    said = _error(account)["Error"]
+    assert said == {
+        "Code": "ValidationError",
+        "Message": f"Endpoint ranker of account {account.number} not found.",
+    }
+
+
+def test_a_body_of_6_291_456_bytes_is_taken(ranker: Account) -> None:
+    assert _invoke(ranker, b"x" * 6_291_456)["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+def test_a_body_of_one_byte_more_is_refused(ranker: Account) -> None:
+    assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"
+
+
+def test_the_container_gets_the_inference_id(ranker: Account) -> None:
+    answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
+    headers = {key.lower(): value for key, value in answer["headers"].items()}
+    assert headers["x-amzn-sagemaker-inference-id"] == "one"
+
+
+def test_custom_attributes_of_more_than_1024_characters_are_refused(ranker: Account) -> None:
+    said = _error(ranker, b"x", CustomAttributes="a" * 1025)["Error"]
+    assert said["Code"] == "ValidationError"
+    assert "Value at 'customAttributes' failed to satisfy constraint" in said["Message"]
+
+
+def test_every_constraint_that_is_not_met_is_said(ranker: Account) -> None:
+    said = _error(ranker, b"x", CustomAttributes="a" * 1025, InferenceId="i" * 65)["Error"]
+    assert said["Message"].startswith("2 validation errors detected: ")
+
+
+def test_a_variant_that_is_not_there_is_refused(ranker: Account) -> None:
+    said = _error(ranker, TargetVariant="absent")["Error"]
+    wanted = f"Variant absent not found for endpoint ranker of account {ranker.number}."
+    assert said == {"Code": "ValidationError", "Message": wanted}
+
+
+def test_a_target_model_is_refused_by_an_endpoint_of_one_model(ranker: Account) -> None:
+    assert (
+        "not a multi-model endpoint" in _error(ranker, TargetModel="a.tar.gz")["Error"]["Message"]
+    )

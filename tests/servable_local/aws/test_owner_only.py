@@ -1,0 +1,362 @@
+"""An embedded AWS that runs lets its owner in, whoever signs for whatever service, and nobody else."""
+
+import http.client
+import json
+import os
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import psutil
+import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, down, up
+from servable_local.aws.control_paths import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
+from tests.servable_local.aws.embedded_account import Account
+
+OTHER_ACCOUNT = "222222222222"
+ROLE = f"arn:aws:iam::{OTHER_ACCOUNT}:role/deploy"
+# One of each protocol: what is asked, and the code that AWS has for a wrong signature.
+ASKED: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "s3": ("list_buckets", {}, "SignatureDoesNotMatch"),
+    "sts": ("get_caller_identity", {}, "SignatureDoesNotMatch"),
+    "cloudformation": ("list_stacks", {}, "SignatureDoesNotMatch"),
+    "sagemaker": ("list_models", {}, "InvalidSignatureException"),
+    "sagemaker-runtime": (
+        "invoke_endpoint",
+        {"EndpointName": "e", "Body": b"1", "ContentType": "text/csv"},
+        "InvalidSignatureException",
+    ),
+    "cloudwatch": ("list_metrics", {}, "InvalidSignatureException"),
+    "lambda": ("list_functions", {}, "InvalidSignatureException"),
+    "ec2": ("describe_regions", {}, "AuthFailure"),
+}
+
+
+def client(aws: EmbeddedAws, service: str, **more: Any) -> Any:
+    """With a wrong secret, unless another is given."""
+    given = {"aws_access_key_id": ACCOUNT, "aws_secret_access_key": "guessed"} | more
+    config = Config(retries={"total_max_attempts": 1}).merge(more.get("config", Config()))
+    given["config"] = config
+    return boto3.client(service, endpoint_url=aws.url, region_name=REGION, **given)
+
+
+def refused(call: Any) -> ClientError:
+    with pytest.raises(ClientError) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize("service", ASKED)
+def test_a_wrong_secret_has_the_code_of_the_service(embedded: EmbeddedAws, service: str) -> None:
+    operation, given, code = ASKED[service]
+    error = refused(lambda: getattr(client(embedded, service), operation)(**given))
+    assert error.response["Error"]["Code"] == code
+
+
+@pytest.mark.parametrize("service", ASKED)
+def test_a_wrong_secret_is_told_what_to_do(embedded: EmbeddedAws, service: str) -> None:
+    operation, given, _ = ASKED[service]
+    error = refused(lambda: getattr(client(embedded, service), operation)(**given))
+    assert '`eval "$(servable local up)"` sets the keys of this run' in str(error)
+
+
+@pytest.mark.parametrize("service", ASKED)
+def test_who_does_not_sign_is_refused(embedded: EmbeddedAws, service: str) -> None:
+    operation, given, _ = ASKED[service]
+    unsigned = client(embedded, service, config=Config(signature_version=UNSIGNED))
+    assert "is not signed" in str(refused(lambda: getattr(unsigned, operation)(**given)))
+
+
+def test_a_role_for_a_web_identity_is_not_given_to_who_does_not_sign(
+    embedded: EmbeddedAws,
+) -> None:
+    sts = client(embedded, "sts")
+    error = refused(
+        lambda: sts.assume_role_with_web_identity(
+            RoleArn=ROLE, RoleSessionName="session", WebIdentityToken="a token"
+        )
+    )
+    assert "is not signed" in str(error)
+
+
+def _identity(aws: EmbeddedAws, key: Mapping[str, Any], token: str | None = None) -> str:
+    """The account for which a key that was issued speaks."""
+    sts = client(
+        aws,
+        "sts",
+        aws_access_key_id=key["AccessKeyId"],
+        aws_secret_access_key=key["SecretAccessKey"],
+        aws_session_token=token or key.get("SessionToken"),
+    )
+    return str(sts.get_caller_identity()["Account"])
+
+
+@pytest.fixture(scope="module")
+def sessions(embedded: EmbeddedAws) -> dict[str, dict[str, Any]]:
+    sts = embedded.client("sts")
+    return {
+        "AssumeRole": sts.assume_role(RoleArn=ROLE, RoleSessionName="session")["Credentials"],
+        "GetSessionToken": sts.get_session_token()["Credentials"],
+        "GetFederationToken": sts.get_federation_token(Name="name")["Credentials"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "account"),
+    [("AssumeRole", OTHER_ACCOUNT), ("GetSessionToken", ACCOUNT), ("GetFederationToken", ACCOUNT)],
+)
+def test_a_session_acts_for_its_account(
+    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]], kind: str, account: str
+) -> None:
+    assert _identity(embedded, sessions[kind]) == account
+
+
+def test_every_session_has_secrets_of_its_own(
+    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]]
+) -> None:
+    again = embedded.client("sts").get_session_token()["Credentials"]
+    everyone = [*sessions.values(), again]
+    for part in ("AccessKeyId", "SecretAccessKey", "SessionToken"):
+        assert len({one[part] for one in everyone}) == len(everyone)
+
+
+@pytest.mark.parametrize("kind", ["AssumeRole", "GetSessionToken", "GetFederationToken"])
+def test_a_session_needs_its_token(
+    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]], kind: str
+) -> None:
+    with pytest.raises(ClientError, match="session token is not the one that was issued"):
+        _identity(embedded, sessions[kind], token="another")
+
+
+def test_a_key_that_iam_issued_speaks_for_its_account(account: Account) -> None:
+    assert _identity(account.aws, _issued(account)) == account.number
+
+
+def test_a_key_that_was_switched_off_is_refused(account: Account) -> None:
+    key = _issued(account)
+    account.client("iam").update_access_key(
+        UserName="user", AccessKeyId=key["AccessKeyId"], Status="Inactive"
+    )
+    with pytest.raises(ClientError, match="is inactive"):
+        _identity(account.aws, key)
+
+
+def test_a_key_that_was_deleted_is_refused(account: Account) -> None:
+    key = _issued(account)
+    account.client("iam").delete_access_key(UserName="user", AccessKeyId=key["AccessKeyId"])
+    with pytest.raises(ClientError, match="is no access key of this embedded AWS"):
+        _identity(account.aws, key)
+
+
+def _issued(account: Account) -> dict[str, Any]:
+    iam = account.client("iam")
+    iam.create_user(UserName="user")
+    found: dict[str, Any] = iam.create_access_key(UserName="user")["AccessKey"]
+    return found
+
+
+def test_boto3_presigns_with_what_is_taken(account: Account) -> None:
+    account.put_archive(b"content")
+    where = {"Bucket": f"archives-{account.number}", "Key": "model.tar.gz"}
+    url = account.client("s3").generate_presigned_url("get_object", Params=where)
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read() == b"content"
+
+
+def test_a_presigned_request_of_another_service_reaches_it(embedded: EmbeddedAws) -> None:
+    sts = embedded.client("sts", account=OTHER_ACCOUNT)
+    url = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
+    with urllib.request.urlopen(url) as answer:
+        assert f"<Account>{OTHER_ACCOUNT}</Account>".encode() in answer.read()
+
+
+def test_nobody_names_another_account_in_a_header_of_moto(account: Account) -> None:
+    sts = account.client("sts")
+
+    def add(request: Any, **_: Any) -> None:
+        request.headers["X-Moto-Account-Id"] = OTHER_ACCOUNT
+
+    sts.meta.events.register_first("before-send.sts.*", add, "add")
+    try:
+        assert sts.get_caller_identity()["Account"] == account.number
+    finally:
+        sts.meta.events.unregister("before-send.sts.*", add, "add")
+
+
+def plain(
+    aws: EmbeddedAws, method: str, path: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    """What comes back to who speaks HTTP and signs nothing, unless in `headers`."""
+    connection = http.client.HTTPConnection("127.0.0.1", aws.port, timeout=10)
+    try:
+        connection.request(method, path, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"), ("PUT", "/bucket"), ("HEAD", "/bucket"), ("OPTIONS", "/"),
+        ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", TROUBLE_PATH),
+        ("GET", "/moto-api/"), ("POST", "/moto-api/reset"), ("GET", "/moto-api/data.json"),
+        ("GET", "/latest/meta-data/iam/security-credentials/x"), ("GET", "/favicon.ico"),
+    ],
+)  # fmt: skip
+def test_nothing_is_answered_without_a_signature(
+    embedded: EmbeddedAws, method: str, path: str
+) -> None:
+    assert plain(embedded, method, path)[0] == 403
+
+
+def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: EmbeddedAws) -> None:
+    with pytest.raises(ClientError, match="does not answer /servable/clock"):
+        embedded.client("s3").put_object(Bucket="servable", Key="clock", Body=b"{}")
+
+
+@pytest.fixture(scope="module")
+def readable(embedded: EmbeddedAws) -> str:
+    """The path, with its signature, of an object whose bucket allows every page to read it."""
+    s3 = embedded.client("s3")
+    s3.create_bucket(Bucket="readable")
+    rule = {"AllowedOrigins": ["*"], "AllowedMethods": ["GET", "PUT"], "AllowedHeaders": ["*"]}
+    s3.put_bucket_cors(Bucket="readable", CORSConfiguration={"CORSRules": [rule]})
+    s3.put_object(Bucket="readable", Key="key", Body=b"content")
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": "readable", "Key": "key"})
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("GET", {}, 200),
+        ("GET", {"Origin": "https://evil.example"}, 403),
+        ("OPTIONS", {"Access-Control-Request-Method": "GET"}, 403),
+        (
+            "OPTIONS",
+            {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"},
+            403,
+        ),
+        ("GET", {"Host": "evil.example"}, 403),
+    ],
+)
+def test_no_answer_has_a_header_for_pages(
+    embedded: EmbeddedAws, readable: str, method: str, headers: dict[str, str], status: int
+) -> None:
+    found, answered, _ = plain(embedded, method, readable, headers)
+    assert (found, [one for one in answered if "access-control" in one]) == (status, [])
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+    """As `servable local up` leaves it, over what an earlier release left readable by everybody."""
+    folder = tmp_path_factory.mktemp("private")
+    folder.chmod(0o755)
+    for name in ("aws.log", "aws.json", "aws.part"):
+        (folder / name).write_text("")
+        (folder / name).chmod(0o644)
+    (folder / "client").mkdir()
+    (folder / "client" / "config").write_text("[default]\nendpoint_url = http://127.0.0.1:1\n")
+    aws = up(folder=folder)
+    yield aws
+    down(folder=folder)
+
+
+def test_state_and_logs_are_their_owners_only(private: EmbeddedAws) -> None:
+    everything = [private.folder, *private.folder.rglob("*")]
+    open_ones = {
+        str(one.relative_to(private.folder)): oct(one.stat().st_mode)
+        for one in everything
+        if one.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    }
+    assert open_ones == {}
+
+
+def test_the_secret_is_in_no_command_line_and_no_environment(private: EmbeddedAws) -> None:
+    process = psutil.Process(private.pid)
+    told = json.dumps([process.cmdline(), process.environ()])
+    assert private.secret_access_key not in told
+
+
+def test_the_process_has_no_credentials_that_a_container_could_inherit(
+    private: EmbeddedAws,
+) -> None:
+    names = psutil.Process(private.pid).environ()
+    given = {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED"}
+    assert {name for name in names if name.startswith("AWS_")} == given
+
+
+def test_the_secret_is_in_no_log(private: EmbeddedAws) -> None:
+    private.client("sts").get_caller_identity()
+    refused(lambda: client(private, "s3").list_buckets())
+    assert private.secret_access_key not in (private.folder / "aws.log").read_text()
+
+
+def test_the_secret_is_not_in_what_python_shows_of_it(private: EmbeddedAws) -> None:
+    assert private.secret_access_key not in repr(private)
+
+
+def test_every_run_has_a_secret_of_its_own(private: EmbeddedAws, embedded: EmbeddedAws) -> None:
+    assert private.secret_access_key != embedded.secret_access_key
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["sts", "get-caller-identity"], ["s3", "cp", "-", "s3://by-cli/key"]],
+    ids=["sts", "s3"],
+)
+def test_the_aws_cli_is_let_in_with_what_up_sets(private: EmbeddedAws, words: list[str]) -> None:
+    if words[0] == "s3":
+        private.client("s3").create_bucket(Bucket="by-cli")
+    assert _cli(private, *words).returncode == 0
+
+
+def test_the_aws_cli_presigns_with_what_is_taken(private: EmbeddedAws) -> None:
+    s3 = private.client("s3")
+    s3.create_bucket(Bucket="presigned")
+    s3.put_object(Bucket="presigned", Key="key", Body=b"content")
+    url = _cli(private, "s3", "presign", "s3://presigned/key").stdout.strip()
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read() == b"content"
+
+
+def test_boto3_with_the_settings_of_up_presigns_with_what_is_taken(private: EmbeddedAws) -> None:
+    code = (
+        "import boto3, urllib.request\n"
+        "s3 = boto3.client('s3')\n"
+        "s3.create_bucket(Bucket='settings')\n"
+        "s3.put_object(Bucket='settings', Key='key', Body=b'content')\n"
+        "where = {'Bucket': 'settings', 'Key': 'key'}\n"
+        "url = s3.generate_presigned_url('get_object', Params=where)\n"
+        "print(urllib.request.urlopen(url).read())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=private.environment_over(os.environ), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stdout == "b'content'\n", ran.stderr
+
+
+def _cli(aws: EmbeddedAws, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = Path(sys.executable).parent / "aws"
+    if not command.exists():
+        pytest.skip("the AWS CLI is not installed here")
+    return subprocess.run(
+        [str(command), *words],
+        env=aws.environment_over(os.environ), input="content", capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip

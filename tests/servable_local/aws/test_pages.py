@@ -1,0 +1,250 @@
+"""A page of another origin, in a real Chromium, against an embedded AWS that runs: nothing is done.
+
+The pages send what a page can send: what deploys, one request after another, and what reads.
+"""
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable_local.aws import ACCOUNT, EmbeddedAws
+from servable_local.aws.embedded_aws import REGION
+from servable_local.aws.inventory import inventory
+from servable_local.aws.server import Server
+
+webdriver = pytest.importorskip("selenium.webdriver")
+CHROMIUM = Path("/usr/bin/chromium")
+DRIVER = Path("/usr/bin/chromedriver")
+REBOUND = "evil.example"
+WAIT_SECONDS = 30
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
+
+# Each sends what deploys a model by hand. `report` is called with what the page could learn.
+_SCRIPT = """
+const done = arguments[arguments.length - 1], target = %(target)s, scope = %(scope)s;
+const signed = service =>
+  `AWS4-HMAC-SHA256 Credential=${scope}/${service}/aws4_request, SignedHeaders=host, ` +
+  `Signature=${"0".repeat(64)}`;
+const calls = [
+  ["PUT", "/page-bucket", "s3", ""],
+  ["PUT", "/page-bucket/model.tar.gz", "s3", "archive"],
+  ["POST", "/", "iam", "Action=CreateRole&Version=2010-05-08&RoleName=page" +
+    "&AssumeRolePolicyDocument=%%7B%%7D"],
+  ["POST", "/", "sagemaker", '{"ModelName":"page","ExecutionRoleArn":"arn:aws:iam::1:role/page"}'],
+  ["POST", "/", "sagemaker", '{"EndpointName":"page","EndpointConfigName":"page"}'],
+  ["POST", "/servable/trouble", "servable", "{}"],
+  ["POST", "/servable/clock", "servable", '{"seconds":3600}'],
+  ["POST", "/moto-api/reset", "s3", ""],
+  ["GET", "/", "s3", undefined],
+];
+const query = service => "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=" +
+  encodeURIComponent(`${scope}/${service}/aws4_request`) +
+  "&X-Amz-Date=20261122T093000Z&X-Amz-Expires=604800&X-Amz-SignedHeaders=host&X-Amz-Signature=" +
+  "0".repeat(64);
+const wait = (promise, ms) => Promise.race([
+  promise, new Promise((_, no) => setTimeout(() => no("late"), ms))]);
+(async () => {
+  const learnt = [];
+  const learn = async (what, promise) => {
+    try { learnt.push([what, await wait(promise, 5000)]); } catch (error) { /* nothing */ }
+  };
+  const read = answer => answer.type === "opaque" ? Promise.reject() : answer.text();
+  for (const [method, path, service, body] of calls) {
+    const plain = method === "GET" ? "GET" : "POST";
+    const simple = {method: plain, mode: "no-cors", headers: {"Content-Type": "text/plain"}, body};
+    await learn("no-cors", fetch(target + path, simple).then(read));
+    await learn("no-cors, query", fetch(target + path + query(service), simple).then(read));
+    const whole = {method, body, headers: {Authorization: signed(service)}};
+    await learn("cors", fetch(target + path, whole).then(read));
+    await learn("cors, unsigned", fetch(target + path, {method, body}).then(read));
+    navigator.sendBeacon(target + path, body || "");
+    if (plain === "POST") {
+      const form = document.createElement("form"), frame = document.createElement("iframe");
+      frame.name = "frame" + Math.random();
+      Object.assign(form, {method: "POST", action: target + path, target: frame.name});
+      form.enctype = "text/plain";
+      const field = document.createElement("input");
+      Object.assign(field, {name: (body || "a").split("=")[0], value: body || "b"});
+      form.append(field);
+      document.body.append(frame, form);
+      const loaded = new Promise(yes => { frame.onload = yes; });
+      form.submit();
+      await learn("form", loaded.then(() => frame.contentDocument.body.innerText));
+    }
+    const image = new Image();
+    const shown = new Promise((yes, no) => {
+      image.onload = () => yes(`${image.width}`); image.onerror = no; });
+    image.src = target + path + query(service);
+    await learn("image", shown);
+  }
+  const socket = new WebSocket(target.replace("http", "ws") + "/");
+  await learn("WebSocket", new Promise((yes, no) => {
+    socket.onopen = () => yes("open"); socket.onerror = no; }));
+  done(learnt);
+})();
+"""
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "22")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><body/>")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[int]:
+    """The port of a site of somebody else."""
+    site = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    thread = threading.Thread(target=site.serve_forever, daemon=True)
+    thread.start()
+    yield site.server_address[1]
+    site.shutdown()
+    thread.join()
+    site.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium for which evil.example is this machine."""
+    if not (CHROMIUM.exists() and DRIVER.exists()):
+        if os.environ.get("REQUIRE_CHROMIUM") == "1":
+            pytest.fail(f"{CHROMIUM} and {DRIVER} are required here, and are not there")
+        pytest.skip("Chromium and its driver are not installed: apt-get install chromium-driver")
+    with tempfile.TemporaryDirectory(prefix="servable-chromium-") as folder:
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(CHROMIUM)
+        for option in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--no-proxy-server",
+            f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1,MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,"
+            "EXCLUDE localhost",
+            f"--user-data-dir={folder}",
+        ):
+            options.add_argument(option)
+        driver = webdriver.Chrome(
+            options=options, service=webdriver.ChromeService(executable_path=str(DRIVER))
+        )
+        driver.set_script_timeout(150)
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+@dataclass
+class Answers:
+    """(Host, status, headers) of every answer of the server."""
+
+    found: list[tuple[str, str, list[tuple[str, str]]]]
+
+
+@pytest.fixture
+def answers(server: Server) -> Iterator[Answers]:
+    seen = Answers([])
+    gateway = server._server.app
+
+    def application(environ: dict[str, Any], start: Any) -> Any:
+        def noted(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            seen.found.append((environ.get("HTTP_HOST", ""), status, headers))
+            return start(status, headers, *more)
+
+        return gateway(environ, noted)
+
+    server._server.app = application
+    yield seen
+    server._server.app = gateway
+
+
+def _state(aws: EmbeddedAws) -> dict[str, Any]:
+    """What there is, of every kind that the pages try to make."""
+    sagemaker = aws.client("sagemaker")
+    return {
+        "inventory": inventory(aws),
+        "buckets": [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]],
+        "roles": [one["RoleName"] for one in aws.client("iam").list_roles()["Roles"]],
+        "models": sagemaker.list_models()["Models"],
+        "endpoints": sagemaker.list_endpoints()["Endpoints"],
+        "clock": aws.now(),
+    }
+
+
+def _attack(browser: Any, target: str) -> list[Any]:
+    script = _SCRIPT % {
+        "target": json.dumps(target),
+        "scope": json.dumps(f"{ACCOUNT}/20261122/{REGION}"),
+    }
+    learnt: list[Any] = browser.execute_async_script(script)
+    return learnt
+
+
+@pytest.fixture
+def kept(embedded: EmbeddedAws) -> dict[str, Any]:
+    """Something that a page could destroy, and all the rest."""
+    s3 = embedded.client("s3")
+    if "kept" not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+        s3.create_bucket(Bucket="kept")
+    return _state(embedded)
+
+
+PLACES = {
+    "a page of another port": ("http://localhost:{page}/", "http://127.0.0.1:{aws}"),
+    "a page that names localhost": ("http://127.0.0.1:{page}/", "http://localhost:{aws}"),
+    "a page whose name was made to point here": (
+        "http://" + REBOUND + ":{page}/",
+        "http://" + REBOUND + ":{aws}",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_gets_nothing_done_and_learns_nothing(
+    browser: Any,
+    page: int,
+    embedded: EmbeddedAws,
+    kept: dict[str, Any],
+    answers: Answers,
+    place: str,
+) -> None:
+    where, target = (one.format(page=page, aws=embedded.port) for one in PLACES[place])
+    browser.get(where)
+    learnt = _attack(browser, target)
+    statuses = {status for _, status, _ in answers.found}
+    shown = [one for _, _, headers in answers.found for one in headers]
+    assert learnt == []
+    assert statuses == {"403 Forbidden"}
+    assert [one for one in shown if one[0].lower().startswith("access-control")] == []
+    assert _state(embedded) == kept
+
+
+def test_a_name_that_was_made_to_point_here_is_no_origin_of_ours(
+    browser: Any, embedded: EmbeddedAws, answers: Answers
+) -> None:
+    """Its page would then be of the same origin: without an Origin header, with a Host alone."""
+    browser.get(f"http://{REBOUND}:{embedded.port}/")
+    assert "its Host is" in browser.page_source
+    ask = partial(browser.execute_async_script)
+    said = ask(
+        "const done = arguments[0];"
+        "fetch('/', {headers: {Authorization: 'AWS4-HMAC-SHA256 x'}})"
+        ".then(a => a.text()).then(done, String)"
+    )
+    assert "its Host is" in said
+    assert {status for _, status, _ in answers.found} == {"403 Forbidden"}

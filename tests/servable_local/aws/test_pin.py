@@ -1,0 +1,115 @@
+"""`servable pin ENV`, against the embedded AWS."""
+
+import gzip
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from servable.package.pin_archive import PinError, read, write
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.checkouts import ROOT, Ran, run_in
+from tests.conftest import VALID
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+
+BODY = gzip.compress(b"an archive" * 1_000_000, mtime=0)
+URI = "s3://models/run-17/model.tar.gz"
+TEXT = VALID.replace(
+    'saved_model = "model"',
+    f'# written by the training job\nartifact = {{ uri = "{URI}", sha256 = "{"0" * 64}" }}  # pinned',
+)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What `servable pin prod` made of its file, in an account with the archive."""
+
+    account: Account
+    file: Path
+    ran: Ran
+
+    @property
+    def text(self) -> str:
+        return self.file.read_text()
+
+
+def servable(account: Account, file: Path, *arguments: str) -> Ran:
+    inside = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = account.aws.environment_over(inside, account=account.number)
+    return run_in(
+        file.parents[1], sys.executable, "-m", "servable", *arguments, environment=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def pinned(
+    embedded: EmbeddedAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> Pinned:
+    account = Account(embedded, launcher)
+    s3 = account.client("s3")
+    s3.create_bucket(Bucket="models")
+    s3.put_object(Bucket="models", Key="run-17/model.tar.gz", Body=BODY)
+    file = tmp_path_factory.mktemp("pinned") / "environments" / "prod.toml"
+    file.parent.mkdir()
+    file.write_text(TEXT.replace("eu-west-1", "us-east-1"))
+    return Pinned(account, file, servable(account, file, "pin", "prod"))
+
+
+def test_pin_writes_the_hash_of_what_lies_there(pinned: Pinned) -> None:
+    assert pinned.ran.returncode == 0
+    assert f'sha256 = "{hashlib.sha256(BODY).hexdigest()}"' in pinned.text
+
+
+def test_pin_writes_the_size(pinned: Pinned) -> None:
+    assert f"size_bytes = {len(BODY)}" in pinned.text
+
+
+def test_pin_writes_the_size_unpacked(pinned: Pinned) -> None:
+    assert "size_gib = 0.01" in pinned.text
+
+
+def test_what_is_no_gzip_has_no_size_unpacked(pinned: Pinned) -> None:
+    s3 = pinned.account.client("s3")
+    s3.put_object(Bucket="models", Key="other/model.tar.gz", Body=b"no gzip")
+    assert read(s3, "s3://models/other/model.tar.gz").size_gib is None
+
+
+def test_pin_keeps_comments(pinned: Pinned) -> None:
+    kept = [comment in pinned.text for comment in ("# written by the training job", "# pinned")]
+    assert kept == [True, True]
+
+
+def test_a_pinned_file_is_clean(pinned: Pinned) -> None:
+    assert servable(pinned.account, pinned.file, "check", "prod").stdout.startswith("prod  ok")
+
+
+def test_pinning_again_changes_nothing(pinned: Pinned, tmp_path: Path) -> None:
+    file = tmp_path / "prod.toml"
+    file.write_text(TEXT)
+    found = read(pinned.account.client("s3"), URI)
+    assert [write(file, "ranker", found), write(file, "ranker", found)] == [True, False]
+
+
+def test_an_object_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
+    with pytest.raises(
+        PinError, match="s3://models/none.tar.gz: cannot be read: .*NoSuchKey.*; check"
+    ):
+        read(pinned.account.client("s3"), "s3://models/none.tar.gz")
+
+
+def test_an_unknown_environment_exits_2(pinned: Pinned) -> None:
+    ran = servable(pinned.account, pinned.file, "pin", "prdo")
+    assert ran.returncode == 2
+    assert "there is no environment 'prdo'; allowed: prod" in ran.stderr
+
+
+def test_a_profile_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
+    nobodys = {**os.environ, "PYTHONPATH": str(ROOT), "AWS_PROFILE": "nobody"}
+    project = pinned.file.parents[1]
+    ran = run_in(project, sys.executable, "-m", "servable", "pin", "prod", environment=nobodys)
+    said = "prod: The config profile (nobody) could not be found; check your AWS configuration\n"
+    assert (ran.returncode, ran.stderr) == (1, said)

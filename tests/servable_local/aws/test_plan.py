@@ -1,0 +1,245 @@
+"""`servable plan` against what is live, and what then becomes of the deploys that it names."""
+
+import shlex
+import time
+from typing import Any
+
+import pytest
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.check import check, errors
+from servable.aws_account.live import live
+from servable.plan.plan import Plan, planned
+from servable.plan.synthesis import endpoint_template
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.checkouts import ROOT
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.embedded_account import Account
+
+ENV, STACK, ENDPOINT = "staging", "ranker-staging-endpoint", "ranker-staging"
+OTHER_TYPE = {"variants.primary.instance_type": "ml.c5.9xlarge"}
+OTHER_SETTING = {"variants.primary.container.tfs_processes": "2"}
+
+
+class Live:
+    """environments/staging.toml in an account of its own."""
+
+    def __init__(self, account: Account, clock: ManualClock) -> None:
+        self.account = account
+        self.clock = clock
+        self.client = account.client
+        self.client("ssm").put_parameter(
+            Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String"
+        )
+        self.archive = account.put_archive(b"an archive")
+
+    def loaded(self, overrides: dict[str, str]) -> Loaded:
+        given = {ENV: {"account": self.account.number, "region": "us-east-1", **overrides}}
+        found = load(ROOT, ROOT / "environments", given)
+        (one,) = [one for one in found if one.name == ENV]
+        assert errors(check(one)) == []
+        return one
+
+    def plan(self, **overrides: str) -> Plan:
+        one = self.loaded(overrides)
+        now = live(one, self.client)
+        return planned(one, now, self.template(one), against="what is live", folder="environments")
+
+    def template(self, one: Loaded) -> dict[str, Any]:
+        found = endpoint_template(one)
+        for resource in found["Resources"].values():
+            if resource["Type"] == "AWS::SageMaker::Model":
+                resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = self.archive
+        return found
+
+    def deploy(self, **overrides: str) -> str:
+        """The status in which the stack comes to rest, every bake over."""
+        self.account.deploy(self.template(self.loaded(overrides)), STACK, wait=False)
+        for _ in range(2000):
+            self.clock.advance(minutes=1)
+            if not self.account.status(STACK).endswith("_IN_PROGRESS"):
+                break
+            time.sleep(0.02)
+        return self.account.settled(STACK)
+
+    def command(self, command: str) -> str:
+        """What `cdk deploy … -c ENV.KEY=VALUE` would deploy."""
+        words = shlex.split(command)
+        assert words[:3] == ["cdk", "deploy", f"{ENV}/*"]
+        pairs = [one.removeprefix(f"{ENV}.").split("=", 1) for one in words[4::2]]
+        return self.deploy(**dict(pairs))
+
+    def described(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client("sagemaker").describe_endpoint(EndpointName=ENDPOINT)
+        return found
+
+    def live_type(self) -> str:
+        name = self.described()["EndpointConfigName"]
+        config = self.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
+        return str(config["ProductionVariants"][0]["InstanceType"])
+
+    def scale(self, instances: int) -> None:
+        """As Application Auto Scaling would."""
+        wanted = {"VariantName": "primary", "DesiredInstanceCount": instances}
+        self.client("sagemaker").update_endpoint_weights_and_capacities(
+            EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[wanted]
+        )
+
+
+@pytest.fixture(scope="module")
+def nowhere(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> Live:
+    """An account without the environment."""
+    return Live(Account(embedded, launcher), clock)
+
+
+@pytest.fixture(scope="module")
+def deployed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> Live:
+    """As the file is; no test of these changes it."""
+    made = Live(Account(embedded, launcher), clock)
+    assert made.deploy() == "CREATE_COMPLETE"
+    return made
+
+
+def test_what_is_not_there_is_created_by_one_deploy(nowhere: Live) -> None:
+    plan = nowhere.plan()
+    assert (plan.verdict, [one.command for one in plan.deploys], plan.needs_attention) == (
+        "create",
+        [
+            f"cdk deploy 'staging/*' -c staging.account={nowhere.account.number} "
+            "-c staging.region=us-east-1"
+        ],
+        False,
+    )
+
+
+def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
+    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock, deployed: Live
+) -> None:
+    one = deployed.loaded({"service": "another"})
+    now = live(one, deployed.client)
+    plan = planned(one, now, deployed.template(one), against="what is live", folder="environments")
+    assert (plan.verdict, plan.deploys) == ("refused", [])
+
+
+def test_the_same_file_changes_nothing(deployed: Live) -> None:
+    plan = deployed.plan()
+    assert (plan.verdict, plan.changes, plan.deploys) == ("nothing", [], [])
+
+
+def test_another_setting_is_one_deploy_with_another_fleet(deployed: Live) -> None:
+    plan = deployed.plan(**OTHER_SETTING)
+    assert (plan.verdict, plan.new_fleet, plan.needs_attention) == ("update", True, False)
+
+
+def test_another_setting_is_shown_with_before_and_after(deployed: Live) -> None:
+    (shown,) = [
+        one
+        for one in deployed.plan(**OTHER_SETTING).changes
+        if one.what.endswith("SAGEMAKER_TFS_INSTANCE_COUNT")
+    ]
+    assert (shown.before, shown.after) == ("4", "2")
+
+
+def test_another_alarm_keeps_the_fleet(deployed: Live) -> None:
+    plan = deployed.plan(**{"alarms.cpu_percent": "80"})
+    assert (plan.verdict, plan.new_fleet) == ("update", False)
+
+
+def test_another_name_deletes_and_recreates(deployed: Live) -> None:
+    plan = deployed.plan(**{"endpoint.name": "ranker-new"})
+    assert (plan.verdict, plan.needs_attention) == ("replace", True)
+    assert "deletes ranker-staging and recreates it as ranker-new" in plan.reasons[0]
+
+
+def test_another_type_of_a_scaled_variant_takes_two_deploys(deployed: Live) -> None:
+    plan = deployed.plan(**OTHER_TYPE)
+    assert (plan.verdict, len(plan.deploys), plan.needs_attention) == ("two deploys", 2, True)
+
+
+def test_the_first_of_two_deploys_is_what_is_live_with_scaling_off(deployed: Live) -> None:
+    first, _ = deployed.plan(**OTHER_TYPE).deploys
+    assert "-c staging.variants.primary.instance_type=ml.c5.4xlarge" in first.command
+    assert "-c staging.variants.primary.scaling.hold=true" in first.command
+
+
+def test_the_instances_that_run_now_are_known(deployed: Live) -> None:
+    assert deployed.plan().instances == {"primary": 2}
+
+
+@pytest.fixture(scope="module")
+def changed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> dict[str, Any]:
+    """What became of a change of type: in one deploy, then in the two that the plan names."""
+    made = Live(Account(embedded, launcher), clock)
+    made.deploy()
+    made.scale(3)
+    before = made.described()["EndpointConfigName"]
+    alone = made.deploy(**OTHER_TYPE)
+    reasons = [
+        one.get("ResourceStatusReason", "")
+        for one in made.client("cloudformation").describe_stack_events(StackName=STACK)[
+            "StackEvents"
+        ]
+    ]
+    plan = made.plan(**OTHER_TYPE)
+    return {
+        "alone": alone,
+        "reasons": reasons,
+        "after alone": (before == made.described()["EndpointConfigName"], made.live_type()),
+        "first": made.command(plan.deploys[0].command),
+        "between": made.plan(**OTHER_TYPE),
+        "second": made.command(plan.deploys[1].command),
+        "type": made.live_type(),
+        "targets": made.client("application-autoscaling").describe_scalable_targets(
+            ServiceNamespace="sagemaker"
+        )["ScalableTargets"],
+        "instances": made.described()["ProductionVariants"][0]["CurrentInstanceCount"],
+    }
+
+
+def test_in_one_deploy_another_type_is_rolled_back(changed: dict[str, Any]) -> None:
+    assert changed["alone"] == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_it_is_refused_for_the_scalable_target(changed: dict[str, Any]) -> None:
+    assert any("scal" in one.lower() and "primary" in one for one in changed["reasons"])
+
+
+def test_what_was_live_is_live_after_the_refusal(changed: dict[str, Any]) -> None:
+    assert changed["after alone"] == (True, "ml.c5.4xlarge")
+
+
+def test_both_deploys_of_the_plan_succeed(changed: dict[str, Any]) -> None:
+    assert [changed["first"], changed["second"]] == ["UPDATE_COMPLETE"] * 2
+
+
+def test_between_the_two_the_second_is_one_deploy(changed: dict[str, Any]) -> None:
+    assert (changed["between"].verdict, changed["between"].needs_attention) == ("update", False)
+
+
+def test_after_both_the_new_type_is_live(changed: dict[str, Any]) -> None:
+    assert changed["type"] == "ml.c5.9xlarge"
+
+
+def test_after_both_it_scales_again(changed: dict[str, Any]) -> None:
+    assert [one["ResourceId"] for one in changed["targets"]] == [
+        "endpoint/ranker-staging/variant/primary"
+    ]
+
+
+def test_the_count_that_scaling_had_reached_survives_both(changed: dict[str, Any]) -> None:
+    assert changed["instances"] == 3
+
+
+def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
+    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock
+) -> None:
+    made = Live(Account(embedded, launcher), clock)
+    made.deploy()
+    made.client("application-autoscaling").deregister_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId=f"endpoint/{ENDPOINT}/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+    )
+    held = {"variants.primary.scaling.hold": "true"}
+    assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"

@@ -1,0 +1,98 @@
+"""Each preset of examples/, deployed: what boto3 reads back is what the template says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.api_calls import calls
+from tests.presets import environments
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_preset import Preset
+
+# Presets of kinds, scaling and updates always; those of whole systems with the slow tests.
+OURS = ("scaling/", "updates/", "variants/")
+NAMES = [
+    name if name.startswith(OURS) else pytest.param(name, marks=pytest.mark.long)
+    for name in sorted(environments())
+    if not name.startswith("environments/")
+]
+FILLED_IN = ("made-up", "arn:aws:iam::111111111111:role", "arn:aws:sns:")
+Deploy = Callable[[str], Preset]
+
+
+@pytest.fixture(scope="module")
+def deploy(embedded: EmbeddedAws, launcher: Launcher) -> Deploy:
+    made: dict[str, Preset] = {}
+
+    def once(name: str) -> Preset:
+        if name not in made:
+            made[name] = Preset(embedded, launcher, name)
+        return made[name]
+
+    return once
+
+
+def asked(preset: Preset, operation: str) -> list[dict[str, Any]]:
+    """Arguments of every such call that the template stands for."""
+    found = calls(preset.templates["endpoint"])
+    return [arguments for _, one, arguments in found if one == operation]
+
+
+def same(wanted: Any, found: Any) -> list[str]:
+    """Where `found` lacks what was wanted; what CloudFormation fills in is there, and not compared."""
+    if isinstance(wanted, dict):
+        return [
+            f"{key}: {said}"
+            for key, value in wanted.items()
+            if key not in ("Tags", "ModelDataUrl")
+            for said in (same(value, found[key]) if key in (found or {}) else ["is not there"])
+        ]
+    if isinstance(wanted, list):
+        if len(wanted) != len(found):
+            return [f"{len(wanted)} wanted, {len(found)} found"]
+        return [said for one, other in zip(wanted, found, strict=True) for said in same(one, other)]
+    if isinstance(wanted, str) and any(one in wanted for one in FILLED_IN):
+        return [] if found else ["empty"]
+    equal = float(wanted) == found if isinstance(found, float) else str(wanted) == str(found)
+    return [] if equal else [f"{found!r} and not {wanted!r}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_live_configuration_is_the_templates(deploy: Deploy, name: str) -> None:
+    preset = deploy(name)
+    (wanted,) = asked(preset, "CreateEndpointConfig")
+    wanted.pop("EndpointConfigName")
+    assert same(wanted, preset.config) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_live_scaling_is_the_templates(deploy: Deploy, name: str) -> None:
+    preset = deploy(name)
+    client = preset.client("application-autoscaling")
+    here = {"ServiceNamespace": "sagemaker"}
+    targets = client.describe_scalable_targets(**here)["ScalableTargets"]
+    policies = client.describe_scaling_policies(**here)["ScalingPolicies"]
+    actions = client.describe_scheduled_actions(**here)["ScheduledActions"]
+    for found, operation, by in (
+        (targets, "RegisterScalableTarget", "MaxCapacity"),
+        (policies, "PutScalingPolicy", "PolicyName"),
+        (actions, "PutScheduledAction", "ScheduledActionName"),
+    ):
+        wanted = asked(preset, operation)
+        for one in wanted:
+            for key in ("ResourceId", "ScalableDimension"):  # a policy's come from its target
+                one.pop(key, None)
+        order = sorted(wanted, key=lambda one: str(one[by]))
+        assert same(order, sorted(found, key=lambda one: str(one[by]))) == [], operation
+
+
+@pytest.mark.parametrize("name", ["variants/serverless", "variants/ab-test", "variants/shadow"])
+def test_it_answers(deploy: Deploy, name: str) -> None:
+    preset = deploy(name)
+    answer = preset.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=preset.endpoint, Body=b"a request"
+    )
+    assert json.loads(answer["Body"].read())["body"] == "a request"

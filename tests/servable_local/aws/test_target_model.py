@@ -1,0 +1,93 @@
+"""Multi-model mode: a target is fetched and loaded when it is first asked for."""
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws import EmbeddedAws, running
+from tests.checkouts import ROOT
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+GOLDEN = ROOT / "examples" / "ranker" / "golden"
+
+
+def _many(prefix: str, **container: Any) -> dict[str, Any]:
+    template = serving(prefix)
+    primary = template["Resources"]["Model"]["Properties"]["PrimaryContainer"]
+    primary |= {"Mode": "MultiModel"} | container
+    return template
+
+
+def _archive() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        tar.add(ROOT / "examples" / "ranker" / "model" / "1", "1")
+    return packed.getvalue()
+
+
+@pytest.fixture
+def many(account: Account) -> Account:
+    """An endpoint of the models under one prefix; there is one, a.tar.gz."""
+    url = account.put_archive(_archive(), "models/a.tar.gz")
+    account.deploy(_many(url.removesuffix("a.tar.gz")))
+    return account
+
+
+def _ask(account: Account, **more: str) -> dict[str, Any]:
+    runtime = account.client("sagemaker-runtime")
+    answer = runtime.invoke_endpoint(EndpointName="ranker", Body=b"x", **more)
+    return dict(json.loads(answer["Body"].read()))
+
+
+def test_the_container_is_told_that_it_serves_many(many: Account) -> None:
+    assert _ask(many, TargetModel="a.tar.gz")["variables"]["SAGEMAKER_MULTI_MODEL"] == "true"
+
+
+def test_a_request_goes_to_its_model_alone(many: Account) -> None:
+    path = _ask(many, TargetModel="a.tar.gz")["path"]
+    assert path.startswith("/models/")
+    assert path.endswith("/invoke")
+
+
+def test_a_target_that_is_not_there_is_refused_with_its_key(many: Account) -> None:
+    with pytest.raises(ClientError, match=r"key: models/absent.tar.gz\)"):
+        _ask(many, TargetModel="absent.tar.gz")
+
+
+def test_a_request_without_a_target_is_refused(many: Account) -> None:
+    with pytest.raises(ClientError, match="name a TargetModel"):
+        _ask(many)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[EmbeddedAws]:
+    """The double itself, with the example's model under a prefix."""
+    with running() as aws:
+        s3, cfn = aws.client("s3"), aws.client("cloudformation")
+        s3.create_bucket(Bucket="archives")
+        s3.put_object(Bucket="archives", Key="models/ranker.tar.gz", Body=_archive())
+        template = json.dumps(_many("s3://archives/models/", Environment={}))
+        cfn.create_stack(StackName="stack", TemplateBody=template)
+        cfn.get_waiter("stack_create_complete").wait(
+            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+        )
+        yield aws
+
+
+@pytest.mark.long
+def test_the_double_predicts_with_the_target(real: EmbeddedAws) -> None:
+    answer = real.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="ranker",
+        TargetModel="ranker.tar.gz",
+        ContentType="application/json",
+        Body=(GOLDEN / "request-rows.json").read_bytes(),
+    )
+    found = json.loads(answer["Body"].read())["predictions"]
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
+    assert found == pytest.approx(wanted, abs=1e-5)

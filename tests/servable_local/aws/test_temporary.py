@@ -1,0 +1,299 @@
+"""Temporary endpoints on the embedded AWS: made, bounded, deleted, and nothing else deleted."""
+
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from click.testing import CliRunner
+
+from servable.aws_account import deployed as operations_account
+from servable.load.command import load
+from servable.load.load import deployed
+from servable.tune.temporary import BudgetSpentError, TemporaryEndpoints, TemporaryError
+from servable.tune.temporary.live import live_variant
+from servable.tune.temporary.marks import PREFIX, TAG, is_abandoned, owner, tags
+from servable.tune.temporary.removal import remove_endpoint
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.checkouts import ROOT
+from tests.conftest import VALID
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+ENOUGH_USD = 10.0
+PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
+
+
+@pytest.fixture(scope="module")
+def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """With the endpoint `ranker` deployed in it."""
+    one = Account(embedded, launcher)
+    status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))
+    assert status == "CREATE_COMPLETE"
+    return one
+
+
+@pytest.fixture(scope="module")
+def client(account: Account) -> Any:
+    return account.client("sagemaker")
+
+
+def endpoints(client: Any, budget_usd: float = ENOUGH_USD) -> TemporaryEndpoints:
+    return TemporaryEndpoints(
+        client, budget_usd=budget_usd, usd_per_hour=PRICES.get, poll_seconds=0.02
+    )
+
+
+def temporary(client: Any) -> list[str]:
+    """Whatever of ours is there, of any kind."""
+    named = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    named += [
+        one["EndpointConfigName"] for one in client.list_endpoint_configs()["EndpointConfigs"]
+    ]
+    named += [one["ModelName"] for one in client.list_models()["Models"]]
+    return [name for name in named if name.startswith(PREFIX)]
+
+
+def test_it_serves_the_live_model_with_other_variables(client: Any, account: Account) -> None:
+    runtime = account.client("sagemaker-runtime")
+    with endpoints(client).like("ranker", variables={"SIZE": "other"}) as name:
+        answer = runtime.invoke_endpoint(EndpointName=name, Body=b"x", ContentType="text/csv")
+    said = json.loads(answer["Body"].read())
+    assert (said["archive"], said["variables"]["SIZE"]) == ("the model", "other")
+
+
+def test_its_instance_is_the_one_asked_for(client: Any) -> None:
+    with endpoints(client).like("ranker", instance_type="ml.c5.xlarge") as name:
+        config = client.describe_endpoint_config(EndpointConfigName=name)
+    assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
+
+
+def test_nothing_is_left_when_the_block_ends(client: Any) -> None:
+    with endpoints(client).like("ranker"):
+        pass
+    assert temporary(client) == []
+
+
+def test_nothing_is_left_when_the_block_fails(client: Any) -> None:
+    with pytest.raises(KeyboardInterrupt), endpoints(client).like("ranker"):
+        raise KeyboardInterrupt
+    assert temporary(client) == []
+
+
+def test_it_is_tagged(client: Any) -> None:
+    with endpoints(client).like("ranker") as name:
+        arn = client.describe_endpoint(EndpointName=name)["EndpointArn"]
+        found = {tag["Key"] for tag in client.list_tags(ResourceArn=arn)["Tags"]}
+    assert found >= set(tags(datetime.datetime.now(datetime.UTC)))
+
+
+def test_a_budget_that_is_too_small_makes_nothing(client: Any) -> None:
+    with pytest.raises(BudgetSpentError), endpoints(client, budget_usd=0.1).like("ranker"):
+        pass
+
+
+def test_an_unknown_price_makes_nothing(client: Any) -> None:
+    with pytest.raises(TemporaryError, match="price"):
+        endpoints(client).like("ranker", instance_type="ml.c5.9xlarge").__enter__()
+
+
+def test_what_was_spent_is_counted(client: Any) -> None:
+    one = endpoints(client)
+    with one.like("ranker"):
+        time.sleep(0.1)
+    assert one.spent_usd > 0.1 / 3600 * PRICES["ml.c5.4xlarge"]
+
+
+def test_the_end_of_the_budget_deletes_it_in_the_middle(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable.tune.temporary.endpoints._LEAST_SECONDS", 0.0)
+    one = endpoints(client, budget_usd=1e-6)
+    with one.like("ranker"):
+        deadline = time.monotonic() + 30
+        while temporary_endpoints(client) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert temporary_endpoints(client) == []
+
+
+def temporary_endpoints(client: Any) -> list[str]:
+    found = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    return [name for name in found if name.startswith(PREFIX)]
+
+
+def test_after_a_kill_9_the_next_run_deletes_it(account: Account, client: Any) -> None:
+    killed(account)
+    endpoints(client).sweep()
+    assert temporary(client) == []
+
+
+def test_the_sweep_leaves_what_is_in_use(client: Any) -> None:
+    with endpoints(client).like("ranker") as name:
+        endpoints(client).sweep()
+        assert temporary_endpoints(client) == [name]
+
+
+@pytest.mark.parametrize(("name", "tag"), [("ranker", TAG), (f"{PREFIX}mine", "other")])
+def test_the_sweep_leaves_what_lacks_a_mark(name: str, tag: str) -> None:
+    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    found = {key.replace(TAG, tag): value for key, value in tags(past).items()}
+    assert not is_abandoned(name, found, datetime.datetime.now(datetime.UTC))
+
+
+def test_the_sweep_leaves_another_machine_s_of_the_same_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    monkeypatch.setattr(uuid, "getnode", lambda: 1)
+    ended = f"{owner().rsplit('/', 2)[0]}/{os.getpid()}/0"
+    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": ended}
+    monkeypatch.setattr(uuid, "getnode", lambda: 2)
+    assert not is_abandoned(f"{PREFIX}x", found, now)
+
+
+class Failing:
+    """A client whose first calls fail."""
+
+    def __init__(self, client: Any, failures: list[Exception]) -> None:
+        self._client, self._failures = client, failures
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**asked: str) -> Any:
+            if self._failures:
+                raise self._failures.pop(0)
+            return getattr(self._client, name)(**asked)
+
+        return call
+
+
+def failure(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}}, "DescribeEndpoint")
+
+
+def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any) -> None:
+    lost = EndpointConnectionError(endpoint_url="https://x")
+    with endpoints(client).like("ranker") as name:
+        remove_endpoint(Failing(client, [failure("ThrottlingException"), lost]), name)
+        assert temporary_endpoints(client) == []
+
+
+def test_who_may_not_delete_is_told_at_once() -> None:
+    with pytest.raises(ClientError, match="AccessDenied"):
+        remove_endpoint(Failing(None, [failure("AccessDeniedException")]), "x")
+
+
+def test_a_type_of_another_device_makes_nothing(client: Any) -> None:
+    with pytest.raises(TemporaryError, match="is gpu"):
+        endpoints(client).like("ranker", instance_type="ml.g5.xlarge").__enter__()
+
+
+def test_what_is_copied_stays_as_it_was_looked_at(client: Any) -> None:
+    source = live_variant(client, "ranker")
+    with endpoints(client).like(source, variables={"SIZE": "other"}):
+        pass
+    assert source.variables["SIZE"] == "live"
+
+
+def test_that_it_is_deleted_is_told(client: Any) -> None:
+    heard: list[str] = []
+    one = TemporaryEndpoints(
+        client, budget_usd=1.0, usd_per_hour=PRICES.get, poll_seconds=0.02, told=heard.append
+    )
+    with one.like("ranker") as name:
+        pass
+    assert [line.split(":")[0] for line in heard] == [f"deleting {name}"]
+
+
+def test_an_error_in_the_budget_s_end_is_left_to_whoever_leaves(client: Any) -> None:
+    one = TemporaryEndpoints(
+        Failing(client, [failure("AccessDeniedException")]), budget_usd=1.0, usd_per_hour=PRICES.get
+    )
+    one._end("x")
+    assert one.ended_by_budget
+
+
+def test_the_sweep_leaves_another_machine_s_until_its_time_is_over() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    found = tags(now + datetime.timedelta(hours=1)) | {"servable:owner": "elsewhere/1/1"}
+    assert not is_abandoned(f"{PREFIX}x", found, now)
+
+
+def killed(account: Account) -> None:
+    """A run that is killed while its endpoint is in service."""
+    told = account.aws.environment(account=account.number)
+    code = f"""
+import boto3, time
+from servable.tune.temporary import TemporaryEndpoints
+client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
+one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
+with one.like("ranker"):
+    print("up", flush=True)
+    time.sleep(60)
+"""
+    run = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == b"up\n"
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    run.stdout.close()
+
+
+def test_the_live_endpoint_is_asked_signed_where_aws_answers(
+    account: Account, environment: Any
+) -> None:
+    told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
+    reached = deployed(told.environment, [], name="prod", variant=None, account=where)
+    wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
+    assert (reached.target.url, reached.target.signing_region) == wanted
+
+
+def test_servable_load_refuses_credentials_of_another_account(
+    account: Account, environment: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1"})
+    (project / "a.json").write_text("{}")
+    for name, text in account.aws.environment(account=account.number).items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr("servable.load.command.as_ctrl_c", lambda: None)
+    monkeypatch.chdir(project)
+    command = f"prod --target deployed --endpoint-url {account.aws.url} --body a.json"
+    said = CliRunner().invoke(load, command.split(), standalone_mode=False)
+    wanted = f"are of account {account.number}; the environment is 111111111111"
+    assert (said.return_value, wanted in said.stderr) == (1, True)
+
+
+def test_servable_load_makes_one_loads_it_and_deletes_it(
+    account: Account, client: Any, environment: Any, project: Path
+) -> None:
+    environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
+    body = project / "a.json"
+    body.write_text("{}")
+    told = account.aws.environment(account=account.number)
+    command = f"load prod --target sagemaker --endpoint-url {account.aws.url} --dollars 5"
+    command += f" --body {body} --users 1 --warm-up-seconds 0.2 --step-seconds 0.6 --json"
+    ran = subprocess.run(
+        [sys.executable, "-m", "servable", *command.split()],
+        cwd=project,
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ran.stdout, ran.stderr
+    (step,) = json.loads(ran.stdout)["steps"]
+    assert (step["failed"], temporary(client)) == (0, []), ran.stderr

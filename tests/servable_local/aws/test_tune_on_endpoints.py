@@ -1,0 +1,234 @@
+"""`servable tune --target sagemaker` on the embedded AWS: a temporary endpoint for each trial."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import CliRunner
+
+from infra.parameters.loading import Loaded, load
+from infra.preflight.placement import placements
+from servable.aws_account import deployed as operations_account
+from servable.load.load_generator import LoadError
+from servable.load.pace import Pace
+from servable.tune.command import tune
+from servable.tune.machine_space import Machines, machines
+from servable.tune.temporary import BudgetSpentError, NotInServiceError, TemporaryEndpoints
+from servable.tune.temporary.live import live_variant
+from servable.tune.temporary.marks import PREFIX
+from servable.tune.trials.temporary import LEDGER, TemporaryTrials
+from servable_local.aws.embedded_aws import EmbeddedAws
+from tests.checkouts import ROOT
+from tests.conftest import RANKER, VALID
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.embedded_account import Account
+
+QUICK = Pace(warm_up_seconds=0.2, least_seconds=0.5, most_seconds=0.5)
+WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
+
+
+@pytest.fixture(scope="module")
+def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+    """With the endpoint `ranker` deployed in it, as another tool would: a variable of its own."""
+    one = Account(embedded, launcher)
+    archive = one.put_archive(b"the model")
+    assert one.deploy(serving(archive, variables={"OWN": "kept"})) == "CREATE_COMPLETE"
+    return one
+
+
+@pytest.fixture(scope="module")
+def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    root = tmp_path_factory.mktemp("tuned")
+    (root / "environments").mkdir()
+    shutil.copytree(RANKER, root / "model")
+    (root / "code").mkdir()
+    (root / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    (root / "a.json").write_text("{}")
+    text = VALID.replace("eu-west-1", "us-east-1").replace("111111111111", account.number)
+    text = text.replace("ml.c5.xlarge", "ml.c5.4xlarge")
+    text = text.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
+    (root / "environments" / "prod.toml").write_text(text)
+    return load(root, root / "environments")[0]
+
+
+@pytest.fixture(scope="module")
+def kinds(prod: Loaded) -> Machines:
+    assert prod.environment is not None
+    (placement,) = placements(prod, prod.environment)
+    return machines(prod, placement, only=("gunicorn_workers",), instance_types=("ml.c5.2xlarge",))
+
+
+Made = Callable[..., TemporaryTrials]
+
+
+@pytest.fixture
+def trials(kinds: Machines, account: Account, prod: Loaded, tmp_path: Path) -> Made:
+    def make(budget_usd: float = 5.0) -> TemporaryTrials:
+        assert prod.environment is not None
+        where = operations_account.Account(
+            region=prod.environment.region, number=account.number, aws=account.aws
+        )
+        live = live_variant(where.client("sagemaker"), "ranker", "primary")
+        return TemporaryTrials(
+            kinds, [], where, tmp_path, body_names=(), live=live, budget_usd=budget_usd
+        )
+
+    return make
+
+
+def point(workers: int, kind: str = "ml.c5.4xlarge") -> dict[str, Any]:
+    return {"instance_type": kind, "gunicorn_workers": workers}
+
+
+def described(account: Account, url: str) -> tuple[dict[str, str], str]:
+    """(variables, instance type) of the endpoint behind an address."""
+    client, name = account.client("sagemaker"), url.split("/")[-2]
+    live = live_variant(client, name)
+    return live.variables, str(live.config["InstanceType"])
+
+
+def temporary(account: Account) -> list[str]:
+    client = account.client("sagemaker")
+    named = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    configs = client.list_endpoint_configs()["EndpointConfigs"]
+    named += [one["EndpointConfigName"] for one in configs]
+    named += [one["ModelName"] for one in client.list_models()["Models"]]
+    return [name for name in named if name.startswith(PREFIX)]
+
+
+def test_a_trial_s_endpoint_has_the_point_s_settings_and_keeps_what_the_live_one_has_beside(
+    trials: Made, account: Account
+) -> None:
+    with trials() as one, one.reached(point(8)) as reached:
+        variables, _ = described(account, reached.target.url)
+    assert (variables[WORKERS], variables["OWN"]) == ("8", "kept")
+
+
+def test_a_trial_s_endpoint_is_on_the_point_s_instance_type(trials: Made, account: Account) -> None:
+    with trials() as one, one.reached(point(8, "ml.c5.2xlarge")) as reached:
+        _, kind = described(account, reached.target.url)
+    assert kind == "ml.c5.2xlarge"
+
+
+def test_after_a_trial_nothing_is_left(trials: Made, account: Account) -> None:
+    with trials() as one, one.reached(point(8)):
+        pass
+    assert temporary(account) == []
+
+
+def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, tmp_path: Path) -> None:
+    entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": time.time()}
+    (tmp_path / LEDGER).write_text(json.dumps([entry]))
+    with trials(budget_usd=1.1) as one, pytest.raises(BudgetSpentError), one.reached(point(8)):
+        pass
+
+
+def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, tmp_path: Path) -> None:
+    entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": None}
+    (tmp_path / LEDGER).write_text(json.dumps([entry]))
+    one = trials()
+    spent = one.spent_usd
+    time.sleep(0.05)
+    assert 1.0 <= spent == one.spent_usd
+
+
+def test_settings_that_do_not_start_are_a_failed_trial(
+    trials: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise NotInServiceError("x: is Failed: no ping")
+
+    monkeypatch.setattr("servable.tune.temporary.endpoints.TemporaryEndpoints._wait", failing)
+    with trials() as one:
+        found = one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+    assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        NotInServiceError("x: is Deleting"),
+        LoadError("nobody answers"),
+        ClientError({"Error": {"Code": "ValidationException"}}, "DescribeEndpoint"),
+    ],
+    ids=lambda seen: type(seen).__name__,
+)
+def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
+    seen: Exception, trials: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(endpoints: TemporaryEndpoints, *_: object) -> None:
+        endpoints.ended_by_budget = True
+        raise seen
+
+    monkeypatch.setattr(TemporaryEndpoints, "_wait", ended)
+    with trials() as one, pytest.raises(BudgetSpentError):
+        one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_type_of_another_device_is_refused(prod: Loaded) -> None:
+    assert prod.environment is not None
+    (placement,) = placements(prod, prod.environment)
+    with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
+        machines(prod, placement, instance_types=("ml.g5.xlarge",))
+
+
+COMMAND = [
+    "prod",
+    "--target",
+    "sagemaker",
+    "--dollars",
+    "5",
+    "--p99-ms",
+    "5000",
+    "--body",
+    "a.json",
+]
+COMMAND += ["--setting", "gunicorn_workers", "--trials", "8", "--for", "cost", "--json"]
+
+
+@pytest.mark.long
+def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
+    account: Account, prod: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = account.aws.environment(account=account.number)
+    command = [*COMMAND, "--endpoint-url", account.aws.url]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "servable", "tune", *command],
+        cwd=prod.root,
+        env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 100
+    # Its model comes first: killed then, no endpoint would be left.
+    listed = account.client("sagemaker").list_endpoints
+    while len(listed()["Endpoints"]) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert temporary(account)
+    for name in ("trial_pace", "curve_pace"):
+        monkeypatch.setattr(TemporaryTrials, name, QUICK)
+    # The machine is busy with tests: how late requests were sent is not what is asked here.
+    monkeypatch.setattr("servable.load.measurement.MOST_LAG_MS", 60_000.0)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.chdir(prod.root)
+    for name, text in told.items():
+        monkeypatch.setenv(name, text)
+    ran = CliRunner().invoke(
+        tune, [*command, "--instance-types", "ml.c5.2xlarge"], standalone_mode=False
+    )
+    assert "removed, left by an earlier run: Endpoint" in ran.stderr
+    said = json.loads(ran.stdout)
+    assert (said["relative"], said["trials"] >= 3, temporary(account)) == (True, True, [])

@@ -1,0 +1,341 @@
+"""`servable verify`: nothing on a fresh deployment, and each of what may differ by its name."""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from infra.constructs.access.pipeline_role import LOOKS
+from servable.aws_account.deployed import Account
+from servable.verify import image
+from servable.verify.deployed import Deployed, Resource
+from servable.verify.run import Report
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import EmbeddedAws
+from stacks.pipeline_stack import _reads
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.verified import GOLDEN, Project, Verified
+
+TARGET = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/ranker/variant/primary",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("verified"))
+
+
+@pytest.fixture
+def deployed(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Verified:
+    return Verified(embedded, launcher, written)
+
+
+@pytest.fixture(scope="module")
+def untouched(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Verified:
+    """For tests that change nothing."""
+    return Verified(embedded, launcher, written)
+
+
+def test_a_fresh_deployment_has_no_difference(untouched: Verified) -> None:
+    assert [str(one) for one in untouched.report().differences] == []
+
+
+def weigh(deployed: Verified, **change: Any) -> None:
+    variant = change.pop("variant", "fixed")
+    deployed.client("sagemaker").update_endpoint_weights_and_capacities(
+        EndpointName="ranker",
+        DesiredWeightsAndCapacities=[{"VariantName": variant, **change}],
+    )
+
+
+def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
+    cloudwatch = deployed.client("cloudwatch")
+    (found,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    asked = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
+    kept = {key: value for key, value in found.items() if key in asked and value not in ([], "")}
+    cloudwatch.put_metric_alarm(**{**kept, **changes})
+
+
+def by_hand(deployed: Verified) -> None:
+    """Another model in one variant, another type in the other, and no capture."""
+    sagemaker = deployed.client("sagemaker")
+    config = deployed.config()
+    found = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
+    image = found["PrimaryContainer"]["Image"].replace("2.20", "2.19")
+    container = {**found["PrimaryContainer"], "Environment": {"LOG": "1"}, "Image": image}
+    role = found["ExecutionRoleArn"]
+    sagemaker.create_model(ModelName="by-hand", ExecutionRoleArn=role, PrimaryContainer=container)
+    variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
+    variants["primary"]["ModelName"] = "by-hand"
+    variants["fixed"]["InstanceType"] = "ml.m5.large"
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="by-hand", ProductionVariants=list(variants.values())
+    )
+    sagemaker.update_endpoint(EndpointName="ranker", EndpointConfigName="by-hand")
+
+
+def drift(deployed: Verified) -> None:
+    """One of each kind, in what is live."""
+    weigh(deployed, DesiredWeight=5.0, DesiredInstanceCount=3)
+    weigh(deployed, variant="primary", DesiredInstanceCount=9)
+    put_alarm(deployed, "ranker-primary-cpu", Threshold=1.0)
+    put_alarm(deployed, "ranker-primary-memory", AlarmActions=[])
+    cloudwatch, s3 = deployed.client("cloudwatch"), deployed.client("s3")
+    cloudwatch.delete_alarms(AlarmNames=["ranker-primary-disk"])
+    cloudwatch.disable_alarm_actions(AlarmNames=["ranker-primary-p99-latency"])
+    deployed.client("application-autoscaling").register_scalable_target(
+        **TARGET, MaxCapacity=40, SuspendedState={"DynamicScalingOutSuspended": True}
+    )
+    s3.put_object(Bucket=deployed.bucket, Key=deployed.key, Body=b"another")
+    deployed.client("logs").put_retention_policy(**GROUP, retentionInDays=1)
+    answer = json.loads((GOLDEN / "answer-rows.json").read_text())
+    answer["predictions"][0] = 0.999
+    for one in deployed.launcher.serving(deployed.project.archive):
+        one.answer = json.dumps(answer).encode()
+    sns, iam = deployed.client("sns"), deployed.client("iam")
+    for one in sns.list_subscriptions()["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
+    for role in iam.list_roles()["Roles"]:
+        for name in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]:
+            iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
+    for rule in deployed.client("events").list_rules()["Rules"]:
+        deployed.client("events").disable_rule(Name=rule["Name"])
+        edited = {"source": ["aws.nobody"]}
+        deployed.client("events").put_rule(Name=rule["Name"], EventPattern=json.dumps(edited))
+        deployed.client("events").disable_rule(Name=rule["Name"])
+    for topic in sns.list_topics()["Topics"]:
+        nothing = json.dumps({"Version": "2012-10-17", "Statement": []})
+        sns.set_topic_attributes(
+            TopicArn=topic["TopicArn"], AttributeName="Policy", AttributeValue=nothing
+        )
+    for board in cloudwatch.list_dashboards()["DashboardEntries"]:
+        cloudwatch.put_dashboard(
+            DashboardName=board["DashboardName"], DashboardBody='{"widgets": []}'
+        )
+    deployed.client("application-autoscaling").register_scalable_target(
+        **{**TARGET, "ResourceId": "endpoint/ranker/variant/fixed"}, MinCapacity=1, MaxCapacity=9
+    )
+    for key in deployed.client("kms").list_keys()["Keys"]:
+        deployed.client("kms").disable_key(KeyId=key["KeyId"])
+
+
+def removal(deployed: Verified) -> None:
+    deployed.client("application-autoscaling").deregister_scalable_target(**TARGET)
+    deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.key)
+    deployed.client("sagemaker").delete_endpoint(EndpointName="ranker")
+    deployed.client("logs").delete_retention_policy(**GROUP)
+
+
+def failed_update(deployed: Verified) -> None:
+    main = deployed.main()
+    deployed.client("s3").put_object(Bucket=deployed.bucket, Key="b.tar.gz", Body=b"BROKEN")
+    for one in main.template["Resources"].values():
+        if one["Type"] == "AWS::SageMaker::Model":
+            container = one["Properties"]["PrimaryContainer"]
+            container["ModelDataUrl"] = f"s3://{deployed.bucket}/b.tar.gz"
+    deployed.deploy(main)
+
+
+def overridden(deployed: Verified) -> None:
+    main = deployed.main()
+    main.template["Metadata"] = {"Overrides": {"variants.primary.max_instances": "5"}}
+    for one in main.template["Resources"].values():
+        if one["Type"].endswith("ScalableTarget"):
+            one["Properties"]["MaxCapacity"] = 5
+    deployed.deploy(main)
+
+
+GROUP = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
+PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
+    (by_hand, "silent rollback", "ranker", "EndpointConfigName"),
+    (by_hand, "endpoint configuration", "ranker", "ProductionVariants[fixed].InstanceType"),
+    (by_hand, "data capture", "ranker", "EnableCapture"),
+    (by_hand, "model", "by-hand", "PrimaryContainer.Image"),
+    (by_hand, "model", "by-hand", "PrimaryContainer.Environment.LOG"),
+    (drift, "drifted weight", "ranker/fixed", "CurrentWeight"),
+    (drift, "drifted count", "ranker/fixed", "CurrentInstanceCount"),
+    (drift, "drifted count", "ranker/primary", "CurrentInstanceCount"),
+    (drift, "alarm changed", "ranker-primary-cpu", "Threshold"),
+    (drift, "alarm without actions", "ranker-primary-memory", "AlarmActions"),
+    (drift, "alarm missing", "ranker-primary-disk", ""),
+    (drift, "alarm actions disabled", "ranker-primary-p99-latency", "ActionsEnabled"),
+    (drift, "scaling bounds", TARGET["ResourceId"], "MaxCapacity"),
+    (drift, "scaling suspended", TARGET["ResourceId"], "DynamicScalingOutSuspended"),
+    (drift, "artefact changed", "s3://", "sha256"),
+    (drift, "log retention", GROUP["logGroupName"], "RetentionInDays"),
+    (drift, "golden answer", "ranker/primary", "examples/ranker/golden/request-rows.json"),
+    (drift, "subscription missing", "arn:", ""),
+    (drift, "IAM Policy missing", "", ""),
+    (drift, "event rule disabled", "", "State"),
+    (drift, "key not usable", "", "KeyState"),
+    (drift, "event pattern", "", "source"),
+    (drift, "topic policy", "arn:", "Statement"),
+    (drift, "dashboard changed", "", ""),
+    (drift, "scaling by hand", "endpoint/ranker/variant/fixed", "MaxCapacity"),
+    (removal, "scaling target missing", TARGET["ResourceId"], ""),
+    (removal, "artefact missing", "s3://", ""),
+    (removal, "endpoint missing", "ranker", ""),
+    (removal, "log retention", GROUP["logGroupName"], "RetentionInDays"),
+    (failed_update, "stack status", "prod-endpoint", ""),
+    (overridden, "override", "prod-endpoint", "variants.primary.max_instances"),
+    (overridden, "not as in the file", "prod-endpoint/", "Properties.MaxCapacity"),
+]
+Planted = Callable[[Callable[[Verified], None]], Report]
+
+
+@pytest.fixture(scope="module")
+def planted(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Planted:
+    """What is found after each way of planting, which is done once."""
+
+    @functools.cache
+    def found(plant: Callable[[Verified], None]) -> Report:
+        deployed = Verified(embedded, launcher, written)
+        plant(deployed)
+        return deployed.report()
+
+    return found
+
+
+@pytest.mark.parametrize(
+    "case", PLANTED, ids=lambda case: f"{case[0].__name__}: {case[1]} {case[3]}"
+)
+def test_a_planted_difference_is_named(
+    planted: Planted, case: tuple[Callable[[Verified], None], str, str, str]
+) -> None:
+    plant, kind, resource, key = case
+    assert any(
+        one.kind == kind and one.resource.startswith(resource) and one.key.startswith(key)
+        for one in planted(plant).differences
+    )
+
+
+def test_a_failed_update_is_told_with_its_reason(planted: Planted) -> None:
+    (found,) = (one for one in planted(failed_update).differences if one.kind == "stack status")
+    assert "did not answer its ping" in found.remedy
+
+
+def test_an_override_that_is_meant_is_no_difference(deployed: Verified) -> None:
+    overridden(deployed)
+    report = deployed.report(**{"variants.primary.max_instances": "5"})
+    assert "override" not in {one.kind for one in report.differences}
+
+
+def test_a_count_within_scalings_bounds_is_scalings_own(deployed: Verified) -> None:
+    weigh(deployed, variant="primary", DesiredInstanceCount=4)
+    assert deployed.kinds() == set()
+
+
+def test_nothing_deployed_is_one_difference_for_each_stack(deployed: Verified) -> None:
+    for stack in reversed(deployed.stacks()):
+        deployed.account.delete(stack.name)
+    assert [one.kind for one in deployed.report().differences] == ["not deployed"] * 2
+
+
+def test_a_report_is_json(planted: Planted) -> None:
+    said = json.loads(json.dumps(planted(failed_update).as_json(), default=str))
+    assert (said["ok"], said["differences"][0]["kind"]) == (False, "stack status")
+
+
+def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
+    for one in deployed.launcher.serving(deployed.project.archive):
+        one.seconds = 0.25
+    for _ in range(minutes):
+        deployed.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="ranker",
+            Body=b"{}",
+            ContentType="application/json",
+            TargetVariant="primary",
+        )
+        clock.advance(minutes=1)
+
+
+@pytest.fixture(scope="module")
+def slow(
+    embedded: EmbeddedAws, launcher: Launcher, written: Project, clock: ManualClock
+) -> tuple[Report, Report]:
+    """What is found after one slow minute, and after four."""
+    deployed = Verified(embedded, launcher, written)
+    ask_slowly(deployed, clock, minutes=1)
+    first = deployed.report()
+    ask_slowly(deployed, clock, minutes=3)
+    return first, deployed.report()
+
+
+def test_first_minutes_as_slow_as_the_alarm_takes_are_a_difference(
+    slow: tuple[Report, Report],
+) -> None:
+    assert [one.kind for one in slow[1].differences] == ["slow since the update"]
+
+
+def test_one_slow_minute_is_said_and_is_no_difference(slow: tuple[Report, Report]) -> None:
+    report, _ = slow
+    assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
+
+
+def running(version: str, account: Account) -> Deployed:
+    """A stack whose model has the stock image of that version."""
+    uri = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:{version}-cpu-py312"
+    model = Resource(
+        logical="Model",
+        type="AWS::SageMaker::Model",
+        physical="model",
+        properties={"PrimaryContainer": {"Image": uri}},
+    )
+    return Deployed(account=account, name="s", status="", template={}, resources=(model,))
+
+
+@pytest.mark.parametrize(("version", "kinds"), [("2.19", ["ended image"]), ("2.20", [])])
+def test_an_image_whose_patches_have_ended_is_named(
+    embedded: EmbeddedAws, written: Project, version: str, kinds: list[str]
+) -> None:
+    assert written.loaded.environment is not None
+    nobody = Account(region="us-east-1", number="111111111111", aws=embedded)
+    found = image.look(running(version, nobody), written.loaded.environment, print)
+    assert [one.kind for one in found] == kinds
+
+
+# Where an operation's action has another name.
+ACTIONS = {
+    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
+    "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "monitoring:": "cloudwatch:",
+}
+
+
+def action(service: str, operation: str) -> str:
+    said = f"{service}:{operation}"
+    for one, other in ACTIONS.items():
+        said = said.replace(one, other)
+    return said
+
+
+def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
+    untouched: Verified, written: Project
+) -> None:
+    asked: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        metadata = model.service_model.metadata
+        prefix = metadata.get("signingName", metadata["endpointPrefix"])
+        asked.add(action(prefix, model.name))
+
+    services = ("application-autoscaling", "cloudformation", "cloudwatch", "events", "iam", "kms")
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = untouched.asked.client(service)
+        client.meta.events.register("before-call", note, unique_id="asked")
+    untouched.report()
+    for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
+        client = untouched.asked.client(service)
+        client.meta.events.unregister("before-call", note, unique_id="asked")
+    assert written.loaded.environment is not None
+    allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
+    assert asked - allowed == set()

@@ -1,0 +1,44 @@
+"""One of every type: made, read back from the services, changed, removed."""
+
+from collections import Counter
+
+import pytest
+
+from tests.servable_local.aws.deployed_templates import environment
+from tests.servable_local.aws.embedded_account import Account
+
+_BESIDE = [("AWS::S3::Bucket", 1)]  # the one that holds the archive
+
+
+def _declared(template: dict[str, dict[str, dict[str, str]]]) -> Counter[str]:
+    return Counter(one["Type"] for one in template["Resources"].values())
+
+
+def test_what_the_services_hold_equals_the_template_type_by_type(account: Account) -> None:
+    template = environment(account.put_archive(b"one"))
+    account.deploy(template)
+    found = Counter(kind for kind, _ in account.inventory())
+    assert found - Counter(dict(_BESIDE)) == _declared(template)
+
+
+def test_deleting_the_stack_leaves_nothing_that_it_made(account: Account) -> None:
+    account.deploy(environment(account.put_archive(b"one")))
+    account.delete()
+    assert [kind for kind, _ in account.inventory()] == ["AWS::S3::Bucket"]
+
+
+def test_deploying_the_same_template_again_is_no_update(account: Account) -> None:
+    template = environment(account.put_archive(b"one"))
+    account.deploy(template)
+    refused = account.client("cloudformation").exceptions.ClientError
+    with pytest.raises(refused, match="No updates are to be performed."):
+        account.deploy(template)
+
+
+def test_another_archive_keeps_the_counts(account: Account) -> None:
+    template = environment(account.put_archive(b"one", "one.tar.gz"))
+    account.deploy(template)
+    before = Counter(kind for kind, _ in account.inventory())
+    changed = environment(account.put_archive(b"two", "two.tar.gz"))
+    account.deploy(changed)
+    assert Counter(kind for kind, _ in account.inventory()) == before

@@ -1,0 +1,33 @@
+"""A queue that hears what the rule of state changes says to its topic."""
+
+import json
+import time
+
+from tests.servable_local.aws.embedded_account import Account
+
+_DEADLINE_SECONDS = 10
+
+
+class TopicInbox:
+    def __init__(self, account: Account) -> None:
+        """The account has one rule, of one topic."""
+        events = account.client("events")
+        (rule,) = events.list_rules()["Rules"]
+        (target,) = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+        self._sqs = account.client("sqs")
+        self._queue = self._sqs.create_queue(QueueName="inbox")["QueueUrl"]
+        arn = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
+        account.client("sns").subscribe(
+            TopicArn=target["Arn"], Protocol="sqs", Endpoint=arn["Attributes"]["QueueArn"]
+        )
+
+    def said(self, count: int) -> list[str]:
+        """The first so many of the rule's messages, in the order in which they came."""
+        found: list[str] = []
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while len(found) < count and time.monotonic() < deadline:
+            got = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
+            told = [json.loads(one["Body"])["Message"] for one in got.get("Messages", [])]
+            found += [one for one in told if one.startswith("Endpoint ")]  # alarms say JSON
+            time.sleep(0.02)
+        return found[:count]

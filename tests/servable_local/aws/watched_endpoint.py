@@ -1,0 +1,81 @@
+"""An endpoint of one account, its traffic, its alarms and the clock, as tests move them."""
+
+import contextlib
+from datetime import timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.embedded_aws import REGION
+from servable_local.aws.sagemaker.endpoint import Endpoint
+from servable_local.aws.server import Server
+from tests.servable_local.aws.container_stand_in import StandIn
+from tests.servable_local.aws.embedded_account import Account
+
+
+class Watched:
+    """`minute` is the unit: some requests, then the minute passes and alarms are evaluated."""
+
+    def __init__(self, account: Account, clock: ManualClock, server: Server) -> None:
+        self.account = account
+        self.clock = clock
+        self._server = server
+
+    def align(self) -> None:
+        """To the beginning of a minute, so that a test's first minute is a whole one."""
+        self.clock.advance(seconds=60 - self.clock.now().second)
+
+    def ask(self, times: int = 1, endpoint: str = "ranker", region: str = REGION) -> None:
+        """Whatever the answer is."""
+        runtime = self._client("sagemaker-runtime", region)
+        for _ in range(times):
+            with contextlib.suppress(ClientError):
+                runtime.invoke_endpoint(EndpointName=endpoint, Body=b"x")
+
+    def minutes(
+        self, count: int, requests: int = 1, endpoint: str = "ranker", region: str = REGION
+    ) -> None:
+        for _ in range(count):
+            self.ask(requests, endpoint, region)
+            self.clock.advance(minutes=1)
+
+    def state(self, alarm: str, region: str = REGION) -> str:
+        found = self._client("cloudwatch", region).describe_alarms(
+            AlarmNames=[alarm], AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        )
+        (state,) = (one["StateValue"] for one in found["MetricAlarms"] + found["CompositeAlarms"])
+        return str(state)
+
+    def statistic(self, name: str, statistic: str, **dimensions: str) -> Any:
+        """Of the last hour and this minute, in one period; None where there is no data."""
+        now = self.clock.now()
+        key = "ExtendedStatistics" if statistic.startswith("p") else "Statistics"
+        found = self.account.client("cloudwatch").get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName=name,
+            Dimensions=[
+                {"Name": key, "Value": value}
+                for key, value in (
+                    {"EndpointName": "ranker", "VariantName": "primary"} | dimensions
+                ).items()
+            ],
+            StartTime=now - timedelta(days=1),
+            EndTime=now + timedelta(days=1),
+            Period=86400 * 365,
+            **{key: [statistic]},
+        )["Datapoints"]
+        if not found:
+            return None
+        (point,) = found
+        return point.get(statistic, point.get("ExtendedStatistics", {}).get(statistic))
+
+    def containers(self, archive: bytes) -> list[StandIn]:
+        return self.account.launcher.serving(archive)
+
+    def inside(self, name: str = "ranker", region: str = REGION) -> Endpoint:
+        """The endpoint itself, for its troubles."""
+        return self._server.hostings.of(self.account.number, region).endpoint(name)
+
+    def _client(self, service: str, region: str) -> Any:
+        return self.account.aws.client(service, account=self.account.number, region=region)

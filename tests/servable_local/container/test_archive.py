@@ -1,0 +1,62 @@
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from servable_local.container.archive import ArchiveError, unpack
+
+
+def _archive_of(member: tarfile.TarInfo, folder: Path) -> Path:
+    archive = folder / "model.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.addfile(member)
+    return archive
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE, linkname: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, linkname
+    return member
+
+
+@pytest.mark.parametrize(
+    ("member", "sentence"),
+    [
+        (_member("1/evil", tarfile.SYMTYPE, "/etc/passwd"), "'1/evil' is a link to '/etc/passwd'"),
+        (_member("1/evil", tarfile.LNKTYPE, "../x"), "'1/evil' is a link to '../x'"),
+        (_member("/etc/evil"), "'/etc/evil' is an absolute path"),
+        (_member("1/../../evil"), "'1/../../evil' is a path with '..'"),
+        (_member("1/evil", tarfile.CHRTYPE), "'1/evil' is a device or a pipe"),
+        (_member("1/evil", tarfile.FIFOTYPE), "'1/evil' is a device or a pipe"),
+    ],
+)
+def test_what_could_reach_outside_the_folder_is_refused(
+    member: tarfile.TarInfo, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArchiveError) as refusal:
+        unpack(_archive_of(member, tmp_path), tmp_path / "unpacked")
+    assert sentence in str(refusal.value)
+
+
+def test_a_file_that_is_no_tar_gz_is_refused_by_name(tmp_path: Path) -> None:
+    archive = tmp_path / "model.tar.gz"
+    archive.write_bytes(b"PK not a tar")
+    with pytest.raises(ArchiveError, match=r"model\.tar\.gz: not a readable \.tar\.gz"):
+        unpack(archive, tmp_path)
+
+
+def test_an_archive_cut_short_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "model.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(__file__, "1/saved_model.pb")
+    archive.write_bytes(archive.read_bytes()[:-200])
+    with pytest.raises(ArchiveError, match="not a readable"):
+        unpack(archive, tmp_path / "unpacked")
+
+
+def test_files_are_written_below_the_folder(tmp_path: Path) -> None:
+    archive = tmp_path / "model.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(__file__, "./1/variables/file")
+    unpack(archive, tmp_path / "unpacked")
+    assert (tmp_path / "unpacked/1/variables/file").read_bytes() == Path(__file__).read_bytes()

@@ -1,0 +1,49 @@
+import json
+
+import pytest
+
+from servable_local.container.front.conversion import from_csv, from_json
+
+
+@pytest.mark.parametrize(
+    ("sent", "instances"),
+    [
+        ("[1, 2]", [[1, 2]]),
+        ("[[1, 2], [3, 4]]", [[1, 2], [3, 4]]),
+        ('{"a": 1}', [{"a": 1}]),
+        ("5", [5]),
+        ('{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ("[1]\r\n\r\n[2]", [[1], [2]]),
+    ],
+)
+def test_json_becomes_instances(sent: str, instances: object) -> None:
+    assert json.loads(from_json(sent)) == {"instances": instances}
+
+
+@pytest.mark.parametrize("key", ["instances", "inputs", "examples"])
+def test_a_request_of_tensorflow_servings_own_is_passed_on_unchanged(key: str) -> None:
+    sent = f'{{"signature_name": "x", "{key}" : [1]}}'
+    assert from_json(sent) == sent
+
+
+def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
+    assert from_json('{"a":1}{"a":2}') == '{"instances":{"a":1}{"a":2}}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "instances"),
+    [
+        ("1.5,2\n3,4\n", [[1.5, 2], [3, 4]]),
+        ("1\n2", [1, 2]),
+        ("word", ["word"]),
+        ("a,b", [["a", "b"]]),
+        ('"a,b","c"', [["a,b", "c"]]),
+        ("1,2\n\n3,4", [[1, 2], [3, 4]]),
+    ],
+)
+def test_csv_becomes_instances(sent: str, instances: object) -> None:
+    assert json.loads(from_csv(sent)) == {"instances": instances}
+
+
+def test_of_unquoted_words_only_the_first_comma_separates_as_in_the_image() -> None:
+    assert json.loads(from_csv("a,b,c")) == {"instances": [["a", "b,c"]]}

@@ -1,0 +1,197 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import requests
+
+from servable_local.container.launch import EndpointProcess, LaunchError, launch
+from tests.servable_local.container.endpoint_calls import RANKER, Pack
+
+PROJECT = Path(__file__).parents[3]
+BROKEN = {"code/inference.py": b"import no_such_module\n"}
+
+
+def _eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return holds()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        # A zombie that nobody reaps here has ended, once its other threads have too:
+        # until then they hold its files open.
+        is_zombie = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        return not is_zombie or len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("files", "folders", "variables", "sentence"),
+    [
+        ({"readme.txt": b""}, {}, {}, "it holds readme.txt"),
+        ({"1/saved_model.pb": b"x"}, {}, {"OMP_NUM_THREADS": "0"}, "OMP_NUM_THREADS: '0'"),
+        (
+            {"a/1/saved_model.pb": b"x"},
+            {},
+            {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "b"},
+            "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=b: the archive holds a",
+        ),
+        ({"1/saved_model.pb": b"no model"}, {}, {}, "TensorFlow does not load the model"),
+        (BROKEN, {"1": RANKER / "model/1"}, {}, "ModuleNotFoundError: No module named"),
+        (
+            {"code/inference.py": b"import time\ntime.sleep(30)\n"},
+            {"1": RANKER / "model/1"},
+            {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "1"},
+            "Gunicorn did not start within 1 s",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(
+    files: dict[str, bytes],
+    folders: dict[str, Path],
+    variables: dict[str, str],
+    sentence: str,
+    pack: Pack,
+) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        launch(pack(files, folders), variables)
+    assert sentence in str(refusal.value)
+
+
+def test_a_missing_archive_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="nowhere.tar.gz: there is no such file"):
+        launch(tmp_path / "nowhere.tar.gz", {})
+
+
+def test_an_endpoint_that_is_not_ready_in_time_is_a_launch_error(pack: Pack) -> None:
+    with pytest.raises(LaunchError, match=r"not ready after 0\.2 s"):
+        launch(pack(folders={"1": RANKER / "model/1"}), {}, ready_timeout_seconds=0.2)
+
+
+def test_a_failed_launch_leaves_no_folder(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack({"readme.txt": b""})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(LaunchError):
+        launch(archive, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_close_ends_the_process_and_removes_its_files_and_is_idempotent(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pack(folders={"1": RANKER / "model/1"})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir("/")
+    process = launch(archive, {})
+    assert requests.get(process.url + "/ping", timeout=30).status_code == 200
+    process.close()
+    process.close()
+    assert (_is_running(process.pid), list(tmp_path.iterdir())) == (False, [])
+
+
+PARENT = """
+import pathlib, sys, time
+from servable_local.container.launch import launch
+process = launch(pathlib.Path(sys.argv[1]), {})
+print(process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def orphan(pack: Pack, tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
+    """A process that launched an endpoint, and the endpoint's pid. Its TMPDIR is `tmp_path`."""
+    archive = pack(folders={"1": RANKER / "model/1"})
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(archive)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert parent.stdout is not None
+    return parent, int(parent.stdout.readline())
+
+
+def test_killing_the_parent_leaves_no_process_and_no_folder(
+    orphan: tuple[subprocess.Popen[str], int], tmp_path: Path
+) -> None:
+    parent, endpoint = orphan
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    assert _eventually(lambda: not _is_running(endpoint) and not list(tmp_path.iterdir()))
+
+
+def test_a_folder_whose_parent_and_endpoint_were_both_killed_is_removed_by_the_next_launch(
+    orphan: tuple[subprocess.Popen[str], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Pack,
+) -> None:
+    parent, endpoint = orphan
+    os.kill(endpoint, signal.SIGKILL)
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert _eventually(lambda: not _is_running(endpoint))
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(LaunchError):
+        launch(pack({"readme.txt": b""}), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shells_own_container_variables_do_not_reach_the_endpoint(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_TFS_ENABLE_BATCHING", "nonsense")
+    # Past the settings: the archive is what is refused.
+    with pytest.raises(LaunchError, match="it holds readme.txt"):
+        launch(pack({"readme.txt": b""}), {})
+
+
+def test_of_two_started_at_once_on_one_port_the_second_says_who_holds_it(pack: Pack) -> None:
+    archive = pack(folders={"1": RANKER / "model/1"})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    refused: list[str] = []
+    started: list[EndpointProcess] = []
+
+    def start() -> None:
+        try:
+            started.append(launch(archive, {}, port=port))
+        except LaunchError as refusal:
+            refused.append(str(refusal))
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = started
+    winner.close()
+    assert f"port {port} of 127.0.0.1: Address already in use; process {winner.pid} " in refused[0]
+
+
+def test_above_the_memory_limit_the_largest_process_is_killed_and_comes_back(
+    pack: Pack, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    archive = pack(folders={"1": RANKER / "model/1"})
+    with launch(archive, {}, log=log, memory_limit_mib=1) as process:
+        assert _eventually(lambda: log.read_text().count("is started again") > 0, seconds=30.0)
+        assert "out of memory: " in log.read_text()
+        assert process.running

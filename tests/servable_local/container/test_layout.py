@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from servable_local.container.layout import LayoutError, find_code, find_models
+
+
+def _files(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def test_versions_at_the_root_are_a_model_called_model(tmp_path: Path) -> None:
+    _files(tmp_path, "1/saved_model.pb", "2/saved_model.pb")
+    assert find_models(tmp_path) == {"model": {1: tmp_path / "1", 2: tmp_path / "2"}}
+
+
+def test_a_model_is_named_after_the_folder_of_its_versions(tmp_path: Path) -> None:
+    _files(tmp_path, "a/1/saved_model.pb", "export/b/7/saved_model.pb")
+    assert list(find_models(tmp_path)) == ["a", "b"]
+
+
+def test_leading_zeros_of_a_version_are_dropped(tmp_path: Path) -> None:
+    _files(tmp_path, "a/0012/saved_model.pb")
+    assert find_models(tmp_path)["a"] == {12: tmp_path / "a/0012"}
+
+
+def test_a_folder_that_is_no_number_holds_no_version(tmp_path: Path) -> None:
+    _files(tmp_path, "a/1/saved_model.pb", "a/latest/saved_model.pb")
+    assert list(find_models(tmp_path)["a"]) == [1]
+
+
+def test_an_archive_without_model_is_told_what_it_holds(tmp_path: Path) -> None:
+    _files(tmp_path, "model/saved_model.pb", "readme.txt")
+    with pytest.raises(LayoutError, match=r"it holds model/saved_model\.pb, readme\.txt"):
+        find_models(tmp_path)
+
+
+def test_version_zero_is_refused_as_the_container_would(tmp_path: Path) -> None:
+    with pytest.raises(LayoutError, match="version 0"):
+        find_models(_files(tmp_path, "00/saved_model.pb"))
+
+
+def test_without_code_there_is_no_python_side(tmp_path: Path) -> None:
+    assert find_code(_files(tmp_path, "1/saved_model.pb", "code/readme.txt")) is None
+
+
+@pytest.mark.parametrize("name", ["code/inference.py", "code/lib/x.py", "code/requirements.txt"])
+def test_each_of_three_names_switches_the_python_side_on(name: str, tmp_path: Path) -> None:
+    assert find_code(_files(tmp_path, name)) is not None

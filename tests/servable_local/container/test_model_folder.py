@@ -1,0 +1,52 @@
+"""Whose folders a container loads models from."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from servable_local.container.model_folder import foreign
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    made = tmp_path / "outer" / "model"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_an_own_folder_is_fine(folder: Path) -> None:
+    assert foreign(folder) is None
+
+
+def test_a_folder_for_everybody_is_fine_where_nobody_else_can_reach_it(folder: Path) -> None:
+    # pytest's own folder below /tmp is 0700, as what tempfile.mkdtemp makes.
+    (folder / "inner").mkdir(mode=0o755)
+    folder.chmod(0o700)
+    folder.parent.chmod(0o777)
+    assert foreign(folder / "inner") is None
+
+
+def test_a_parent_that_everybody_can_write_to_is_named(folder: Path) -> None:
+    folder.chmod(0o755)
+    folder.parent.chmod(0o777)
+    assert str(foreign(folder)).startswith(f"{folder.parent}: every user can write to it; ")
+
+
+def test_a_parent_like_tmp_is_fine(folder: Path) -> None:
+    folder.chmod(0o755)
+    folder.parent.chmod(0o1777)
+    assert foreign(folder) is None
+
+
+def test_tmp_itself_is_not(folder: Path) -> None:
+    folder.chmod(0o1777)
+    assert str(foreign(folder)).startswith(f"{folder}: every user")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_parent_of_another_user_is_named(folder: Path) -> None:
+    folder.chmod(0o755)
+    os.chown(folder.parent, 12345, 12345)
+    assert str(foreign(folder)).startswith(f"{folder.parent}: belongs to another user")

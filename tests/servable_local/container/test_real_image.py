@@ -1,0 +1,128 @@
+"""The real image: what is missing is said, and `docker` is asked for the right thing."""
+
+import http.server
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servable_local.container.launch import LaunchError
+from servable_local.container.real_image import launch_image
+from tests.conformance import archives
+
+IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
+
+# Notes how it was called; answers as the case wants.
+DOCKER = """#!{python}
+import os, pathlib, sys
+here = pathlib.Path(os.environ["DOCKER_NOTES"])
+with (here / "calls").open("a") as calls:
+    calls.write("\\x1f".join(sys.argv[1:]) + "\\n")
+failing = os.environ.get("DOCKER_FAILS", "")
+if sys.argv[1] == "ps":
+    print("" if failing == "ps" else "abc")
+if sys.argv[1] == "logs":
+    print("no SavedModel bundles found!")
+if failing == sys.argv[1]:
+    print("it is not there", file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `docker` of our own; returns the file of its calls."""
+    script = tmp_path / "bin" / "docker"
+    script.parent.mkdir()
+    script.write_text(DOCKER.format(python=sys.executable))
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("DOCKER_NOTES", str(tmp_path))
+    return tmp_path / "calls"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return archives.plain(tmp_path / "model.tar.gz")
+
+
+@pytest.fixture
+def pinging() -> Iterator[int]:
+    """A port where GET /ping is 200, in the place of the container's."""
+
+    class Ping(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Ping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_no_docker_is_said(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="there is no `docker` on this machine"):
+        launch_image(IMAGE, archive, {})
+
+
+def test_a_docker_that_does_not_run_is_said(
+    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_FAILS", "version")
+    with pytest.raises(LaunchError, match="Docker does not run: it is not there"):
+        launch_image(IMAGE, archive, {})
+
+
+def test_a_missing_image_is_said_with_the_commands_that_fetch_it(
+    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_FAILS", "image")
+    with pytest.raises(LaunchError) as refusal:
+        launch_image(IMAGE, archive, {})
+    said = str(refusal.value)
+    assert ("--region eu-west-1" in said, f"docker pull {IMAGE}" in said) == (True, True)
+
+
+def test_a_container_that_ends_is_said_with_its_last_words(
+    archive: Path, docker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_FAILS", "ps")
+    with pytest.raises(LaunchError, match="no SavedModel bundles found!"):
+        launch_image(IMAGE, archive, {}, ready_timeout_seconds=30)
+
+
+def test_a_failed_start_leaves_no_container_and_no_folder(
+    archive: Path, docker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_FAILS", "run")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(LaunchError, match="docker run failed"):
+        launch_image(IMAGE, archive, {})
+    assert (list(tmp_path.glob("servable-image-*")), docker.read_text().count("rm\x1f")) == ([], 1)
+
+
+def test_the_container_gets_archive_variables_and_a_port_of_this_machine_only(
+    archive: Path, docker: Path, pinging: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kept:
+        def getsockname(self) -> tuple[str, int]:
+            return "127.0.0.1", pinging
+
+        def close(self) -> None: ...
+
+    # The port answers already: the container that would take it is not there.
+    monkeypatch.setattr("servable_local.container.real_image.reserved", lambda port: Kept())
+    with launch_image(IMAGE, archive, {"SAGEMAKER_TFS_INSTANCE_COUNT": "2"}, port=pinging):
+        (run,) = [line for line in docker.read_text().splitlines() if line.startswith("run")]
+    words = run.split("\x1f")
+    assert words[-2:] == [IMAGE, "serve"]
+    assert f"127.0.0.1:{pinging}:8080" in words
+    assert "SAGEMAKER_TFS_INSTANCE_COUNT=2" in words
+    assert any(word.endswith(":/opt/ml/model:ro") for word in words)

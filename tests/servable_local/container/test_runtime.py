@@ -1,0 +1,91 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servable_local.container.answer import HttpError
+from servable_tensors import tfrecord, wire
+
+
+@pytest.fixture(scope="module")
+def text_model(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A signature of every odd kind: strings in, strings, bytes and a scalar out."""
+    import tensorflow as tf
+
+    from servable_local.container.model_server.runtime import Servable
+
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="words")])  # type: ignore[untyped-decorator]
+    def upper(words: Any) -> dict[str, Any]:
+        return {
+            "upper": tf.strings.upper(words),
+            "raw_bytes": words + b"\x00",
+            "first_bytes": words[0] + b"\x00",
+        }
+
+    module.upper = upper
+    folder = tmp_path_factory.mktemp("text")
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": upper, "again": upper})
+    return Servable(folder)
+
+
+def test_every_signature_is_found(text_model: Any) -> None:
+    assert sorted(text_model.signatures) == ["again", "serving_default"]
+
+
+@pytest.mark.parametrize(("output", "expected"), [("raw_bytes", [b"a\0"]), ("first_bytes", b"a\0")])
+def test_strings_keep_their_zero_bytes(output: str, expected: object, text_model: Any) -> None:
+    words = np.array([b"a"], dtype=object)
+    found = text_model.signatures["serving_default"].compute({"words": words})
+    assert found[output].tolist() == expected
+
+
+def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
+    from servable_local.container.model_server.runtime import Servable
+
+    signature = Servable(Path(__file__).parents[3] / "examples/ranker/model/1").signatures
+    arrays: dict[str, Any] = {
+        "feat_ids": np.zeros((2, 3), np.int64),
+        "feat_vals": np.zeros((2, 3), np.float32),
+    }
+    with pytest.raises(HttpError, match="^Input to reshape is a tensor with 48 values"):
+        signature["serving_default"].compute(arrays)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (tfrecord.frame([b""])[:-1], "the file ends inside the record"),
+        (tfrecord.frame([b"\x0a"]), "Error parsing message"),
+        (tfrecord.frame([b""]), "record 1: only predict records are replayed"),
+    ],
+    ids=["cut", "no message", "no predict record"],
+)
+def test_a_warm_up_file_that_is_none_is_a_load_error(
+    content: bytes, reason: str, text_model: Any, tmp_path: Path
+) -> None:
+    from servable_local.container.model_server.runtime import LoadError
+    from servable_local.container.model_server.warm_up import PLACE, replay
+
+    (tmp_path / PLACE).parent.mkdir()
+    (tmp_path / PLACE).write_bytes(content)
+    with pytest.raises(LoadError, match=reason):
+        replay(tmp_path, text_model)
+
+
+def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
+    text_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from servable_local.container.model_server import warm_up
+    from servable_local.container.model_server.runtime import LoadError
+
+    record = wire.PredictionLog()
+    record.predict_log.request.inputs["words"].dtype = wire.DataType["DT_STRING"]
+    record.predict_log.request.inputs["words"].string_val.append(b"a")
+    record.predict_log.request.inputs["words"].tensor_shape.dim.add(size=1)
+    (tmp_path / warm_up.PLACE).parent.mkdir()
+    (tmp_path / warm_up.PLACE).write_bytes(tfrecord.frame([record.SerializeToString()] * 1001))
+    with pytest.raises(LoadError, match="more than 1000 records"):
+        warm_up.replay(tmp_path, text_model)

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+from servable_local.container.launch import EndpointProcess
+from tests.servable_local.container.endpoint_calls import golden, post
+
+
+@pytest.mark.parametrize(("name", "key"), [("columnar", "outputs"), ("rows", "predictions")])
+def test_the_rankers_code_answers_golden_requests(
+    name: str, key: str, with_code: EndpointProcess
+) -> None:
+    answer = post(with_code, golden(f"request-{name}.json")).json()
+    np.testing.assert_allclose(answer[key], golden(f"answer-{name}.json")[key], rtol=1e-5)
+
+
+def test_no_content_type_is_accepted(with_code: EndpointProcess) -> None:
+    assert post(with_code, golden("request-rows.json"), None).status_code == 200
+
+
+def test_a_row_without_39_features_is_400_and_says_so(with_code: EndpointProcess) -> None:
+    request = golden("request-rows.json")
+    request["instances"][1]["feat_ids"].pop()
+    answer = post(with_code, request)
+    assert (answer.status_code, answer.json()["description"]) == (
+        400,
+        "feat_ids, row 1: 38 features; the ranker takes 39",
+    )
+
+
+def test_the_model_servers_refusal_keeps_its_status(with_code: EndpointProcess) -> None:
+    request = golden("request-rows.json")
+    request["instances"][0]["feat_ids"][0] = 0.5
+    assert post(with_code, request).status_code == 400
+
+
+def test_get_is_405(with_code: EndpointProcess) -> None:
+    assert requests.get(with_code.url + "/invocations", timeout=30).status_code == 405
+
+
+def test_settings_without_effect_are_in_the_log(
+    endpoint_log: Path, with_code: EndpointProcess
+) -> None:
+    line = "without effect on this endpoint: SAGEMAKER_GUNICORN_THREADS"
+    assert line in endpoint_log.read_text()

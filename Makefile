@@ -26,7 +26,7 @@ test: .venv/.everything  # every test that fits in ten minutes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
-	@$(BIN)/python -m pytest -m long
+	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile --timeout 600
 
 bench-check: .venv/.everything  # how long servable check takes: at most a second for four environments
 	@$(BIN)/python -m benchmarks.check

@@ -35,9 +35,9 @@ class Container:
         return getattr(self._process, "folder", None)
 
     @property
-    def trouble(self) -> Any:
-        """The double's troublemaker. Raises ValueError for a container that has none."""
-        found = getattr(self._process, "trouble", None)
+    def faults(self) -> Any:
+        """The local container's fault injection. Raises ValueError for a container that has none."""
+        found = getattr(self._process, "faults", None)
         if found is None:
             raise ValueError("this container takes no trouble on request")
         return found

@@ -102,6 +102,12 @@ _TEXTS_OF_PYTHON = {
 }
 
 
+def version_of_image(address: str) -> dict[str, str]:
+    """The variable that names the version, for an image of AWS's; nothing for another one."""
+    found = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", address)
+    return {VERSION: found[1]} if found else {}
+
+
 def image_code(tensorflow: str) -> ImageCode:
     """Of the image of this version, as 2.20 or 2.20.0. Raises `ValueError` for what is none."""
     version = tuple(int(part) for part in tensorflow.split(".")[:2])

@@ -14,6 +14,7 @@ from servable_local.aws.sagemaker.errors import StartError
 from servable_local.aws.sagemaker.fleet import Fleet, Variant
 from servable_local.aws.sagemaker.launching import Launch
 from servable_local.aws.sagemaker.target_models import TargetModels
+from servable_local.container.image_code import version_of_image
 
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
@@ -48,7 +49,8 @@ def start_fleet(
             raise StartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None if many else archive.fetch(url, aws, archives / f"{name}.tar.gz")
-        variables = dict(container.get("Environment", {}))
+        variables = version_of_image(container.get("Image", ""))
+        variables |= container.get("Environment", {})
         if many:  # SageMaker sets it; a template does not
             variables[MULTI_MODEL_SWITCH] = "true"
         ready_timeout_seconds = float(

@@ -3,7 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
-from servable_local.container.nginx.conversion import from_csv, from_csv_up_to_2_19, from_json
+from servable_local.container.nginx.conversion import from_csv_up_to_2_19
+from servable_tensors.text_bodies import from_csv, from_json
 
 
 @pytest.mark.parametrize(
@@ -18,17 +19,17 @@ from servable_local.container.nginx.conversion import from_csv, from_csv_up_to_2
     ],
 )
 def test_json_becomes_instances(sent: str, instances: object) -> None:
-    assert json.loads(from_json(sent)) == {"instances": instances}
+    assert json.loads(from_json(sent.encode())) == {"instances": instances}
 
 
 @pytest.mark.parametrize("key", ["instances", "inputs", "examples"])
 def test_a_request_of_tensorflow_servings_own_is_passed_on_unchanged(key: str) -> None:
     sent = f'{{"signature_name": "x", "{key}" : [1]}}'
-    assert from_json(sent) == sent
+    assert from_json(sent.encode()) == sent.encode()
 
 
 def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
-    assert from_json('{"a":1}{"a":2}') == '{"instances":{"a":1}{"a":2}}'
+    assert from_json(b'{"a":1}{"a":2}') == b'{"instances":{"a":1}{"a":2}}'
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,10 @@ def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
     ],
 )
 @pytest.mark.parametrize("read", [from_csv, from_csv_up_to_2_19])
-def test_csv_becomes_instances(sent: str, instances: object, read: Callable[[str], str]) -> None:
-    assert json.loads(read(sent)) == {"instances": instances}
+def test_csv_becomes_instances(
+    sent: str, instances: object, read: Callable[[bytes], bytes]
+) -> None:
+    assert json.loads(read(sent.encode())) == {"instances": instances}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +65,8 @@ def test_csv_becomes_instances(sent: str, instances: object, read: Callable[[str
     ],
 )
 def test_every_field_is_a_number_or_a_string_since_2_20(sent: str, instances: object) -> None:
-    assert json.loads(from_csv(sent)) == {"instances": instances}
+    assert json.loads(from_csv(sent.encode())) == {"instances": instances}
 
 
 def test_of_unquoted_words_only_the_first_comma_separates_up_to_2_19() -> None:
-    assert json.loads(from_csv_up_to_2_19("a,b,c")) == {"instances": [["a", "b,c"]]}
+    assert json.loads(from_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}

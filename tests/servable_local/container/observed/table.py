@@ -7,15 +7,17 @@ the models; code_io and code_transforms are the code of the groups that have som
 """
 
 import base64
+import contextlib
 import http.client
 import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 from servable_local.container.launch import launch
 from servable_tensors import wire
@@ -42,8 +44,9 @@ class Answer:
             return cls(status, content_type, b"<html>")
         if content_type == "application/x-protobuf" and status == 200:
             # A map's entries come in any order.
-            message = wire.PredictResponse.FromString(body)
-            return cls(status, content_type, message.SerializeToString(deterministic=True))
+            with contextlib.suppress(DecodeError):
+                message = wire.PredictResponse.FromString(body)
+                return cls(status, content_type, message.SerializeToString(deterministic=True))
         text = body.decode("latin-1")
         text = _PORTS.sub("ports", _ADDRESS.sub("HOST:PORT", text))
         return cls(status, content_type, text.encode("latin-1"))
@@ -122,7 +125,7 @@ def asked(url: str, case: Case, *, body: bytes | None = None) -> Answer:
         connection.close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(case: Case, models: Path, folder: Path) -> Iterator[str]:
     """The address of a local container that serves what the case's group was observed with."""
     if case.group.endswith(MULTI_MODEL):

@@ -185,11 +185,13 @@ def _switch(text: str) -> bool:
 
 
 _SWITCH = (_switch, "true or false")
+_NUMBER = (int, "a whole number")
+_WORD: _Form = (str, "any word")
 _VARIABLES: _Table = {
     "SAGEMAKER_MULTI_MODEL": ("multi_model", False, _SWITCH),
     "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _whole(0)),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _whole(0)),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _NUMBER),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _NUMBER),
     "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
     WAIT: ("wait_seconds", None, _whole(1)),
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
@@ -198,18 +200,14 @@ _VARIABLES: _Table = {
         (_margin, "a number below 1"),
     ),
     "SAGEMAKER_GUNICORN_WORKERS": ("workers", 1, _whole(1)),
-    THREADS: ("threads", 1, _whole(1)),
+    THREADS: ("threads", 1, _whole(0)),
     WORKER_CLASS: (
         "worker_class",
         "gevent",
         _one_of("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
     ),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": (
-        "gunicorn_log_level",
-        "info",
-        _one_of("debug", "info", "warning", "error", "critical"),
-    ),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", _WORD),
     "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("read_timeout_seconds", 60, _whole(1)),
     "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
         "nginx_log_level",

@@ -27,6 +27,8 @@ HERE = Path(__file__).parent
 OURS = ("alpha", "beta")
 """The models of the multi-model group that have our handler."""
 _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
+# TensorFlow numbers the functions of a model.
+_FUNCTION = re.compile(r"__inference_\w+")
 _PORTS = re.compile(r"rest port [0-9]+ and grpc port [0-9]+")
 
 
@@ -49,7 +51,8 @@ class Answer:
                 message = wire.PredictResponse.FromString(body)
                 return cls(status, content_type, message.SerializeToString(deterministic=True))
         text = body.decode("latin-1")
-        text = _PORTS.sub("ports", _ADDRESS.sub("HOST:PORT", text))
+        for pattern, word in ((_PORTS, "ports"), (_ADDRESS, "HOST:PORT"), (_FUNCTION, "function")):
+            text = pattern.sub(word, text)
         return cls(status, content_type, text.encode("latin-1"))
 
 

@@ -12,16 +12,15 @@ import re
 _OWN_FORM = re.compile(rb'"(?:instances|inputs|examples)"\s*:')
 _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.
-_SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]")
-_NESTED_LIST = re.compile(r"\s*\[\s*\[")
+_SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]", re.ASCII)
+_NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
 _LETTERS_OF_NUMBERS = re.compile(r"[-+0-9.,eE]+")
 # A field that may be a number, and letters that stand otherwise in JSON.
-_UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)[\s\ufeff]*-?[0-9]')
+_UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
 # Of a line of CSV: a comma, text without quotes, or what stands between quotes.
 _PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')
-# JavaScript's white space, which its trim() takes away.
-SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
-SPACE += "".join(map(chr, range(0x2000, 0x200B)))
+# What NGINX's JavaScript takes for space: of Unicode's other spaces it knows none.
+SPACE = "\t\n\v\f\r "
 _LINE_END = re.compile(r"\r?\n")
 
 

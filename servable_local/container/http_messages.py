@@ -173,6 +173,7 @@ class RequestReader:
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        value = value.rstrip(b" \t")  # as NGINX does; the parser takes only what leads
         self._pairs.append((name, value))
         name = name.lower()
         if name == b"host":

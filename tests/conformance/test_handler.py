@@ -162,8 +162,8 @@ def test_the_default_model_is_told_to_the_code(coded: Endpoint) -> None:
     assert found == {"TFS_DEFAULT_MODEL_NAME": "numbers"}
 
 
-def test_an_attribute_with_two_equal_signs_is_500(coded: Endpoint) -> None:
-    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 500
+def test_an_attribute_with_two_equal_signs_is_400(coded: Endpoint) -> None:
+    assert coded.post(ROW, attributes="tfs-model-version=1=1").status_code == 400
 
 
 def test_what_the_code_prints_goes_to_the_log(coded_double: Double, folder: Path) -> None:

@@ -14,14 +14,16 @@ from servable_tensors.text_bodies import SPACE, from_csv, from_json, lines
 _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
 
 
-def converted(header: str | None, body: bytes, image: ImageCode) -> bytes | HttpAnswer:
-    """The model server's body; the answer (415) for a type that is not taken."""
-    content_type = header or ""
+def converted(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpAnswer:
+    """The model server's body; the answer for a type that is not taken. None: no body was sent."""
+    content_type = (header or "").encode("latin-1").decode(errors="replace")
     if image.rewritten:
         content_type = content_type.split(";")[0].strip(SPACE).lower()
     if content_type in _JSON_TYPES:
-        return from_json(body)
+        return from_json(b"undefined" if body is None else body)  # as JavaScript writes it
     if content_type == "text/csv":
+        if body is None:
+            return page(500, "Internal Server Error")
         return from_csv(body) if image.rewritten else from_csv_up_to_2_19(body)
     return refused(415, f"Unsupported Media Type: {content_type or 'Unknown'}", image)
 
@@ -58,3 +60,11 @@ def accepted(accept: str | None, answer: HttpAnswer, image: ImageCode) -> HttpAn
         return answer
     content_type = JSON if image.rewritten else types[0]
     return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), content_type)
+
+
+def page(status: int, phrase: str) -> HttpAnswer:
+    """NGINX's own page for an error."""
+    title = f"{status} {phrase}"
+    text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
+    text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    return HttpAnswer(status, text.encode(), "text/html")

@@ -25,6 +25,7 @@ from servable_local.container.nginx.upstream import (
 
 Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 # NGINX replaces these when it passes a request on.
+_OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 _OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
 
 
@@ -54,9 +55,9 @@ class Routes:
             async with asyncio.timeout(self._read_timeout_seconds):
                 return await route(request)
         except UpstreamError:
-            return _page(502, "Bad Gateway")
+            return conversion.page(502, "Bad Gateway")
         except TimeoutError:
-            return _page(504, "Gateway Time-out")
+            return conversion.page(504, "Gateway Time-out")
 
     def _route(self, path: str) -> Route | None:
         # Prefixes, as NGINX's locations are.
@@ -83,11 +84,13 @@ class Routes:
         answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return HttpAnswer(200)
-        return _page(502, "Bad Gateway")
+        return conversion.page(502, "Bad Gateway")
 
     async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
-        body = conversion.converted(content_type, request.body, self._image)
+        sent = request.body or any(map(request.headers.get, _OF_A_BODY))
+        given = request.body if sent else None
+        body = conversion.converted(content_type, given, self._image)
         if isinstance(body, HttpAnswer):
             return body
         path = self._path(request)
@@ -97,7 +100,7 @@ class Routes:
             answer = await self._model_servers.ask("POST", path, body)
         except UpstreamError:
             # The conversion's own subrequest: it hands the page on, as what it always answers.
-            answer = replace(_page(502, "Bad Gateway"), content_type=JSON)
+            answer = replace(conversion.page(502, "Bad Gateway"), content_type=JSON)
         return conversion.accepted(request.headers.get("Accept"), answer, self._image)
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
@@ -131,10 +134,3 @@ def passed_on(request: HttpRequest) -> bytes:
         if name.lower() not in _OWN and b"_" not in name:
             lines.append(name + b": " + value)
     return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
-
-
-def _page(status: int, phrase: str) -> HttpAnswer:
-    title = f"{status} {phrase}"
-    text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
-    text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
-    return HttpAnswer(status, text.encode(), "text/html")

@@ -98,7 +98,7 @@ class EndpointPlan:
             "inference": str(inference) if inference else None,
             "multi_model": settings.multi_model,
             "tensorflow": settings.tensorflow,
-            "timeout_seconds": float(settings.wait_seconds),
+            "timeout_seconds": settings.wait_seconds,
             "gunicorn": {
                 "workers": settings.workers,
                 "threads": settings.threads,

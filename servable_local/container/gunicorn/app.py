@@ -50,7 +50,7 @@ class Invocations:
         default_model: str,
         grpc_ports: Sequence[str],
         rest_ports: Sequence[str],
-        timeout_seconds: float,
+        timeout_seconds: int,
     ) -> None:
         self._handler, self._image = handler, image
         self._default_model = default_model
@@ -75,6 +75,8 @@ class Invocations:
 
     def on_get(self, request: Any, response: Any) -> None:
         """The image has one resource for both modes: this is the list of loaded models."""
+        if not self._image.rewritten:
+            raise AttributeError("up to 2.19 there is no list outside of multi-model mode")
         response.text = "{}"
 
     def on_delete(self, request: Any, response: Any) -> None:

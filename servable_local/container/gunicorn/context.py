@@ -22,7 +22,7 @@ class Context(NamedTuple):
     request_content_type: str
     accept_header: str
     content_length: int | None
-    timeout: float
+    timeout: int
 
 
 # Up to 2.19 a context has no timeout.
@@ -37,7 +37,7 @@ class Where(TypedDict):
     rest_port: str
     grpc_port: str
     channel: object
-    timeout_seconds: float
+    timeout_seconds: int
 
 
 def context(

@@ -31,7 +31,7 @@ class Models:
     """/models and what is below it. The supervisor starts and ends the model servers."""
 
     def __init__(
-        self, handler: Handler, image: ImageCode, *, workers_share: Path, timeout_seconds: float
+        self, handler: Handler, image: ImageCode, *, workers_share: Path, timeout_seconds: int
     ) -> None:
         self._handler, self._image = handler, image
         self._folder = workers_share

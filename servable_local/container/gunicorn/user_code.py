@@ -58,7 +58,7 @@ def pass_on(image: ImageCode) -> Handler:
 
     def handler(data: Any, context: Context) -> Any:
         given = context.request_content_type.split(";")[0].strip().lower()
-        if image.rewritten and given not in _PASSED_ON:
+        if image.rewritten and given and given not in _PASSED_ON:
             raise UnsupportedTypeError(f"Unsupported Media Type: {given}")
         return _asked(data.read().decode(), context, image).content, context.accept_header
 

@@ -62,34 +62,37 @@ class Models:
             self._ask_supervisor(response, unload=model)
 
     def on_post(self, request: Any, response: Any, model: str | None = None) -> None:
-        if model is not None:
+        if model:
             self._invoke(request, response, model)
         elif "invocations" in request.uri:
             refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
         else:
             wanted = json.loads(request.stream.read())
-            self._load(response, wanted["model_name"], Path(wanted["url"]))
+            self._load(response, wanted["model_name"], wanted["url"])
 
-    def _load(self, response: Any, model: str, folder: Path) -> None:
+    def _load(self, response: Any, model: str, url: str) -> None:
         if self._is_bad(model, response):
             return
         if model in self._loaded.all():
             refuse(response, falcon.HTTP_409, f"Model {model} is already loaded.")
             return
         try:
-            path = folder.resolve(strict=True)
-            why_foreign, versions = foreign(path), _versions(path)
+            # Not a Path: of "" that is this folder, and a number is none.
+            if not os.path.exists(url):  # noqa: PTH110
+                raise FileNotFoundError
+            folder = Path(url).resolve(strict=True)
+            why_foreign, versions = foreign(folder), _versions(folder)
         except OSError:
             why_foreign, versions = None, {}
         if why_foreign is not None:
             refuse(response, falcon.HTTP_403, why_foreign)
         elif not versions:
-            sentence = f"Could not find valid base path {folder} for servable {model}"
+            sentence = f"Could not find valid base path {url} for servable {model}"
             refuse(response, falcon.HTTP_404, sentence)
         else:
             # Before the model server starts: code that does not import is Falcon's 500.
-            self._import(model, path)
-            self._ask_supervisor(response, load=model, path=str(path), versions=versions)
+            self._import(model, folder)
+            self._ask_supervisor(response, load=model, path=str(folder), versions=versions)
 
     def _invoke(self, request: Any, response: Any, model: str) -> None:
         loaded = self._loaded.all()
@@ -122,7 +125,7 @@ class Models:
         self._handlers[model] = load(inference, self._image) if own else self._handler
 
     def _is_bad(self, model: str, response: Any) -> bool:
-        bad = self._image.rewritten and not re.fullmatch(MODEL_NAME, model)
+        bad = self._image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))
         if bad:
             refuse(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
         return bad

@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from urllib.parse import unquote
 
 from servable_local.container.http_messages import (
     JSON,
@@ -25,6 +26,8 @@ from servable_local.container.nginx.upstream import (
 
 Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 # NGINX replaces these when it passes a request on.
+# What a path is looked at more closely for.
+_ODD = re.compile(r"%|//|/\.")
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 _OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
 
@@ -48,6 +51,11 @@ class Routes:
         self._read_timeout_seconds = read_timeout_seconds
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
+        if _ODD.search(request.path):
+            path = normalized(request.path)
+            if path is None:
+                return conversion.page(400, "Bad Request")
+            request = replace(request, path=escaped(path))
         route = self._route(request.path)
         if route is None:
             return error(404, "Not Found")
@@ -117,7 +125,28 @@ class Routes:
             path = self._image.model_path(attributes, self._default_model)
         except AttributesError as problem:
             return conversion.refused(400, f"invalid {problem.attribute}", self._image)
-        return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
+        return escaped(path)
+
+
+def normalized(path: str) -> str | None:
+    """As NGINX reads it: decoded, without empty, `.` and `..` parts. None where it cannot be."""
+    if re.search(r"%(?![0-9a-fA-F]{2})|%00", path):
+        return None
+    parts: list[str] = []
+    for part in unquote(path, "latin-1").split("/")[1:]:
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    is_folder = part in ("", ".", "..")
+    return "/" + "".join(f"{each}/" for each in parts)[: None if is_folder else -1]
+
+
+def escaped(path: str) -> str:
+    """As NGINX writes it to those behind it."""
+    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
 
 
 def passed_on(request: HttpRequest) -> bytes:

@@ -3,7 +3,13 @@ from collections.abc import Callable
 
 import pytest
 
-from servable_local.container.nginx.conversion import from_csv_up_to_2_19
+from servable_local.container.http_messages import HttpAnswer
+from servable_local.container.image_code import ImageCode, image_code
+from servable_local.container.nginx.conversion import (
+    accepted,
+    converted,
+    from_csv_up_to_2_19,
+)
 from servable_tensors.text_bodies import from_csv, from_json
 
 
@@ -62,6 +68,7 @@ def test_csv_becomes_instances(
         ("01,+1,.5,1.", [["01", "+1", ".5", "1."]]),
         (" 1 , x ", [[1, " x"]]),
         ("a\\b", ["a\\b"]),
+        ("\ufeff1,\u3000", [["\ufeff1", "\u3000"]]),
     ],
 )
 def test_every_field_is_a_number_or_a_string_since_2_20(sent: str, instances: object) -> None:
@@ -70,3 +77,42 @@ def test_every_field_is_a_number_or_a_string_since_2_20(sent: str, instances: ob
 
 def test_of_unquoted_words_only_the_first_comma_separates_up_to_2_19() -> None:
     assert json.loads(from_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}
+
+
+NEW, OLD = image_code("2.20"), image_code("2.19")
+
+
+def test_a_body_that_was_not_sent_is_javascripts_undefined() -> None:
+    assert converted("application/json", None, NEW) == b'{"instances":[undefined]}'
+
+
+def test_a_csv_that_was_not_sent_is_a_failure_of_javascript() -> None:
+    answer = converted("text/csv", None, NEW)
+    assert isinstance(answer, HttpAnswer)
+    assert answer.status == 500
+
+
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        (NEW, '{"error":"Unsupported Media Type: a/\\"b"}'),
+        (OLD, '{"error": "Unsupported Media Type: A/"B"}'),
+    ],
+)
+def test_an_unknown_type_is_named_as_the_version_does(image: ImageCode, text: str) -> None:
+    answer = converted('A/"B', b"", image)
+    assert isinstance(answer, HttpAnswer)
+    assert (answer.status, answer.body.decode()) == (415, text)
+
+
+@pytest.mark.parametrize(
+    ("image", "accept", "kind"),
+    [
+        (NEW, "text/csv, application/jsonlines", "application/json"),
+        (OLD, "application/jsonlines,text/csv", "application/jsonlines"),
+        (NEW, "application/json;q=1", "kept"),
+    ],
+)
+def test_which_type_an_accepted_answer_has(image: ImageCode, accept: str, kind: str) -> None:
+    answer = HttpAnswer(200, b"a\nb", "kept")
+    assert accepted(accept, answer, image).content_type == kind

@@ -55,3 +55,9 @@ def test_an_answer_has_the_length_of_its_body() -> None:
 def test_the_answer_to_head_has_the_length_and_not_the_body() -> None:
     found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
     assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)
+
+
+def test_space_after_a_headers_value_is_none_of_it() -> None:
+    data = b"GET /ping HTTP/1.1\r\nHost: localhost:8080\r\nAccept:  text/csv \t\r\n\r\n"
+    ((request, _),) = _read(data, [])
+    assert request.headers.get("Accept") == "text/csv"

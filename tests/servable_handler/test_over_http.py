@@ -214,7 +214,7 @@ SHORT_COLUMNS = {"inputs": {**COLUMNS, "feat_vals": [[1.0] * 38] * 8}}
         (b"{", "application/json", "", 400, "no JSON"),
         (BODIES["npz"][1], "application/x-npz", "tfs-model-name=none", 404, "none"),
         (BODIES["rows"][1], "application/json", "tfs-model-version=9", 404, "9"),
-        (BODIES["rows"][1], "application/json", "tfs-model-version=x", 400, "tfs-model-version: 'x'"),
+        (BODIES["rows"][1], "application/json", "tfs-model-version=x", 400, "invalid tfs-model-version"),
         (compressed_zeros(70_000_000), "application/x-npz", "", 413, "at most 67108864"),
         (claiming(1_500_000_000), "application/x-protobuf", "", 400, "[1500000000], more"),
         (b"", "image/png", "", 415, "image/png"),

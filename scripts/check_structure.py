@@ -134,12 +134,12 @@ def splinters(sources: Sources) -> Iterator[str]:
 
 
 def rules_unlike_their_id(_: Sources) -> Iterator[str]:
-    from infra.preflight.rules import RULES
+    from infra.preflight.check import RULES
 
     for rule in RULES:
         name = "".join(word.capitalize() for word in rule.id.split("-"))
-        if type(rule).__name__.lower() != name.lower():
-            yield f"{type(rule).__name__}: {rule.id}"
+        if rule.__name__ != name:
+            yield f"{rule.__name__}: {rule.id}"
 
 
 # What is counted, how, and the most that is allowed. Exceptions that do not end in Error are

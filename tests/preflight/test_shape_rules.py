@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.preflight.check import check
-from infra.preflight.shape_rules import SHAPE_RULES, ShapeRule
+from infra.preflight.reference import SHAPE_RULES, ShapeRule
 from tests.preflight.overlay import overlaid
 
 

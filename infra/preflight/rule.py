@@ -196,7 +196,7 @@ def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
         for file in pkgutil.iter_modules(
             importlib.import_module(folder.name).__path__, f"{folder.name}."
         ):
-            for rule in _defined_in(importlib.import_module(file.name)):
+            for rule in _rules_of(importlib.import_module(file.name)):
                 other = rules.setdefault(rule.id, rule)
                 if other is not rule:
                     raise RuleNameError(
@@ -206,16 +206,10 @@ def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
     return tuple(rules[name] for name in sorted(rules))
 
 
-def _defined_in(module: ModuleType) -> list[type[Rule]]:
-    """Those that the module only imports are another's."""
-    return [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type)
-        and issubclass(one, Rule)
-        and one.__module__ == module.__name__
-        and not inspect.isabstract(one)
-    ]
+def _rules_of(module: ModuleType) -> list[type[Rule]]:
+    named = vars(module).values()
+    classes = [one for one in named if isinstance(one, type) and issubclass(one, Rule)]
+    return [one for one in classes if not inspect.isabstract(one)]
 
 
 def artifact_example(*, size_gib: int | None = None, folder: str = "run-17") -> str:

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account, AwsError, absent
+from servable.aws_account import Account, AwsError, absent
 from servable.doctor.look import Look, judged
 from servable.doctor.network import network
 from servable.doctor.quotas import quotas

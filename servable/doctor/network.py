@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account, absent
+from servable.aws_account import Account, absent
 from servable.doctor.look import Look, State, judged
 from servable.doctor.quotas import needed
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.doctor.look import Look, judged
 
 

@@ -6,8 +6,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.rollout import Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import SECONDS_PER_MINUTE, Update
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 
 QUOTA = "what the account's quota must allow"
 

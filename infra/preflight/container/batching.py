@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 from infra.preflight.rule import VariantRule
 
 MICROS_PER_MS = 1000

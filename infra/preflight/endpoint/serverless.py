@@ -6,8 +6,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.policy.machine import SERVERLESS_START_SECONDS
 from infra.policy.sizing import download_seconds, load_seconds
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 from infra.preflight.rule import Rule, VariantRule, artifact_example
 
 OF_INSTANCES = (

@@ -15,8 +15,8 @@ from infra.policy.gpu_memory import (
     share_of_gpu,
 )
 from infra.policy.hosting import driver_for
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 from infra.preflight.rule import VariantRule, artifact_example
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.policy.sizing import disk_gib, memory, volume_gib
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 from infra.preflight.rule import VariantRule, artifact_example
 
 

@@ -9,8 +9,8 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.rollout import Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
-from infra.preflight.counted import counted
 from infra.preflight.placement import Placement
+from infra.preflight.rendering import counted
 from infra.preflight.rule import Rule, VariantRule
 
 MOST_ALARMS = 10

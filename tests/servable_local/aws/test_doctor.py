@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.doctor.account import account
 from servable.doctor.look import Look
 from servable.doctor.machine import machine

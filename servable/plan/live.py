@@ -1,4 +1,4 @@
-"""What is live of an environment: asked of CloudFormation, SageMaker and Application Auto Scaling."""
+"""What is live of an environment, as CloudFormation, SageMaker and Application Auto Scaling say."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from infra.parameters.deployed import DeployedVariant, deployed_by
 from infra.parameters.loading import Loaded
 from infra.parameters.stack_name import stack_name
 from model_packaging.refusal import PackagingError
-from servable.invoke.invoke import Target
+from servable.aws_account import AwsError, absent
+from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
 CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
@@ -45,20 +45,9 @@ class Live:
         )
 
 
-def clients(loaded: Loaded, target: Target) -> Clients:
-    """Of the account that the environment names, or of the embedded AWS."""
-    environment = loaded.environment
-    assert environment is not None  # the caller has looked at its findings
-    account, region = environment.account, environment.region
-    if target.aws is not None:
-        aws = target.aws
-        return lambda service: aws.client(service, account=account, region=region)
-    session = boto3.session.Session(region_name=region)
-    return lambda service: session.client(service)
-
-
 def live(loaded: Loaded, client: Clients) -> Live:
-    """Raises `PackagingError` where it cannot be read, or the credentials are another account's."""
+    """`client`: of a service's name. Raises `PackagingError` where it cannot be read, or the
+    credentials are another account's."""
     environment = loaded.environment
     assert environment is not None
     try:
@@ -70,7 +59,7 @@ def live(loaded: Loaded, client: Clients) -> Live:
             )
         name = stack_name(loaded.name, environment, "endpoint")
         return _live(environment.endpoint.name, name, client)
-    except (BotoCoreError, ClientError) as wrong:
+    except AwsError as wrong:
         remedy = "check credentials and network, or give --local or --against REF"
         raise PackagingError(
             Path(loaded.file), f"what is live cannot be read: {wrong}", remedy
@@ -79,7 +68,7 @@ def live(loaded: Loaded, client: Clients) -> Live:
 
 def _live(wanted: str, stack: str, client: Clients) -> Live:
     status, template = _stack(stack, client("cloudformation"))
-    own = _endpoint_name(template) if template else None
+    own = endpoint_name(template) if template else None
     found = _endpoint(own or wanted, client("sagemaker"))
     if found is None:
         return Live(stack_status=status, template=template, endpoint_name=own)
@@ -112,8 +101,8 @@ def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any
     try:
         (found,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationError":
-            return None, None  # its answer for a stack that does not exist
+        if absent(error):
+            return None, None
         raise
     status = found["StackStatus"]
     if status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
@@ -122,17 +111,12 @@ def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any
     return status, json.loads(body) if isinstance(body, str) else body
 
 
-def _endpoint_name(template: Mapping[str, Any]) -> str | None:
-    kinds = [one for one in template["Resources"].values() if one["Type"].endswith("::Endpoint")]
-    return str(kinds[0]["Properties"]["EndpointName"]) if kinds else None
-
-
 def _endpoint(name: str, sagemaker: Any) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
         return found
     except ClientError as error:
-        if "Could not find" in str(error):
+        if absent(error):
             return None
         raise
 

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 import click
 
-from servable.cost.difference import difference
-from servable.cost.run import (
+from servable.cost.cost import (
     EXAMPLE_SECONDS,
     HOURS_PER_MONTH,
     NOT_INCLUDED,
+    UNKNOWN,
     WHICH,
     Cost,
     VariantCost,
     Which,
+    difference,
 )
-from servable.cost.run import cost as cost_of
-from servable.cost.variant_cost import UNKNOWN
+from servable.cost.cost import cost as cost_of
 from servable.plan.revision import RevisionError
 from servable.plan.revision import against as at_revision
 from servable.project import ENVIRONMENTS, one_environment, project

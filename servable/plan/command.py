@@ -12,12 +12,12 @@ from infra.preflight.check import check, errors
 from infra.preflight.placement import placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.check.explain import Said, update_lines
 from servable.findings import print_findings
 from servable.plan.live import Live, live
 from servable.plan.plan import Plan, planned
 from servable.plan.revision import RevisionError, checked_out
 from servable.plan.synthesis import endpoint_template
-from servable.plan.update_lines import Said, update_lines
 from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
 
 LIVE = "what is live"

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+from pydantic import BaseModel
 
 import infra.preflight
 from infra.packing import servable
@@ -25,6 +27,7 @@ from model_packaging.saved_model.info import SavedModelInfo
 
 # Words of which an id can be made: GpuIdle is gpu-idle, and GPUIdle would be g-p-u-idle.
 NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
+WHAT_THE_KEY_HOLDS: Final = object()
 
 
 class RuleNameError(TypeError):
@@ -39,6 +42,13 @@ class Candidate:
     environment: Environment
     """The draft: the rest of a file with problems of shape."""
     _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
+
+    def value_of(self, key: str) -> Any:
+        """What the file has under a dotted key; None for a table, and for what is not there."""
+        value: Any = self.environment
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+        return None if isinstance(value, BaseModel | dict) else value
 
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
@@ -120,19 +130,20 @@ class Rule(ABC):
     def finding(
         self,
         key: str,
-        given: Any,
         problem: str,
         *,
+        given: Any = WHAT_THE_KEY_HOLDS,
         allowed: str = "",
         remedy: str,
         reads: tuple[str, ...] = (),
     ) -> Finding:
+        """`given`: only where it is not what the key holds: chosen, counted, or one of a list."""
         return Finding(
             rule=self.id,
             severity=self.severity,
             file=self.loaded.origin(key),
             key=key,
-            given=given,
+            given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
             problem=problem,
             allowed=allowed,
             remedy=remedy,

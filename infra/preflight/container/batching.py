@@ -31,7 +31,6 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
         elif batching.max_batch_size < rows:
             yield self.finding(
                 key,
-                batching.max_batch_size,
                 f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
                 "(traffic.rows_per_request)",
                 allowed=f"{rows} or more",
@@ -57,7 +56,6 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
         if batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
-                batching.timeout_micros,
                 f"timeout_micros {batching.timeout_micros} alone is as long as the alarm's "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
@@ -88,7 +86,6 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
             least = -(-placement.workers // placement.processes)
             yield self.finding(
                 placement.key("container.batching.max_enqueued_batches"),
-                queue,
                 f"{counted(placement.processes, 'queue')} of {queue} hold less than "
                 f"{counted(placement.workers, 'worker')}",
                 allowed=f"{least} or more",

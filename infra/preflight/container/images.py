@@ -33,7 +33,6 @@ class ImageUnknown(Rule):
             elif model.tensorflow not in known:
                 yield self.finding(
                     key,
-                    model.tensorflow,
                     f"there is no image for TensorFlow {model.tensorflow}",
                     allowed=", ".join(short),
                     remedy=f"did you mean {_closest(model.tensorflow, short)}?",
@@ -41,7 +40,6 @@ class ImageUnknown(Rule):
             elif model.image is None and environment.region not in images.regions(model.tensorflow):
                 yield self.finding(
                     key,
-                    model.tensorflow,
                     f"no image for TensorFlow {model.tensorflow} in {environment.region}",
                     allowed=", ".join(images.regions(model.tensorflow)),
                     remedy="change region or tensorflow",
@@ -57,7 +55,6 @@ class ImageUnknown(Rule):
             if environment.region not in images.regions(version):
                 yield self.finding(
                     "region",
-                    environment.region,
                     f"no image for TensorFlow {version} in {environment.region}",
                     allowed=", ".join(images.regions(version)),
                     remedy="change the region, or name a tensorflow that it has",
@@ -96,7 +93,6 @@ class ImageEnded(VariantRule):
             ]
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                placement.model.tensorflow,
                 f"patches of TensorFlow {version}'s image ended, on {ended} or before",
                 allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
                 remedy=f"set tensorflow to {patched[-1]}"
@@ -128,7 +124,6 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                 newest = newest_version(instance)
                 yield self.finding(
                     f"models.{variant.model}.tensorflow",
-                    model.tensorflow,
                     f"the image of TensorFlow {model.tensorflow} (CUDA "
                     f"{images.cuda(model.tensorflow) or 'not documented'}) does not run on the "
                     f"{instance.gpu} of {instance.name} in variant {name}",
@@ -159,7 +154,6 @@ class ImageOwnAddress(Rule):
             if image is None or len(given) > 255:
                 yield self.finding(
                     key,
-                    given,
                     f"{given!r} is no address in ECR",
                     allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
                     "at most 255 characters",
@@ -176,11 +170,10 @@ class ImageOwnRegion(Rule):
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
 
     def check(self, environment: Environment) -> Iterator[Finding]:
-        for key, given, image in _own(environment):
+        for key, _, image in _own(environment):
             if image is not None and image.region != environment.region:
                 yield self.finding(
                     key,
-                    given,
                     f"the image lies in {image.region}, the endpoint in {environment.region}",
                     allowed=f"an image in {environment.region}",
                     remedy="replicate the repository there and name that",
@@ -198,11 +191,10 @@ class ImageOwnMovingTag(Rule):
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
 
     def check(self, environment: Environment) -> Iterator[Finding]:
-        for key, given, image in _own(environment):
+        for key, _, image in _own(environment):
             if image is not None and image.tag in MOVING:
                 yield self.finding(
                     key,
-                    given,
                     f"the tag {image.tag!r} will name another image one day",
                     allowed="a digest, or a tag that is written once",
                     remedy="write @sha256:… or a version's tag",
@@ -230,9 +222,9 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
         if len(said) == 1 and said[0] != placement.instance.device:
             yield self.finding(
                 placement.key("instance_type"),
-                placement.instance.name,
                 f"the image is named for a {said[0].upper()}, {placement.instance.name} is a "
                 f"{placement.instance.device.upper()} machine",
+                given=placement.instance.name,
                 allowed=f"a {said[0].upper()} type",
                 remedy="change the image or the type",
                 reads=(f"models.{placement.variant.model}.image",),

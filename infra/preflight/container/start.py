@@ -35,8 +35,8 @@ class WaitTooShort(VariantRule):
         if load is not None and real < load:
             yield self.finding(
                 placement.key("container.wait_time_seconds"),
-                given,
                 f"wait_time_seconds {given} really waits {real:.0f} s; loading takes about {load:.0f}",
+                given=given,
                 allowed=f"{wait_seconds_for(load)} or more",
                 remedy="raise it, or take it out",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
@@ -65,8 +65,8 @@ class DownloadTimeout(VariantRule):
         if needed is not None and needed > given:
             yield self.finding(
                 placement.key("download_timeout_seconds"),
-                given,
                 f"fetching and unpacking takes about {needed:.0f} s, download_timeout_seconds is {given}",
+                given=given,
                 allowed=_allowed(needed, DOWNLOAD),
                 remedy="raise it" if needed <= most(DOWNLOAD) else "make the model smaller",
                 reads=(f"models.{placement.variant.model}",),
@@ -95,8 +95,8 @@ class StartupTimeout(VariantRule):
         if needed is not None and needed > given:
             yield self.finding(
                 placement.key("startup_timeout_seconds"),
-                given,
                 f"loading takes about {needed:.0f} s, startup_timeout_seconds is {given}",
+                given=given,
                 allowed=_allowed(needed, STARTUP),
                 remedy="raise it" if needed <= most(STARTUP) else "make the model smaller",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),

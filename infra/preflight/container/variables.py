@@ -35,8 +35,8 @@ class VariablesTooMany(VariantRule):
             own = allowed - (count - len(placement.variant.variables))
             yield self.finding(
                 placement.key("variables"),
-                count,
                 f"{len(placement.variant.variables)} variables and the container's are {count}",
+                given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
                 remedy="put some into a file of the code folder",
             )
@@ -56,7 +56,6 @@ class VariableTooLong(VariantRule):
             if len(value) > allowed:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} has {len(value)} characters",
                     allowed=f"at most {allowed}",
                     remedy="put it into a file of the code folder",
@@ -77,7 +76,6 @@ class VariableOfASetting(VariantRule):
             if setting is not None:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} = {value!r} has a key of its own",
                     allowed=f"{placement.key('container')}.{setting}",
                     remedy="write that instead",
@@ -100,7 +98,6 @@ class VariableInert(VariantRule):
             if reason is not None:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} = {value!r} is inert: {reason}",
                     allowed="variables that something reads",
                     remedy="take it out",

@@ -35,7 +35,6 @@ class WorkersWithoutCode(VariantRule):
             if given is not None:
                 yield self.finding(
                     placement.key(f"container.{name}"),
-                    given,
                     f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
                     allowed="nothing, or code for the model",
                     remedy="take it out, or add code",
@@ -62,7 +61,6 @@ variants.primary.container.gunicorn_threads = 4"""
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
-                container.gunicorn_threads,
                 f"gunicorn_threads {container.gunicorn_threads} is inert with the worker class {kind}",
                 allowed="1, or gunicorn_worker_class = gthread",
                 remedy="take it out, or change the class",
@@ -91,8 +89,8 @@ variants.primary.container.gunicorn_workers = 1"""
         if placement.served.multi_model and placement.workers == threads == 1:
             yield self.finding(
                 placement.key("container.gunicorn_workers"),
-                placement.workers,
                 f"gunicorn_workers {placement.workers} of one thread: nobody is answered while a model loads",
+                given=placement.workers,
                 allowed="2 or more",
                 remedy="write 2, or take a machine on which 2 fit",
                 reads=(placement.key("instance_type"),),
@@ -115,7 +113,6 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
         if given is not None and given > most:
             yield self.finding(
                 placement.key("container.gunicorn_timeout_seconds"),
-                given,
                 f"gunicorn_timeout_seconds {given}: InvokeEndpoint has failed by then",
                 allowed=f"1 to {most}",
                 remedy=f"set {most}, or take it out",
@@ -148,9 +145,9 @@ variants.primary.container.intra_op_threads = 16"""
             if total > vcpus:
                 yield self.finding(
                     placement.key(f"container.{name}"),
-                    threads,
                     f"{placement.processes} processes x {name} {threads} is {total} threads on "
                     f"{vcpus} vCPUs",
+                    given=threads,
                     allowed=f"1 to {max(1, vcpus // placement.processes)}",
                     remedy="lower it, or tfs_processes; left out, it is chosen",
                     reads=(
@@ -188,7 +185,6 @@ class SettingInert(VariantRule):
         given = getattr(placement.variant.container, name)
         return self.finding(
             placement.key(f"container.{name}"),
-            given,
             f"{name} {given} is inert: {why}",
             allowed="nothing",
             remedy="take it out",

@@ -27,7 +27,6 @@ variants.primary.model = "many\""""
             if model is not None and model.multi_model is not None:
                 yield self.finding(
                     f"variants.{name}.model",
-                    variant.model,
                     f"{variant.model} is several models, and an asynchronous request names none",
                     allowed="a model with saved_model or artifact",
                     remedy="choose another, or take [asynchronous] out",
@@ -52,8 +51,8 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
         if environment.asynchronous is not None and count > 1:
             yield self.finding(
                 "asynchronous",
-                count,
                 f"{count} variants behind one queue, whose length is known of all together",
+                given=count,
                 allowed="one variant",
                 remedy="make another endpoint of each",
                 reads=("variants",),
@@ -76,7 +75,6 @@ capture = { sample_percent = 10 }"""
         if environment.asynchronous is not None and environment.capture is not None:
             yield self.finding(
                 "capture.sample_percent",
-                environment.capture.sample_percent,
                 f"sample_percent {environment.capture.sample_percent} of what [asynchronous] keeps anyway",
                 allowed="no [capture]",
                 remedy="take [capture] out",

@@ -18,7 +18,6 @@ class BodyRule(Rule):
         elif given > allowed:
             yield self.finding(
                 key,
-                given,
                 f"{name} {given:,} is more than an endpoint of this kind carries",
                 allowed=f"at most {allowed:,}",
                 remedy="send fewer rows at once, or bytes instead of JSON",
@@ -74,8 +73,8 @@ class CaptureOfNothing(Rule):
         if capture is not None and not capture.requests and not capture.answers:
             yield self.finding(
                 "capture.requests",
-                [capture.requests, capture.answers],
                 "neither requests nor answers are captured",
+                given=[capture.requests, capture.answers],
                 allowed="one of them, or both",
                 remedy="set requests or answers to true, or take [capture] out",
                 reads=("capture.answers",),

@@ -34,7 +34,6 @@ class SecurityIdsMissing(Rule):
         if missing:
             yield self.finding(
                 "security.require",
-                environment.security.require,
                 f"ids are required and not given: {', '.join(missing)}",
                 allowed="all of them, or a shorter security.require",
                 remedy=f"add {', '.join(map(_line, missing))}",
@@ -60,8 +59,8 @@ class CallersOfAnotherAccount(Rule):
             if caller.split(":")[4] != environment.account:
                 yield self.finding(
                     "endpoint.callers",
-                    caller,
                     f"{caller} is not of account {environment.account}",
+                    given=caller,
                     allowed=f"roles of {environment.account}",
                     remedy="name a role here that the other account's role may take on",
                     reads=("account",),
@@ -85,7 +84,6 @@ class NetworkHalf(Rule):
             if given[other] and not given[missing]:
                 yield self.finding(
                     f"network.{missing}",
-                    given[missing],
                     f"{other} are given and {missing} are not",
                     allowed="both, or neither",
                     remedy=f"add {missing}, or take {other} out",

@@ -47,7 +47,6 @@ variants.primary.min_instances = 2"""
                     given = getattr(variant, key)
                     yield self.finding(
                         f"variants.{name}.{key}",
-                        given,
                         f"{key} {given}: a serverless variant has no instances",
                         allowed=f"no {key}",
                         remedy="take it out, or serverless",
@@ -93,10 +92,10 @@ capture = { sample_percent = 10 }"""
                 if there:
                     yield self.finding(
                         key,
-                        None,
                         f"a serverless endpoint ({name}) takes no {what}"
                         if key != "variants"
                         else f"{what}, of which {name} is serverless: it must be the only one",
+                        given=None,
                         allowed="an instance_type where this is wanted",
                         remedy="take it out, or serverless",
                         reads=(f"variants.{name}.serverless",),
@@ -122,7 +121,6 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
             if most is not None and (least is None or most < least):
                 yield self.finding(
                     f"{key}.max_provisioned_concurrency",
-                    most,
                     f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
                     allowed="provisioned_concurrency or more",
                     remedy="set provisioned_concurrency at or below it, or take it out",
@@ -134,7 +132,6 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                 if given is not None and given > serverless.max_concurrency:
                     yield self.finding(
                         f"{key}.{word}",
-                        given,
                         f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
                         allowed=f"1 to {serverless.max_concurrency}",
                         remedy=f"lower it, or raise {key}.max_concurrency",
@@ -166,7 +163,6 @@ class ServerlessStart(VariantRule):
         elif fetch + load > SERVERLESS_START_SECONDS:
             yield self.finding(
                 placement.machine_key,
-                placement.variant.serverless.memory_mib,
                 f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to fetch and "
                 "load the model",
                 allowed=f"at most {SERVERLESS_START_SECONDS} s",

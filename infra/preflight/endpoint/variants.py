@@ -24,7 +24,6 @@ class VariantModelUnknown(Rule):
             if variant.model not in models:
                 yield self.finding(
                     f"variants.{name}.model",
-                    variant.model,
                     f"there is no model {variant.model!r}",
                     allowed=", ".join(models) or "none: the file has no [models.NAME]",
                     remedy=meant(variant.model, models),
@@ -45,7 +44,6 @@ class VariantMachine(Rule):
             if variant.instance_type is None and variant.serverless is None:
                 yield self.finding(
                     key,
-                    None,
                     "no instance_type and no serverless: nothing would run",
                     allowed="one of the two",
                     remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
@@ -54,7 +52,6 @@ class VariantMachine(Rule):
             elif variant.instance_type is not None and variant.serverless is not None:
                 yield self.finding(
                     key,
-                    variant.instance_type,
                     f"both instance_type {variant.instance_type} and serverless",
                     allowed="one of the two",
                     remedy="take one out",
@@ -73,16 +70,16 @@ class NoVariant(Rule):
         if not environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
-                None,
                 "no variant: nothing would answer",
+                given=None,
                 allowed="1 to 10 tables [variants.NAME]",
                 remedy="add one with model and instance_type",
             )
         elif len(environment.variants) > MOST_VARIANTS:
             yield self.finding(
                 "variants",
-                len(environment.variants),
                 f"{len(environment.variants)} variants are too many",
+                given=len(environment.variants),
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="take some out, or make another endpoint of them",
             )
@@ -92,8 +89,8 @@ class NoVariant(Rule):
             first = next(iter(environment.production_variants))
             yield self.finding(
                 f"variants.{first}.weight",
-                0,
                 "every variant has weight 0: nothing would get traffic",
+                given=0,
                 allowed="at least one above 0",
                 remedy="give one a weight",
             )
@@ -113,7 +110,6 @@ class EndpointNameShared(Rule):
             name = environment.endpoint.name
             yield self.finding(
                 "endpoint.name",
-                name,
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
                 allowed="a name that no other environment there has",
@@ -143,9 +139,9 @@ class ShadowPair(Rule):
         if shadows and (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
-                None,
                 f"{len(shadows)} shadow and {len(production)} production variants (shadow is true of "
                 f"{', '.join(shadows)})",
+                given=None,
                 allowed="one of each",
                 remedy="take the others out",
                 reads=("variants",),
@@ -179,8 +175,8 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             if what is not None:
                 yield self.finding(
                     key,
-                    None,
                     f"{what} beside the shadow variant {shadows[0]}",
+                    given=None,
                     allowed="a shadow of one model that callers wait for",
                     remedy=f"take it out, or variants.{shadows[0]}",
                     reads=(f"variants.{shadows[0]}.shadow",),
@@ -204,7 +200,6 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             if most is not None and not 0 < given <= most:
                 yield self.finding(
                     f"variants.{name}.weight",
-                    given,
                     f"weight {given:g} of a shadow, {most:g} of the variant that it follows",
                     allowed=f"above 0, at most {most:g}",
                     remedy="lower it; equal is a copy of every request",

@@ -37,9 +37,9 @@ variants.primary.container.tfs_processes = 1"""
         if processes < gpus:
             yield self.finding(
                 placement.key("container.tfs_processes"),
-                processes,
                 f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
                 f"{placement.instance.name}",
+                given=processes,
                 allowed=f"{gpus}, or a multiple of it",
                 remedy=f"set {gpus}, or choose a type with fewer GPUs",
                 reads=(placement.key("instance_type"),),
@@ -63,9 +63,9 @@ variants.primary.container.tfs_processes = 6"""
             below = processes - processes % gpus
             yield self.finding(
                 placement.key("container.tfs_processes"),
-                processes,
                 f"tfs_processes {processes} is no multiple of the {gpus} GPUs of "
                 f"{placement.instance.name}",
+                given=processes,
                 allowed=f"{below} or {below + gpus}",
                 remedy="set one of those",
                 reads=(placement.key("instance_type"),),
@@ -100,7 +100,6 @@ variants.primary.container.gpu_memory_margin = 0.2"""
         if not LEAST_USED_SHARE <= used <= 1:
             yield self.finding(
                 placement.key("container.gpu_memory_margin"),
-                margin,
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
                 allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
                 remedy="take it out: it is then chosen",
@@ -132,7 +131,6 @@ class GpuMemory(VariantRule):
         if model_gib > room:
             yield self.finding(
                 placement.key("instance_type"),
-                instance.name,
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
@@ -161,7 +159,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
         if ami is not None and ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami!r} is no inference AMI for a GPU",
                 allowed=", ".join(names()),
                 remedy=f"take it out: it is then chosen; {meant(ami, names())}",
@@ -182,7 +179,6 @@ class AmiWithoutGpu(VariantRule):
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami}: {placement.instance.name} has no GPU",
                 allowed="no inference_ami",
                 remedy="take it out",
@@ -208,7 +204,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
         if placement.model.image is None and not carries(ami, cuda):
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow)),
@@ -239,7 +234,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
         if too_old or (families is not None and family not in families):
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami} is not for the {instance.gpu} of {instance.name}",
                 allowed=f"ml.{', ml.'.join(families)}" if families else "a newer GPU",
                 remedy="take it out: it is then chosen, or left out where none fits",

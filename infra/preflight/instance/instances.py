@@ -35,7 +35,6 @@ class InstanceUnknown(Rule):
             )
             yield self.finding(
                 f"variants.{name}.instance_type",
-                given,
                 f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
                 allowed=f"the {len(instances())} types of infra/catalog, as ml.c5.xlarge, ml.g4dn.xlarge",
                 remedy=f"did you mean {close}?" if close and not reason else "choose another",
@@ -59,7 +58,6 @@ variants.primary.instance_type = "ml.p3.2xlarge\""""
             if instance and instance.successor:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is retired: no region lists a price for it",
                     allowed=f"{instance.successor}, its successor",
                     remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
@@ -100,7 +98,6 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{region} does not have {instance.name}",
                     allowed=", ".join(usable) or f"{elsewhere} has it",
                     remedy="choose one of those, or another region",
@@ -124,7 +121,6 @@ class InstanceArchitecture(Rule):
             if instance and instance.architecture != "x86_64" and not own:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",
                     allowed="x86_64 types, as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
                     remedy="choose one of those",

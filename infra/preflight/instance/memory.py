@@ -32,11 +32,11 @@ variants.primary.container.tfs_processes = 4"""
         elif found.needed_gib > instance.memory_gib:
             yield self.finding(
                 placement.machine_key,
-                instance.name,
                 f"{instance.name}: {counted(placement.processes, 'model server')} "
                 f"({found.servers_gib:.1f} GiB), "
                 f"{counted(placement.workers, 'worker')} ({found.workers_gib:.1f}) and the system "
                 f"({found.system_gib:.1f}) need {found.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                given=instance.name,
                 allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
                 f"{model}.server_memory_gib and worker_memory_mib",
@@ -60,7 +60,6 @@ variants.primary.volume_gb = 100"""
         if given is not None and instance.local_nvme_gb:
             yield self.finding(
                 placement.key("volume_gb"),
-                given,
                 f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
                 "takes no volume",
                 allowed="no volume_gb",
@@ -84,7 +83,6 @@ endpoint.volume_kms_key = "alias/serving\""""
         if key is not None and placement.instance.local_nvme_gb:
             yield self.finding(
                 "endpoint.volume_kms_key",
-                key,
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
                 "takes no key",
                 allowed="no volume_kms_key with such a type",
@@ -116,9 +114,9 @@ class StorageTooSmall(VariantRule):
                 placement.key("volume_gb")
                 if placement.variant.serverless is None
                 else placement.machine_key,
-                given,
                 f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
                 f"{room:.1f}",
+                given=given,
                 allowed=f"{wanted} GB or more",
                 remedy=_larger(placement, wanted),
                 reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),

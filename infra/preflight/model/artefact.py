@@ -27,7 +27,7 @@ class PackedModelRule(Rule):
             refusal = PackagingError(folder, f"cannot be read: {wrong}", "mend it")
         path, root = refusal.path, self.loaded.root
         shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        return self.finding(key, given, f"{shown}: {refusal.problem}", remedy=refusal.remedy)
+        return self.finding(key, f"{shown}: {refusal.problem}", given=given, remedy=refusal.remedy)
 
 
 class Artefact(PackedModelRule):

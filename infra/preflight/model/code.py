@@ -46,7 +46,6 @@ class Code(Rule):
 
     def check(self, environment: Environment) -> Iterator[Finding]:
         for name, folder in self.candidate.code_folders.items():
-            given = environment.models[name].code
             for version in _versions(environment, name):
                 image = image_modules(version)
                 if image is None:
@@ -54,7 +53,6 @@ class Code(Rule):
                 for one in check_code(folder, python=image.python, provided=image.modules):
                     found = self.finding(
                         f"models.{name}.code",
-                        given,
                         f"{one.file.relative_to(self.loaded.root)}:{one.line}: {one.problem}",
                         remedy=one.remedy,
                     )
@@ -85,7 +83,6 @@ models.ranker.tensorflow = "2.19\""""
                 if missing:
                     yield self.finding(
                         f"models.{name}.tensorflow",
-                        model.tensorflow,
                         f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
                         f"TensorFlow {version} does not hold",
                         allowed=f"{images.versions()[-1]}, whose image holds everything",
@@ -112,7 +109,6 @@ class CodeNotVendored(Rule):
             except PackagingError as refusal:
                 yield self.finding(
                     f"models.{name}.code",
-                    model.code,
                     f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
                     remedy=refusal.remedy.replace("ENV", self.loaded.name),
                 )
@@ -133,7 +129,6 @@ class CodeInstalledAtStart(Rule):
             if model.install == "at start" and (folder / WANTED).is_file():
                 yield self.finding(
                     f"models.{name}.install",
-                    model.install,
                     "every container pip-installs requirements.txt before it answers: slower to scale, "
                     "dead without the internet or when a package is gone",
                     allowed="vendored",
@@ -157,7 +152,6 @@ models.ranker.network_isolation = true"""
             if model.network_isolation and model.code and model.install == "at start":
                 yield self.finding(
                     f"models.{name}.install",
-                    model.install,
                     'install = "at start" needs the internet, which network_isolation takes away',
                     allowed="vendored",
                     remedy='set install = "vendored", or take network_isolation out',
@@ -191,7 +185,6 @@ class CodeHoldsSecrets(Rule):
                 file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"
                 finding = self.finding(
                     f"models.{name}.code",
-                    model.code,
                     f"{file}: looks like {one.looks_like}, and would be packed: everybody who may read "
                     "the archive, and the code in the container, could read it",
                     remedy="move it out of the folder, and read the secret at run time from AWS Secrets "

@@ -30,10 +30,10 @@ class ModelSource(Rule):
             if len(sources) != 1:
                 yield self.finding(
                     f"{key}.{sources[1] if sources else SOURCES[0]}",
-                    sources,
                     "both " + " and ".join(sources)
                     if sources
                     else "no saved_model and no artifact",
+                    given=sources,
                     allowed="one of saved_model, artifact and multi_model",
                     remedy="take one out" if sources else "add saved_model with the model's folder",
                 )
@@ -47,14 +47,14 @@ class ModelSource(Rule):
             remedy = "pack it into the artifact as code/, or take it out"
             return self.finding(
                 key,
-                written[packing],
                 f"{packing} beside an artifact: nothing is packed here that it could go into",
+                given=written[packing],
                 remedy=remedy if packing == "code" else "take it out",
             )
         return self.finding(
             key,
-            written[packing],
             f"{packing} beside multi_model: each of its models is packed as its own table says",
+            given=written[packing],
             remedy="write it in the table of the model it is for, or take it out",
         )
 
@@ -75,8 +75,8 @@ class ModelsTogether(Rule):
                         problem, remedy = wrong
                         yield self.finding(
                             f"models.{name}.{key}",
-                            other,
                             problem,
+                            given=other,
                             allowed="models of this file with saved_model, each once",
                             remedy=remedy,
                         )
@@ -116,7 +116,6 @@ class ArtifactMovingKey(Rule):
             if model.artifact and moving:
                 yield self.finding(
                     f"models.{name}.artifact.uri",
-                    model.artifact.uri,
                     f"the key holds {moving[0]!r}: what lies there will change",
                     allowed="a key that is written once, as run-17/model.tar.gz",
                     remedy="copy it to a key of its own and name that",

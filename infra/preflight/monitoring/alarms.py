@@ -27,7 +27,6 @@ traffic.caller_timeout_ms = 1000"""
         elif alarm >= caller:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                alarm,
                 f"p99_latency_ms {alarm:g}: callers give up after {caller:g}",
                 allowed=f"less than {caller:g}",
                 remedy="lower it to your objective",
@@ -46,8 +45,8 @@ class AlarmsAddressTwice(Rule):
             for address in sorted({one for one in addresses if addresses.count(one) > 1}):
                 yield self.finding(
                     f"alarms.{key}",
-                    address,
                     f"{address} is there more than once",
+                    given=address,
                     allowed="each address once",
                     remedy="take the others out",
                 )

@@ -30,7 +30,6 @@ class ChangeTypeWhileScaled(Rule):
                 first = [f"-c {self.loaded.name}.{key}={value}" for key, value in holding.items()]
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    variant.instance_type,
                     f"{old.instance_type} of {self.loaded.against} is scaled: its type cannot change to "
                     f"{variant.instance_type} in one update",
                     allowed=old.instance_type or "serverless, as it is",
@@ -54,8 +53,8 @@ class ChangeVariantRemovedWhileScaled(Rule):
             if old.scales and name not in environment.variants:
                 yield self.finding(
                     "variants",
-                    name,
                     f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",
+                    given=name,
                     allowed="every variant that is scaled now",
                     remedy=f"first deploy it with hold = true in [variants.{name}.scaling], "
                     "then take it out",

@@ -30,7 +30,6 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if environment.kind == "asynchronous":
             yield self.finding(
                 "rollout.golden_requests",
-                None,
                 "an asynchronous endpoint takes requests from S3 only, and golden requests wait for "
                 "their answers",
                 allowed="endpoints that answer at once",
@@ -45,7 +44,6 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if not readable:
             yield self.finding(
                 KEY,
-                golden.body,
                 f"{golden.body} is no file",
                 allowed="a file with one request, from the project's folder",
                 remedy="write one, as examples/ranker/golden/request-rows.json",
@@ -53,7 +51,6 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         elif size > MOST_BYTES:
             yield self.finding(
                 KEY,
-                golden.body,
                 f"{golden.body} has {size} bytes",
                 allowed=f"at most {MOST_BYTES}",
                 remedy="ask with fewer rows",
@@ -61,8 +58,8 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if golden.sent_as is None:
             yield self.finding(
                 "rollout.golden_requests.content_type",
-                golden.body,
                 f"what {golden.body} holds is not in its name",
+                given=golden.body,
                 allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
                 remedy="set content_type",
             )

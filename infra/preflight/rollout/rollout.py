@@ -31,7 +31,6 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
         if rollout is not None and rollout.bake_minutes <= window:
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
                 f"{window} can fire",
                 allowed=f"more than {window}, at most 60",
@@ -54,7 +53,6 @@ class RolloutTooManyAlarms(Rule):
         if environment.rollout is not None and count > MOST_ALARMS:
             yield self.finding(
                 "rollout.strategy",
-                environment.rollout.strategy,
                 f"{environment.rollout.strategy}: {len(environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
@@ -89,7 +87,6 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         if seconds > most(LONGEST):
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"bakes of {rollout.bake_minutes} minutes: with {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
                 allowed=f"at most {most(LONGEST) // 3600} hours",
@@ -133,9 +130,9 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
                 yield self.finding(
                     f"rollout.{key}",
-                    percent,
                     f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
+                    given=percent,
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
                     remedy="raise it, or min_instances",
                     reads=(f"variants.{name}.min_instances",),
@@ -173,7 +170,6 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
             minutes = math.ceil(needed / each_minute)
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
                 allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
@@ -199,7 +195,6 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
         if rollout is not None and rollout.strategy == "rolling" and count > 1:
             yield self.finding(
                 "rollout.strategy",
-                rollout.strategy,
                 f"a rolling update of {count} variants",
                 allowed="all_at_once, canary, linear; rolling with one variant",
                 remedy="choose one of those",
@@ -219,7 +214,6 @@ class RolloutLatencyUnwatched(Rule):
         if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                None,
                 "an update is rolled back for 5xx answers, and for slow ones never",
                 allowed="milliseconds, up to 60000",
                 remedy="set alarms.p99_latency_ms to your objective",

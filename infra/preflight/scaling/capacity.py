@@ -24,7 +24,6 @@ variants.primary.max_instances = 2"""
             if variant.min_instances > variant.most_instances:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    variant.min_instances,
                     f"min_instances {variant.min_instances} is above max_instances "
                     f"{variant.max_instances}",
                     allowed=f"1 to {variant.max_instances}",
@@ -42,7 +41,6 @@ class CapacityNothingScales(Rule):
             if variant.scaling is None and variant.most_instances > variant.min_instances:
                 yield self.finding(
                     f"variants.{name}.max_instances",
-                    variant.max_instances,
                     f"max_instances {variant.max_instances} is never reached: nothing scales",
                     allowed=f"{variant.min_instances}, or a table [variants.{name}.scaling]",
                     remedy="add the table with max_rps_per_instance, or take max_instances out",
@@ -72,7 +70,6 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             if scaled and variant.scaling is None:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    variant.min_instances,
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
                     f"does: an update keeps the live number of instances of both, and a change of "
                     "min_instances here changes nothing",
@@ -98,7 +95,6 @@ class CapacityZero(Rule):
             if variant.min_instances == 0 and not wakes:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    0,
                     "min_instances 0: nothing would answer",
                     allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
                     remedy="raise it",
@@ -140,9 +136,9 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             if needed > variant.most_instances:
                 yield self.finding(
                     key,
-                    variant.most_instances,
                     f"max_instances {variant.most_instances} does not carry {rps:g} requests/s at "
                     f"{rate:g} x {scaling.safety_factor:g} each",
+                    given=variant.most_instances,
                     allowed=f"{needed} or more",
                     remedy="raise it, or take less traffic",
                     reads=("traffic.peak_rps", f"variants.{name}.scaling"),
@@ -165,7 +161,6 @@ variants.primary.scaling.max_rps_per_instance = 10"""
             if instance and instance.burstable and variant.scales:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is burstable and cannot be scaled",
                     allowed="types that are not burstable, as ml.c5.large",
                     remedy=f"choose one of those, or take [variants.{name}.scaling] out",
@@ -194,7 +189,6 @@ variants.primary.min_instances = 1"""
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    1,
                     "min_instances 1 in production: while it is replaced nobody answers",
                     allowed="2 or more, which lie in two availability zones",
                     remedy="set 2, or production = false where nobody depends on it",

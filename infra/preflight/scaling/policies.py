@@ -34,7 +34,6 @@ class ScalingOnNothing(Rule):
                 continue
             yield self.finding(
                 f"variants.{name}.scaling",
-                None,
                 "scaling on nothing: no number would ever change",
                 allowed=", ".join(allowed),
                 remedy=f"add {allowed[0]}, measured; or take the table out",
@@ -63,10 +62,10 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                 if given:
                     yield self.finding(
                         f"variants.{name}.scaling.{key}",
-                        given if not isinstance(given, list) else None,
                         f"{key} {given:g}: no {kind} endpoint publishes it"
                         if not isinstance(given, list)
                         else f"{key}: no {kind} endpoint publishes requests of one instance",
+                        given=given if not isinstance(given, list) else None,
                         allowed=", ".join((*allowed, *ANY_KIND)),
                         remedy="use one of those",
                         reads=("asynchronous", f"variants.{name}.serverless"),
@@ -89,7 +88,6 @@ class ScalingStep(Rule):
                 if both or (step.change > 0) == (step.above_rps is None) or not step.change:
                     yield self.finding(
                         f"variants.{name}.scaling.steps",
-                        step.change,
                         f"a step of {step.change} with "
                         + (
                             "neither or both of above_rps and below_rps"
@@ -98,6 +96,7 @@ class ScalingStep(Rule):
                             if step.above_rps is not None
                             else f"below_rps {step.below_rps:g}"
                         ),
+                        given=step.change,
                         allowed="above_rps with a positive change, or below_rps with a negative one",
                         remedy="change it",
                     )
@@ -109,8 +108,8 @@ class ScalingStep(Rule):
         for bound in sorted({one for one in given if given.count(one) > 1}):
             yield self.finding(
                 f"variants.{name}.scaling.steps",
-                bound,
                 f"{word} {bound:g} is in two steps",
+                given=bound,
                 allowed="each bound once",
                 remedy="take one out",
             )
@@ -132,24 +131,24 @@ class ScalingSchedule(Rule):
                 if least is None and most is None:
                     yield self.finding(
                         key,
-                        one.at,
                         f"{one.at} changes nothing: neither at_least nor at_most",
+                        given=one.at,
                         allowed="one of them, or both",
                         remedy="add one",
                     )
                 elif least is not None and most is not None and least > most:
                     yield self.finding(
                         key,
-                        least,
                         f"at_least {least} is above at_most {most} ({one.at})",
+                        given=least,
                         allowed=f"at_least 0 to {most}",
                         remedy="lower at_least, or raise at_most",
                     )
                 elif least == 0 and environment.kind == "real_time":
                     yield self.finding(
                         key,
-                        least,
                         f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                        given=least,
                         allowed="1 or more; 0 with [asynchronous]",
                         remedy="raise it",
                         reads=("asynchronous",),
@@ -177,8 +176,8 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
                 if zone not in known:
                     yield self.finding(
                         key,
-                        zone,
                         f"{zone!r} is no time zone",
+                        given=zone,
                         allowed="names as Europe/Berlin, America/New_York, UTC",
                         remedy=meant(zone, sorted(known)),
                     )
@@ -202,7 +201,6 @@ variants.primary.scaling.provisioned_use_percent = 70"""
             if serverless.provisioned_concurrency is None:
                 yield self.finding(
                     f"variants.{name}.serverless.provisioned_concurrency",
-                    None,
                     "scaling of provisioned concurrency, and none is provisioned",
                     allowed=f"1 to {serverless.max_concurrency}",
                     remedy="set it to what always runs, or take [scaling] out",
@@ -235,7 +233,6 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
         elif given < start:
             yield self.finding(
                 key,
-                given,
                 f"scale_out_cooldown_seconds {given}: a new instance "
                 f"answers after about {start:.0f}",
                 allowed=f"{int(start) + 1} or more",
@@ -270,7 +267,6 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
         if back < out:
             yield self.finding(
                 placement.key("scaling.scale_in_cooldown_seconds"),
-                back,
                 f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
                 allowed=f"{out} or more",
                 remedy="raise it",

@@ -223,8 +223,9 @@ def _rules_of(module: ModuleType) -> list[type[Rule]]:
     return [one for one in classes if not inspect.isabstract(one)]
 
 
-def artifact_example(*, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """A line for examples: an archive in S3 with a hash that is none in particular."""
+def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
+    """An example with an archive in S3, its hash none in particular; `lines` follow it."""
     size = "" if size_gib is None else f", size_gib = {size_gib}"
     uri = f"s3://models/{folder}/model.tar.gz"
-    return f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
+    artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
+    return "\n".join((artifact, *lines))

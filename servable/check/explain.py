@@ -18,7 +18,7 @@ from infra.policy.sizing import (
 )
 from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 from infra.policy.update import SECONDS_PER_MINUTE, Update
-from infra.preflight.placement import Placement, choices, placements
+from infra.preflight.placement import Placement, placements
 from infra.preflight.rendering import counted
 
 QUOTA = "what the account's quota must allow"
@@ -51,7 +51,7 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
 
 
 def _lines(environment: Environment, one: Placement) -> Iterator[Said]:
-    for choice in choices(one):
+    for choice in one.derived.choices:
         if isinstance(choice.value, Batching):
             yield from _batching(one, choice.value, choice.reason)
         else:

@@ -16,9 +16,9 @@ from servable.check.explain import Said, update_lines
 from servable.findings import print_findings
 from servable.plan.live import Live, live
 from servable.plan.plan import Plan, planned
-from servable.plan.revision import RevisionError, checked_out
+from servable.plan.revision import checked_out
 from servable.plan.synthesis import endpoint_template
-from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
 
 LIVE = "what is live"
 WORDS = {
@@ -52,18 +52,13 @@ def plan(
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
-    known = {one.name: one for one in loaded_with(sets, *project(folder))}
-    if environment not in known:
-        raise unknown(environment, known)
-    loaded = known[environment]
+    loaded = named(loaded_with(sets, *project(folder)), environment)
     found = check(loaded)
     if errors(found):
         print_findings({loaded.name: found})
         return 1
     try:
         made = _against(loaded, folder, against) if against else _live(loaded, folder, local)
-    except RevisionError as wrong:
-        raise click.UsageError(f"--against {against}: {wrong}") from None
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
     lines = _lines(loaded, made)

@@ -146,9 +146,8 @@ class ServerlessStart(VariantRule):
     """
 
     acknowledgeable = True
-    example = (
-        artifact_example(size_gib=10)
-        + "\nvariants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }"
+    example = artifact_example(
+        "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
 
     def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:

@@ -115,9 +115,7 @@ class GpuMemory(VariantRule):
     """
 
     acknowledgeable = True
-    example = (
-        artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.g4dn.12xlarge"'
-    )
+    example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
 
     def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
         instance, model_gib = placement.instance, placement.served.model_gib

@@ -98,7 +98,7 @@ class StorageTooSmall(VariantRule):
     """
 
     acknowledgeable = True
-    example = artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.m5.4xlarge"'
+    example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
 
     def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
         needed = disk_gib(placement.served)

@@ -19,7 +19,7 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 class ModelSource(Rule):
     """A model is packed here, lies in S3 already, or is several; its code goes where it is packed."""
 
-    example = artifact_example() + '\nmodels.ranker.saved_model = "model"'
+    example = artifact_example('models.ranker.saved_model = "model"')
 
     def check(self, environment: Environment) -> Iterator[Finding]:
         for name in environment.models:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel
 
 import infra.preflight
+from infra.catalog.instances import Instance, instances
 from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
@@ -54,6 +55,12 @@ class Candidate:
     def placements(self) -> tuple[Placement, ...]:
         """The variants whose instance type and model are known."""
         return placements(self.loaded, self.environment)
+
+    @cached_property
+    def instances(self) -> Mapping[str, Instance]:
+        """By variant: instance types that are named and known."""
+        named = {name: one.instance_type or "" for name, one in self.environment.variants.items()}
+        return {name: instances()[kind] for name, kind in named.items() if kind in instances()}
 
     @cached_property
     def code_folders(self) -> Mapping[str, Path]:

@@ -12,6 +12,8 @@ from infra.policy.image import newest_version, runs
 from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
 
+MOVING = ("latest", "current", "stable", "prod", "main", "master")
+
 
 class ImageUnknown(Rule):
     """The endpoint fails when its image cannot be pulled, minutes after the deployment began.
@@ -130,9 +132,6 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                     allowed=f"{newest} (CUDA {images.cuda(newest)})",
                     remedy=f"set tensorflow to {newest}, or choose {instance.successor}",
                 )
-
-
-MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
 def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:

@@ -109,7 +109,10 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
     def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
-        given, most = placement.variant.container.gunicorn_timeout_seconds, _answer_seconds()
+        given, most = (
+            placement.variant.container.gunicorn_timeout_seconds,
+            int(documented("answer_seconds")),
+        )
         if given is not None and given > most:
             yield self.finding(
                 placement.key("container.gunicorn_timeout_seconds"),
@@ -117,10 +120,6 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
                 allowed=f"1 to {most}",
                 remedy=f"set {most}, or take it out",
             )
-
-
-def _answer_seconds() -> int:
-    return int(documented("answer_seconds"))
 
 
 class ThreadsOversubscribed(VariantRule):

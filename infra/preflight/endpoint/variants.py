@@ -118,9 +118,6 @@ class EndpointNameShared(Rule):
             )
 
 
-EXCLUSIONS = "https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html"
-
-
 def _shadows(environment: Environment) -> list[str]:
     return [name for name, one in environment.variants.items() if one.shadow]
 

@@ -19,6 +19,9 @@ from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import VariantRule, artifact_example
 
+# Less than half of what is paid for is no choice that somebody made.
+LEAST_USED_SHARE = 0.5
+
 
 class GpuIdle(VariantRule):
     """A model server is pinned to one GPU: with fewer servers than GPUs some are paid for idle.
@@ -70,10 +73,6 @@ variants.primary.container.tfs_processes = 6"""
                 remedy="set one of those",
                 reads=(placement.key("instance_type"),),
             )
-
-
-# Less than half of what is paid for is no choice that somebody made.
-LEAST_USED_SHARE = 0.5
 
 
 class GpuShare(VariantRule):

@@ -53,9 +53,8 @@ models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
     def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance and instance.successor:
+        for name, instance in self.candidate.instances.items():
+            if instance.successor:
                 yield self.finding(
                     f"variants.{name}.instance_type",
                     f"{instance.name} is retired: no region lists a price for it",
@@ -77,10 +76,9 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
 
     def check(self, environment: Environment) -> Iterator[Finding]:
         region = environment.region
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance is None or instance.successor:
-                continue  # unknown or retired: that is what has to be said
+        for name, instance in self.candidate.instances.items():
+            if instance.successor:
+                continue  # retired: that is what has to be said
             if region not in availability.regions():
                 yield self.not_checked(
                     f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
@@ -114,11 +112,10 @@ class InstanceArchitecture(Rule):
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
 
     def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            model = environment.models.get(variant.model)
+        for name, instance in self.candidate.instances.items():
+            model = environment.models.get(environment.variants[name].model)
             own = model is not None and model.image is not None
-            if instance and instance.architecture != "x86_64" and not own:
+            if instance.architecture != "x86_64" and not own:
                 yield self.finding(
                     f"variants.{name}.instance_type",
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",

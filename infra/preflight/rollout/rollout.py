@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.rollout import Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.placement import Placement
@@ -14,6 +13,9 @@ from infra.preflight.rendering import counted
 from infra.preflight.rule import Rule, VariantRule
 
 MOST_ALARMS = 10
+SECONDS_PER_MINUTE = 60
+# Where the first share of an update stands; all at once needs no key.
+SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
 class RolloutBakeTooShort(Rule):
@@ -95,17 +97,6 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
             )
 
 
-SECONDS_PER_MINUTE = 60
-
-_KEYS = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
-
-
-def _share(rollout: Rollout) -> tuple[str, int]:
-    """(the key that says it, percent) of the first share of an update."""
-    key = _KEYS.get(rollout.strategy)
-    return ("strategy", 100) if key is None else (key, getattr(rollout, key))
-
-
 class RolloutShareBelowInstance(Rule):
     """Capacity is whole instances: a tenth of two is one of two, half of the traffic.
 
@@ -122,17 +113,16 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
         rollout = environment.rollout
         if rollout is None:
             return
-        key, percent = _share(rollout)
+        percent = rollout.percent
         for name, variant in environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
                 yield self.finding(
-                    f"rollout.{key}",
+                    f"rollout.{SHARE[rollout.strategy]}",
                     f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
-                    given=percent,
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
                     remedy="raise it, or min_instances",
                     reads=(f"variants.{name}.min_instances",),
@@ -161,7 +151,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        _, percent = _share(rollout)
+        percent = rollout.percent
         needed = 100 / environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.policy.sizing import instances_for
@@ -156,9 +155,8 @@ variants.primary.instance_type = "ml.t2.medium"
 variants.primary.scaling.max_rps_per_instance = 10"""
 
     def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance and instance.burstable and variant.scales:
+        for name, instance in self.candidate.instances.items():
+            if instance.burstable and environment.variants[name].scales:
                 yield self.finding(
                     f"variants.{name}.instance_type",
                     f"{instance.name} is burstable and cannot be scaled",

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 
-import infra.preflight
 from infra.catalog.instances import Instance, instances
 from infra.packing import servable
 from infra.parameters.environment import Environment
@@ -202,19 +201,15 @@ class VariantRule(Rule):
             yield self.not_checked(f"{key}.multi_model", needs)
 
 
-def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
+def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     """Every rule of the modules in the package's folders, by id. Raises RuleNameError.
 
     By id, so that what is shown does not depend on which file a rule stands in.
     """
     rules: dict[str, type[Rule]] = {}
-    for folder in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if not folder.ispkg:
-            continue
-        for file in pkgutil.iter_modules(
-            importlib.import_module(folder.name).__path__, f"{folder.name}."
-        ):
-            for rule in _rules_of(importlib.import_module(file.name)):
+    for folder in _modules_of(package, packages=True):
+        for file in _modules_of(folder, packages=False):
+            for rule in _rules_of(importlib.import_module(file)):
                 other = rules.setdefault(rule.id, rule)
                 if other is not rule:
                     raise RuleNameError(
@@ -222,6 +217,11 @@ def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
                         f"{rule.__module__}; rename one of them"
                     )
     return tuple(rules[name] for name in sorted(rules))
+
+
+def _modules_of(package: str, *, packages: bool) -> list[str]:
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return [one.name for one in found if one.ispkg == packages]
 
 
 def _rules_of(module: ModuleType) -> list[type[Rule]]:

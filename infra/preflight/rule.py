@@ -29,6 +29,8 @@ from model_packaging.saved_model.info import SavedModelInfo
 NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
 WHAT_THE_KEY_HOLDS: Final = object()
 
+Findings = Iterator[Finding]
+
 
 class RuleNameError(TypeError):
     """A rule whose id is not to be told from its name, or is another's already."""
@@ -130,7 +132,7 @@ class Rule(ABC):
         self.loaded = candidate.loaded
 
     @abstractmethod
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         """Yields a finding for every place that breaks the rule."""
 
     def finding(
@@ -183,15 +185,15 @@ class Rule(ABC):
 class VariantRule(Rule):
     """A rule about one variant on its machine."""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for placement in self.candidate.placements:
             yield from self.look(environment, placement)
 
     @abstractmethod
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         """Yields a finding for everything about this variant that breaks the rule."""
 
-    def size_unknown(self, placement: Placement) -> Iterator[Finding]:
+    def size_unknown(self, placement: Placement) -> Findings:
         """Not checked, where the file does not say it; that a folder is bad is a finding already."""
         key = f"models.{placement.variant.model}"
         if placement.model.artifact is not None:

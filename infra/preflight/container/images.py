@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version, runs
 from infra.preflight.placement import Placement
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
 
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
@@ -23,7 +23,7 @@ class ImageUnknown(Rule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             known = images.versions()
             short = [one for one in known if one.count(".") == 1]
@@ -47,7 +47,7 @@ class ImageUnknown(Rule):
                     remedy="change region or tensorflow",
                 )
 
-    def _region(self, environment: Environment, name: str) -> Iterator[Finding]:
+    def _region(self, environment: Environment, name: str) -> Findings:
         """The version is ours to choose: the region must have whichever it becomes."""
         for variant in environment.variants.values():
             instance = machine_of(variant)
@@ -86,7 +86,7 @@ class ImageEnded(VariantRule):
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.ended(placement.tensorflow)
         if ended is not None and placement.model.image is None:
             short = [one for one in images.versions() if one.count(".") == 1]
@@ -114,7 +114,7 @@ class ImageGpuTooOld(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             instance = machine_of(variant)
             model = environment.models.get(variant.model)
@@ -148,7 +148,7 @@ class ImageOwnAddress(Rule):
 
     example = 'models.ranker.image = "docker.io/team/serving:v3"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for key, given, image in _own(environment):
             if image is None or len(given) > 255:
                 yield self.finding(
@@ -168,7 +168,7 @@ class ImageOwnRegion(Rule):
 
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for key, _, image in _own(environment):
             if image is not None and image.region != environment.region:
                 yield self.finding(
@@ -189,7 +189,7 @@ class ImageOwnMovingTag(Rule):
     severity = Severity.WARNING
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for key, _, image in _own(environment):
             if image is not None and image.tag in MOVING:
                 yield self.finding(
@@ -212,7 +212,7 @@ class ImageDevice(VariantRule):
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
 variants.primary.instance_type = "ml.c5.xlarge\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         if image is None:
             return

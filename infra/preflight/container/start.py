@@ -1,15 +1,12 @@
 """The time that a start takes, against the time that is given to it."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.policy.sizing import download_seconds, load_seconds
 from infra.policy.start_timeouts import DOWNLOAD, STARTUP
 from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
 from infra.preflight.placement import Placement
-from infra.preflight.rule import VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class WaitTooShort(VariantRule):
@@ -26,7 +23,7 @@ class WaitTooShort(VariantRule):
         size_gib=6,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         load = load_seconds(placement.served, processes=placement.processes)
         given = placement.settings.wait_time_seconds or DEFAULT_SECONDS
         real = real_wait_seconds(given)
@@ -46,7 +43,7 @@ class TimeoutRule(VariantRule):
 
     def too_short(
         self, placement: Placement, name: str, shape: str, needed: float | None, what: str
-    ) -> Iterator[Finding]:
+    ) -> Findings:
         """`shape`: of the catalog's limits, whose maximum is SageMaker's own timeout too."""
         given = getattr(placement.variant, name) or most(shape)
         if needed is None or needed <= given:
@@ -76,7 +73,7 @@ class DownloadTimeout(TimeoutRule):
         size_gib=10,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         needed, what = download_seconds(placement.served), "fetching and unpacking"
         yield from self.too_short(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
@@ -95,6 +92,6 @@ class StartupTimeout(TimeoutRule):
         size_gib=14,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         needed = load_seconds(placement.served, processes=placement.processes)
         yield from self.too_short(placement, "startup_timeout_seconds", STARTUP, needed, "loading")

@@ -1,10 +1,8 @@
 """Environment variables of one's own, beside the container's."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.policy.container import (
     OLD_ONEDNN_SWITCH,
     inert_reason,
@@ -13,7 +11,7 @@ from infra.policy.container import (
     variables_of,
 )
 from infra.preflight.placement import Placement
-from infra.preflight.rule import VariantRule
+from infra.preflight.rule import Findings, VariantRule
 
 
 class VariablesTooMany(VariantRule):
@@ -24,7 +22,7 @@ class VariablesTooMany(VariantRule):
 
     example = "# 101 keys in variants.primary.variables"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ours = variables_of(
             placement.settings,
             default_model=placement.variant.model,
@@ -50,7 +48,7 @@ class VariableTooLong(VariantRule):
 
     example = "# a value of 1025 characters in variants.primary.variables"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         allowed = most("EnvironmentValue")
         for name, value in placement.variant.variables.items():
             if len(value) > allowed:
@@ -70,7 +68,7 @@ class VariableOfASetting(VariantRule):
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         for name, value in placement.variant.variables.items():
             setting = setting_of(name)
             if setting is not None:
@@ -92,7 +90,7 @@ class VariableInert(VariantRule):
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         for name, value in placement.variant.variables.items():
             reason = inert_reason(name, tensorflow=placement.tensorflow)
             if reason is not None:

@@ -1,13 +1,11 @@
 """Gunicorn workers and computing threads: how many, and settings that change nothing."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import documented
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.policy.container import is_upstream
 from infra.preflight.placement import Placement
-from infra.preflight.rule import VariantRule
+from infra.preflight.rule import Findings, VariantRule
 
 OF_GUNICORN = (
     "gunicorn_workers",
@@ -27,7 +25,7 @@ class WorkersWithoutCode(VariantRule):
     severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
             return
         for name in OF_GUNICORN:
@@ -53,7 +51,7 @@ class ThreadsWithGevent(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
         if placement.served.multi_model:
             return  # there the image takes gthread, whatever was asked for
@@ -84,7 +82,7 @@ models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 variants.primary.container.gunicorn_workers = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         if placement.served.multi_model and placement.workers == threads == 1:
             yield self.finding(
@@ -108,7 +106,7 @@ class WorkerTimeout(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         given, most = (
             placement.variant.container.gunicorn_timeout_seconds,
             int(documented("answer_seconds")),
@@ -136,7 +134,7 @@ variants.primary.instance_type = "ml.c5.4xlarge"
 variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         vcpus, settings = placement.instance.vcpus, placement.settings
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(settings, name)
@@ -166,7 +164,7 @@ class SettingInert(VariantRule):
     severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             yield self._inert(

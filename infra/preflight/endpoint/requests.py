@@ -1,17 +1,14 @@
 """What callers send and get back, and the samples that are kept of it."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import documented, most
 from infra.parameters.environment import Environment, Kind
-from infra.parameters.finding import Finding
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class BodyRule(Rule):
     """A rule about the size of what goes through an endpoint."""
 
-    def size(self, name: str, given: int | None, allowed: int) -> Iterator[Finding]:
+    def size(self, name: str, given: int | None, allowed: int) -> Findings:
         key = f"traffic.{name}"
         if given is None:
             yield self.not_checked(key, key)
@@ -33,7 +30,7 @@ class RequestTooLarge(BodyRule):
 
     example = "traffic.request_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = environment.traffic.request_bytes
         yield from self.size("request_bytes", given, _most(environment.kind))
 
@@ -46,7 +43,7 @@ class AnswerTooLarge(BodyRule):
 
     example = "traffic.answer_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = environment.traffic.answer_bytes
         real_time = environment.kind == "real_time"
         allowed = int(documented("answer_bytes")) if real_time else _most(environment.kind)
@@ -68,7 +65,7 @@ class CaptureOfNothing(Rule):
 
     example = "capture = { requests = false, answers = false }"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         capture = environment.capture
         if capture is not None and not capture.requests and not capture.answers:
             yield self.finding(

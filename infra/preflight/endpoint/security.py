@@ -1,11 +1,8 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.policy.required_ids import NETWORK, missing_ids
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class SecurityIdsMissing(Rule):
@@ -16,7 +13,7 @@ class SecurityIdsMissing(Rule):
 
     example = 'security.require = ["network", "keys"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = {
             "network.subnets": environment.network.subnets,
             "network.security_groups": environment.network.security_groups,
@@ -54,7 +51,7 @@ class CallersOfAnotherAccount(Rule):
 
     example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for caller in environment.endpoint.callers:
             if caller.split(":")[4] != environment.account:
                 yield self.finding(
@@ -75,7 +72,7 @@ class NetworkHalf(Rule):
 
     example = 'network.subnets = ["subnet-0a1b2c3d"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = {
             "subnets": environment.network.subnets,
             "security_groups": environment.network.security_groups,

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.policy.machine import SERVERLESS_START_SECONDS
 from infra.policy.sizing import download_seconds, load_seconds
 from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Rule, VariantRule, artifact_example
+from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
 
 OF_INSTANCES = (
     "min_instances",
@@ -39,7 +38,7 @@ class ServerlessInstanceKeys(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             variant = environment.variants[name]
             for key in OF_INSTANCES:
@@ -66,7 +65,7 @@ class ServerlessExcluded(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             model = environment.models.get(environment.variants[name].model)
             model_key = f"models.{environment.variants[name].model}"
@@ -112,7 +111,7 @@ class ServerlessProvisioned(Rule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             serverless = environment.variants[name].serverless
             assert serverless is not None
@@ -150,7 +149,7 @@ class ServerlessStart(VariantRule):
         "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
         fetch, load = (

@@ -1,11 +1,8 @@
 """Variants, the models they serve and the name they answer under; a shadow beside one."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.nearest import meant
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
@@ -16,7 +13,7 @@ class VariantModelUnknown(Rule):
 
     example = 'variants.primary.model = "rankr"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         # From the file and not from the draft: a model with a problem of its own exists.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
@@ -38,7 +35,7 @@ class VariantMachine(Rule):
 
     example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.instance_type"
             if variant.instance_type is None and variant.serverless is None:
@@ -66,7 +63,7 @@ class NoVariant(Rule):
 
     example = "variants.primary.weight = 0"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if not environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
@@ -105,7 +102,7 @@ class EndpointNameShared(Rule):
 
     example = "# two files with the same endpoint.name, account and region"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.sharing:
             name = environment.endpoint.name
             yield self.finding(
@@ -131,7 +128,7 @@ class ShadowPair(Rule):
 
     example = "variants.primary.shadow = true"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         shadows, production = _shadows(environment), environment.production_variants
         if shadows and (len(shadows), len(production)) != (1, 1):
             yield self.finding(
@@ -155,7 +152,7 @@ class ShadowExcluded(Rule):
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         shadows = _shadows(environment)
         if not shadows:
             return
@@ -190,7 +187,7 @@ class ShadowWeight(Rule):
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         most = max((one.weight for one in environment.production_variants.values()), default=None)
         for name in _shadows(environment):
             given = environment.variants[name].weight

@@ -1,11 +1,9 @@
 """GPUs: all of them used, with memory for the models, under a driver that carries the CUDA."""
 
-from collections.abc import Iterator
-
 from infra.catalog import gpus, images
 from infra.catalog.inference_amis import carries, cuda_of, families_of, names
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.nearest import meant
 from infra.policy.gpu_memory import (
     WEIGHTS_SHARE,
@@ -17,7 +15,7 @@ from infra.policy.gpu_memory import (
 from infra.policy.hosting import driver_for
 from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
-from infra.preflight.rule import VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 # Less than half of what is paid for is no choice that somebody made.
 LEAST_USED_SHARE = 0.5
@@ -35,7 +33,7 @@ class GpuIdle(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
@@ -60,7 +58,7 @@ class GpuUneven(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if gpus and processes > gpus and processes % gpus:
             below = processes - processes % gpus
@@ -88,7 +86,7 @@ class GpuShare(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
         if margin is None or not placement.gpus:
             return
@@ -116,7 +114,7 @@ class GpuMemory(VariantRule):
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if not placement.gpus:
             return
@@ -151,7 +149,7 @@ class AmiUnknown(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami = placement.variant.inference_ami
         if ami is not None and ami not in names():
             yield self.finding(
@@ -171,7 +169,7 @@ class AmiWithoutGpu(VariantRule):
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami = placement.variant.inference_ami
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
@@ -194,7 +192,7 @@ class AmiCuda(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami, cuda = placement.variant.inference_ami, images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
@@ -220,7 +218,7 @@ class AmiFamily(VariantRule):
 variants.primary.instance_type = "ml.g6e.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami, instance = placement.variant.inference_ami, placement.instance
         if ami not in names() or not instance.gpus:
             return

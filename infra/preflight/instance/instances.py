@@ -1,14 +1,11 @@
 """The machines: do they exist, and can they run the image?"""
 
-from collections.abc import Iterator
-
 from infra.catalog import availability
 from infra.catalog.instances import instances
 from infra.catalog.table import table
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.nearest import nearest
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class InstanceUnknown(Rule):
@@ -19,7 +16,7 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             given = variant.instance_type
             if given is None or given in instances():
@@ -52,7 +49,7 @@ class InstanceRetired(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, instance in self.candidate.instances.items():
             if instance.successor:
                 yield self.finding(
@@ -74,7 +71,7 @@ class InstanceNotInRegion(Rule):
 region = "eu-west-3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         region = environment.region
         for name, instance in self.candidate.instances.items():
             if instance.successor:
@@ -111,7 +108,7 @@ class InstanceArchitecture(Rule):
 
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, instance in self.candidate.instances.items():
             model = environment.models.get(environment.variants[name].model)
             own = model is not None and model.image is not None

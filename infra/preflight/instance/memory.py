@@ -1,13 +1,10 @@
 """What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.policy.sizing import disk_gib, memory, volume_gib
 from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
-from infra.preflight.rule import VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class Memory(VariantRule):
@@ -22,7 +19,7 @@ class Memory(VariantRule):
 models.ranker.server_memory_gib = 3
 variants.primary.container.tfs_processes = 4"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
         found = memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
@@ -55,7 +52,7 @@ class StorageVolumeOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 variants.primary.volume_gb = 100"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
         if given is not None and instance.local_nvme_gb:
             yield self.finding(
@@ -78,7 +75,7 @@ class StorageKeyOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         key = environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
             yield self.finding(
@@ -100,7 +97,7 @@ class StorageTooSmall(VariantRule):
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         needed = disk_gib(placement.served)
         if needed is None:
             yield from self.size_unknown(placement)

@@ -1,15 +1,14 @@
 """The code folder: what imports, what is installed, and what must not be packed with it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.catalog import images
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 from model_packaging import dependencies
 from model_packaging.code_folder import CodeFolder
 from model_packaging.image_modules import image_modules
@@ -44,7 +43,7 @@ class Code(Rule):
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             for version in _versions(environment, name):
                 image = image_modules(version)
@@ -69,7 +68,7 @@ class HandlerModules(Rule):
 models.ranker.handler = "servable"
 models.ranker.tensorflow = "2.19\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             folder = self.candidate.code_folders.get(name)
             if model.handler is None and not (folder and wants_ours(folder)):
@@ -95,7 +94,7 @@ class CodeNotVendored(Rule):
 
     example = "# code/requirements.txt without a requirements.lock"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             model = environment.models[name]
             if model.install != "vendored":
@@ -123,7 +122,7 @@ class CodeInstalledAtStart(Rule):
     severity = Severity.WARNING
     example = '# code/requirements.txt and models.ranker.install = "at start"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             model = environment.models[name]
             if model.install == "at start" and (folder / WANTED).is_file():
@@ -147,7 +146,7 @@ models.ranker.code = "code"
 models.ranker.install = "at start"
 models.ranker.network_isolation = true"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             if model.network_isolation and model.code and model.install == "at start":
                 yield self.finding(
@@ -172,7 +171,7 @@ class CodeHoldsSecrets(Rule):
     acknowledgeable = True
     example = "# code/.env"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             if model.code is None:
                 continue

@@ -1,11 +1,9 @@
 """Where a model comes from, and which models come together."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.nearest import meant
-from infra.preflight.rule import Rule, artifact_example
+from infra.preflight.rule import Findings, Rule, artifact_example
 
 # Names of keys that somebody will write again.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
@@ -21,7 +19,7 @@ class ModelSource(Rule):
 
     example = artifact_example('models.ranker.saved_model = "model"')
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in environment.models:
             key = f"models.{name}"
             written = self.loaded.source.values.get("models", {}).get(name, {})
@@ -64,7 +62,7 @@ class ModelsTogether(Rule):
 
     example = 'models.ranker.also_serves = ["scorer"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for key in ("also_serves", "multi_model"):
                 others = getattr(model, key) or []
@@ -109,7 +107,7 @@ class ArtifactMovingKey(Rule):
     severity = Severity.WARNING
     example = artifact_example(folder="latest")
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
             moving = [part for part in parts if part in MOVING]

@@ -1,11 +1,8 @@
 """What an update from the file at another revision would run into. Needs `--against REF`."""
 
-from collections.abc import Iterator
-
 from infra.parameters.deployed import held
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"
 
@@ -19,7 +16,7 @@ class ChangeTypeWhileScaled(Rule):
 
     example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.against is None:
             yield self.not_checked("variants", AGAINST)
             return
@@ -45,7 +42,7 @@ class ChangeVariantRemovedWhileScaled(Rule):
 
     example = "# --against a revision with another, scaled variant"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.against is None:
             yield self.not_checked("variants", AGAINST)
             return

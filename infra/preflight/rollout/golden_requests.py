@@ -1,11 +1,8 @@
 """What is asked while an update bakes."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.golden_requests import CONTENT_TYPES
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 # It stands in the rule's target in base64: 8192 characters with all that is around it.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
@@ -23,7 +20,7 @@ class RolloutGoldenRequest(Rule):
 alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         golden = environment.rollout.golden_requests if environment.rollout else None
         if golden is None:
             return

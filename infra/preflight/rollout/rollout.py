@@ -1,16 +1,15 @@
 """How an update reaches the traffic, by when, in which shares, and who looks at them."""
 
 import math
-from collections.abc import Iterator
 
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
 
 MOST_ALARMS = 10
 SECONDS_PER_MINUTE = 60
@@ -28,7 +27,7 @@ class RolloutBakeTooShort(Rule):
 alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, window = environment.rollout, environment.alarms.window_minutes
         if rollout is not None and rollout.bake_minutes <= window:
             yield self.finding(
@@ -49,7 +48,7 @@ class RolloutTooManyAlarms(Rule):
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
         count = each * len(environment.production_variants)
         if environment.rollout is not None and count > MOST_ALARMS:
@@ -73,7 +72,7 @@ class RolloutTooLong(VariantRule):
 variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         rollout, variant = environment.rollout, placement.variant
         if rollout is None:
             return
@@ -109,7 +108,7 @@ alarms.p99_latency_ms = 100
 variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout = environment.rollout
         if rollout is None:
             return
@@ -142,7 +141,7 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 0.1
 rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, quiet = environment.rollout, environment.traffic.quiet_rps
         if rollout is None:
             return
@@ -180,7 +179,7 @@ alarms.p99_latency_ms = 100
 rollout.strategy = "rolling"
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, count = environment.rollout, len(environment.variants)
         if rollout is not None and rollout.strategy == "rolling" and count > 1:
             yield self.finding(
@@ -200,7 +199,7 @@ class RolloutLatencyUnwatched(Rule):
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
             yield self.finding(
                 "alarms.p99_latency_ms",

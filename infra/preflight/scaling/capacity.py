@@ -1,11 +1,9 @@
 """How many instances, whether they are enough, and what changes their number."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.policy.sizing import instances_for
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class CapacityMinAboveMax(Rule):
@@ -18,7 +16,7 @@ class CapacityMinAboveMax(Rule):
 variants.primary.min_instances = 3
 variants.primary.max_instances = 2"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.min_instances > variant.most_instances:
                 yield self.finding(
@@ -35,7 +33,7 @@ class CapacityNothingScales(Rule):
 
     example = "variants.primary.max_instances = 4"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.scaling is None and variant.most_instances > variant.min_instances:
                 yield self.finding(
@@ -61,7 +59,7 @@ class CapacityMixedScaling(Rule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if environment.kind == "serverless":
             return  # it has no number of instances
         scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
@@ -88,7 +86,7 @@ class CapacityZero(Rule):
 
     example = "variants.primary.min_instances = 0"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             wakes = environment.kind == "asynchronous" and variant.scales
             if variant.min_instances == 0 and not wakes:
@@ -114,7 +112,7 @@ traffic.peak_rps = 1000
 variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         peak = environment.traffic.peak_rps
         weights = sum(one.weight for one in environment.production_variants.values())
         for name, variant in environment.variants.items():
@@ -154,7 +152,7 @@ class CapacityBurstableScaled(Rule):
 variants.primary.instance_type = "ml.t2.medium"
 variants.primary.scaling.max_rps_per_instance = 10"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, instance in self.candidate.instances.items():
             if instance.burstable and environment.variants[name].scales:
                 yield self.finding(
@@ -177,7 +175,7 @@ class CapacitySingle(Rule):
 production = true
 variants.primary.min_instances = 1"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         stated = environment.production
         if stated is False or (stated is None and not self.loaded.name.lower().startswith("prod")):
             return

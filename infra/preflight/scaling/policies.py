@@ -1,14 +1,13 @@
 """What can be scaled on, which differs with how requests come in, and how fast."""
 
 import zoneinfo
-from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.nearest import meant
 from infra.policy.scaling import cooldowns
 from infra.preflight.placement import Placement
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
 
 TRACKED = {
     "real_time": ("max_rps_per_instance", "max_concurrency_per_instance", "steps"),
@@ -26,7 +25,7 @@ class ScalingOnNothing(Rule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         allowed = (*TRACKED[environment.kind], *ANY_KIND)
         for name, variant in environment.variants.items():
             scaling = variant.scaling
@@ -52,7 +51,7 @@ class ScalingMetricUnpublished(Rule):
 asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         allowed = TRACKED[environment.kind]
         others = {one for kind in TRACKED.values() for one in kind} - set(allowed)
         kind = environment.kind.replace("_", "-")
@@ -80,7 +79,7 @@ class ScalingStep(Rule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             steps = variant.scaling.steps if variant.scaling else []
             for step in steps:
@@ -103,7 +102,7 @@ class ScalingStep(Rule):
             yield from self._twice(name, [one.above_rps for one in steps], "above_rps")
             yield from self._twice(name, [one.below_rps for one in steps], "below_rps")
 
-    def _twice(self, name: str, bounds: list[float | None], word: str) -> Iterator[Finding]:
+    def _twice(self, name: str, bounds: list[float | None], word: str) -> Findings:
         given = [one for one in bounds if one is not None]
         for bound in sorted({one for one in given if given.count(one) > 1}):
             yield self.finding(
@@ -123,7 +122,7 @@ class ScalingSchedule(Rule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.scaling.schedule"
             for one in variant.scaling.schedule if variant.scaling else ():
@@ -165,7 +164,7 @@ class ScalingTimezone(Rule):
     example = """\
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.scaling.schedule"
             asked = [one.timezone for one in variant.scaling.schedule] if variant.scaling else []
@@ -193,7 +192,7 @@ class ScalingWithoutProvisioned(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.scaling.provisioned_use_percent = 70"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             serverless = variant.serverless
             if serverless is None or variant.scaling is None:
@@ -220,7 +219,7 @@ class ScalingCooldownShort(VariantRule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
         # Left out, it is derived from the start; and a serverless container starts in its own way.
@@ -253,7 +252,7 @@ class ScalingInFaster(VariantRule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:

@@ -7,7 +7,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.nearest import meant
-from infra.preflight.rule import Candidate, discovered
+from infra.preflight.candidate import Candidate
+from infra.preflight.rule import discovered
 
 RULES = discovered()
 

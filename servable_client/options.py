@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from servable_client.errors import BadInputError
-from servable_client.formats import FORMS, Form
+from servable_client.formats import content_type
 from servable_client.selection import Selection
 
 # SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 65.0
 class Options:
     """Raises `BadInputError` for what cannot be."""
 
-    format: Form | None = None
+    format: str | None = None
     """Of the request's body; chosen by size and types where it is None."""
     timeout_seconds: float = TIMEOUT_SECONDS
     """From the call to the answer, every attempt and the waits between them included."""
@@ -25,17 +25,15 @@ class Options:
     selection: Selection = field(default_factory=Selection)
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMS:
-            raise BadInputError(
-                f"format {self.format!r}: give one of {', '.join(FORMS)}, or leave it out"
-            )
+        if self.format is not None:
+            content_type(self.format)
         if not self.timeout_seconds > 0:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
     def with_(
         self,
         *,
-        format: Form | None = None,
+        format: str | None = None,
         timeout_seconds: float | None = None,
         retry_unsafe: bool | None = None,
         variant: str | None = None,

@@ -8,18 +8,23 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from servable_handler.accept import JSON, NPY, PROTOBUF
 from servable_handler.call import Call
-from servable_handler.forms import TEXTS, check_sendable_as_text, decoded, encoded, explain
 from servable_handler.hooks import Hooks
-from servable_handler.npy_relay import answer_in
 from servable_handler.plan import Plans
-from servable_handler.prediction import Model, error_of, outputs_of, request_of, said
+from servable_handler.prediction import (
+    Model,
+    check_sendable_as_text,
+    error_of,
+    outputs_of,
+    request_of,
+    said,
+)
 from servable_handler.record import Record
 from servable_handler.refusal import RequestError, as_falcon, falcon_answer, refusal_of
 from servable_handler.request_body import read_body
 from servable_handler.settings import Settings
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError
+from servable_tensors.codecs import JSON, Codec
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
 from servable_tensors.tensors import Arrays
 from servable_tensors.text_bodies import with_signature
@@ -59,67 +64,63 @@ class Handler:
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
         plan = self._plans.of(context)
         call = plan.aim.within(plan.timeout_seconds)
-        content_type, form, model = plan.content_type, plan.form, plan.model
+        codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
-        record.facts = {"in": content_type, "bytes_in": len(body), "model": call.model}
+        record.facts = {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
         record.stage("read")
         request = plan.relay.request(body) if plan.relay is not None else None
         if request is not None:
             record.stage("decode")
             reply = model.servers.grpc("Predict", request, call)
-            return self._answer_of(reply, form, call, record, context, rows=False)
-        hooked = self._hooks.preprocess is not None
-        if not hooked and self._relays(content_type, form, len(body), call):
-            return self._text(body, content_type, call, model, record)
-        if call.method != "predict" and (hooked or content_type != PROTOBUF or form != PROTOBUF):
+            return self._answer_of(reply, plan.answer, call, record, context, rows=False)
+        if codec is not None and self._relays(codec, plan.answer, len(body), call):
+            return self._text(body, codec, call, model, record)
+        message = codec is not None and codec.is_message
+        if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
                 400,
                 f"tfs-method: {call.method} takes JSON and gives JSON, or protobuf and protobuf",
             )
-        if not hooked and content_type == PROTOBUF and self._settings.transport != "rest":
-            return self._protobuf(body, form, call, model, record, context)
+        if codec is not None and message and self._settings.transport != "rest":
+            return self._message(body, codec, plan.answer, call, model, record, context)
         signature = model.signature(call)
-        if hooked:
+        if codec is None:
             arrays, rows = self._hooks.arrays(body, context, signature), True
         else:
-            arrays, rows = decoded(content_type, body, signature)
+            arrays, rows = codec.read_request(body, signature)
         if self._settings.transport == "rest":
-            if not hooked:
+            if codec is not None:
                 check_sendable_as_text(arrays, len(body))
             record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")
-            return self._encoded(outputs, form, call, record, context, rows=rows)
+            return self._encoded(outputs, plan.answer, call, record, context, rows=rows)
         request = request_of(arrays, signature, call)
         if plan.relay is not None:
-            plan.relay.learn(body, request, signature.inputs[signature.only_input()].dtype)
+            plan.relay.learn(body, request, signature)
         record.stage("decode")
         reply = model.servers.grpc("Predict", request, call)
-        return self._answer_of(reply, form, call, record, context, rows=rows)
+        return self._answer_of(reply, plan.answer, call, record, context, rows=rows)
 
     def _answer_of(
-        self, reply: bytes, form: str, call: Call, record: Record, context: Any, *, rows: bool
+        self, reply: bytes, answer: Codec, call: Call, record: Record, context: Any, *, rows: bool
     ) -> Answer:
         record.stage("model")
-        if self._hooks.postprocess is None:
-            if form == PROTOBUF:
-                return reply, PROTOBUF
-            if form == NPY and (answer := answer_in(reply)) is not None:
+        if self._hooks.postprocess is None and (handed := answer.hand_on(reply)) is not None:
+            if handed is not reply:
                 record.stage("encode")
-                return answer, NPY
-        return self._encoded(outputs_of(reply), form, call, record, context, rows=rows)
+            return handed, answer.content_type
+        return self._encoded(outputs_of(reply), answer, call, record, context, rows=rows)
 
-    def _relays(self, content_type: str, form: str, body_bytes: int, call: Call) -> bool:
-        if content_type not in TEXTS or form != JSON:
+    def _relays(self, codec: Codec, answer: Codec, body_bytes: int, call: Call) -> bool:
+        if not codec.is_text or answer.content_type != JSON:
             return False
         if call.method != "predict":
             return True
         return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
 
-    def _text(
-        self, body: bytes, content_type: str, call: Call, model: Model, record: Record
-    ) -> Answer:
-        text = TEXTS[content_type](body)
+    def _text(self, body: bytes, codec: Codec, call: Call, model: Model, record: Record) -> Answer:
+        text = codec.to_json(body)
         if call.signature:
             text = with_signature(text, call.signature)
         record.stage("decode")
@@ -128,11 +129,18 @@ class Handler:
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, content_type, said(answer), call, model)
+            self._explain(body, codec, said(answer), call, model)
         raise RequestError(status, error_of(answer) or f"the model server answered {status}")
 
-    def _protobuf(
-        self, body: bytes, form: str, call: Call, model: Model, record: Record, context: Any
+    def _message(
+        self,
+        body: bytes,
+        codec: Codec,
+        answer: Codec,
+        call: Call,
+        model: Model,
+        record: Record,
+        context: Any,
     ) -> Answer:
         predicts = call.method == "predict"
         named = check_predict_request(body) if predicts else check_model_spec(body)
@@ -144,26 +152,32 @@ class Handler:
             # 500: a server's parser may know no better word for what is no message, as for
             # a name that is not UTF-8.
             if refusal.status in (400, 500) and predicts:
-                self._explain(body, PROTOBUF, refusal.message, call, model)
+                self._explain(body, codec, refusal.message, call, model)
             raise
-        return self._answer_of(reply, form, call, record, context, rows=False)
+        return self._answer_of(reply, answer, call, record, context, rows=False)
 
     def _encoded(
-        self, outputs: Arrays, form: str, call: Call, record: Record, context: Any, *, rows: bool
+        self,
+        outputs: Arrays,
+        answer: Codec,
+        call: Call,
+        record: Record,
+        context: Any,
+        *,
+        rows: bool,
     ) -> Answer:
         if self._hooks.postprocess is not None:
             body, content_type = self._hooks.body(outputs, context)
         else:
-            body, content_type = encoded(form, outputs, rows=rows, call=call), form
+            body = answer.write_answer(outputs, rows=rows, model_spec=call.model_spec)
+            content_type = answer.content_type
         record.stage("encode")
         return body, content_type
 
-    def _explain(
-        self, body: bytes, content_type: str, refusal: str, call: Call, model: Model
-    ) -> None:
+    def _explain(self, body: bytes, codec: Codec, refusal: str, call: Call, model: Model) -> None:
         """Raises a `RequestError` that names the tensor, where the signature tells which it is."""
         try:
-            explain(content_type, body, model.signature(call))
+            codec.explain(body, model.signature(call))
         except (RequestError, TensorError) as error:
             clearer = refusal_of(error)
             if clearer.status == 400:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, wire
 from servable_tensors.seen_forms import SeenForms
 from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (

@@ -1,30 +1,18 @@
-"""Arrays become bodies and bodies arrays: which form, and the two ways.
+"""Which form arrays are sent in, and the two ways between arrays and bodies.
 
-| form | content type | inputs | strings |
-|---|---|---|---|
-| protobuf | application/x-protobuf | named | any bytes |
-| npy | application/x-npy | one, unnamed or not | without zeros at their end |
-| npz | application/x-npz | named | without zeros at their end |
-| json | application/json | named, or one unnamed | any bytes |
+The forms are the codecs of servable_tensors/codecs.py that have a name there.
 """
 
 import functools
-import importlib
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING
 
-from servable_client.arrays import UNNAMED, Arrays, total_bytes
+from servable_client.arrays import Array, Arrays, total_bytes
 from servable_client.errors import BadAnswerError, BadInputError
 from servable_client.selection import Selection
+from servable_tensors import UNNAMED, TensorError
 
-Form = Literal["protobuf", "npy", "npz", "json"]
-FORMS: tuple[Form, ...] = get_args(Form)
-CONTENT_TYPES: dict[Form, str] = {
-    "protobuf": "application/x-protobuf",
-    "npy": "application/x-npy",
-    "npz": "application/x-npz",
-    "json": "application/json",
-}
-_FORMS = {content_type: form for form, content_type in CONTENT_TYPES.items()}
+if TYPE_CHECKING:
+    from servable_tensors.codecs import Codec
 
 # Protobuf answers name the outputs and their types in the fewest CPU seconds. "json" with a q
 # is passed over by the container's NGINX, which would take a bare one for the answer's type.
@@ -34,7 +22,25 @@ ANY_ANSWER = "application/x-protobuf, application/x-npz;q=0.9, application/json;
 MOST_JSON_BYTES = 2048
 
 
-def chosen(arrays: Arrays, *, typed: bool = True) -> Form:
+@functools.cache
+def codecs() -> "dict[str, Codec]":
+    """By form, as `format=` names it."""
+    # On first use: protobuf alone would double the time of `import servable_client`.
+    from servable_tensors.codecs import CODECS
+
+    return {codec.form: codec for codec in CODECS.values() if codec.form}
+
+
+def content_type(form: str) -> str:
+    """Raises `BadInputError` for no form."""
+    if form not in codecs():
+        raise BadInputError(
+            f"format {form!r}: give one of {', '.join(codecs())}, or none to have one chosen"
+        )
+    return codecs()[form].content_type
+
+
+def chosen(arrays: Arrays, *, typed: bool = True) -> str:
     """protobuf for arrays, npy for one without a name, JSON for a few values of mixed types.
 
     And JSON for a few numbers that come in lists: [1.5] is float64 to NumPy, and in JSON
@@ -62,32 +68,26 @@ def _few(arrays: Arrays) -> bool:
     )
 
 
-def encode(form: Form, arrays: Arrays, selection: Selection) -> bytes:
+def encode(form: str, arrays: Arrays, selection: Selection) -> bytes:
     """The body. Raises `BadInputError` for what the form cannot hold."""
-    if form not in FORMS:
-        raise BadInputError(
-            f"format {form!r}: give one of {', '.join(FORMS)}, or none to have one chosen"
-        )
-    body: bytes = _module(form).encode(arrays, selection)
-    return body
+    content_type(form)  # or it is none
+    try:
+        return codecs()[form].write_request(arrays, selection)
+    except TensorError as bad:
+        raise BadInputError(str(bad)) from None
 
 
-def decode(content_type: str, body: bytes) -> Arrays:
+def decode(content_type: str, body: bytes) -> dict[str, Array]:
     """The outputs of an answer, by name. Raises `BadAnswerError`."""
-    form = _FORMS.get(content_type.partition(";")[0].strip().lower())
-    if form is None:
+    kind = content_type.partition(";")[0].strip().lower()
+    codec = next((one for one in codecs().values() if one.content_type == kind), None)
+    if codec is None:
         raise BadAnswerError(
-            f"the answer is {content_type or 'of no content type'}; "
-            f"this client reads {', '.join(_FORMS)}; invoke() gives the bytes as they are"
+            f"the answer is {content_type or 'of no content type'}; this client reads "
+            f"{', '.join(one.content_type for one in codecs().values())}; "
+            "invoke() gives the bytes as they are"
         )
     try:
-        found: Arrays = _module(form).decode(body)
-    except ValueError as error:
+        return codec.read_answer(body)
+    except (TensorError, ValueError) as error:
         raise BadAnswerError(f"the {content_type} answer cannot be read: {error}") from None
-    return found
-
-
-@functools.cache
-def _module(form: Form) -> Any:
-    # On first use: protobuf alone would double the time of `import servable_client`.
-    return importlib.import_module(f"servable_client.formats.{form}")

@@ -30,6 +30,7 @@ from servable_tensors.tensors import (
     UnknownTypeError,
     array_dtype,
     elements,
+    is_bfloat16,
     number_of,
 )
 
@@ -161,15 +162,17 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     """
     if array.dtype.kind == "O":
         array = _fixed_width(array, name)
-    elif array.dtype.kind != "S" and array.dtype.name != "bfloat16":
+    elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
         try:
             number_of(array.dtype)
         except UnknownTypeError as bad:
             raise TensorError(f"{name}: {bad}") from None
-    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    flat = np.ascontiguousarray(array.T if fortran else array).reshape(-1)
+    fortran = not array.flags.c_contiguous and array.flags.f_contiguous
+    content = np.ascontiguousarray(array.T if fortran else array)
+    if content.dtype.kind == "V":
+        content = content.view("<u2")  # ml_dtypes' bfloat16 has no buffer
     # One copy of the numbers: from where they lie into the body.
-    return b"".join((header_of(array.dtype, array.shape, fortran), flat.view(np.uint8).data))
+    return b"".join((header_of(array.dtype, array.shape, fortran), content))
 
 
 @functools.lru_cache(maxsize=256)

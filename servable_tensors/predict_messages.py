@@ -29,6 +29,7 @@ from servable_tensors.tensors import (
     array_dtype,
     element_bytes,
     fill,
+    is_bfloat16,
     number_of,
     string_bytes,
     to_array,
@@ -36,10 +37,8 @@ from servable_tensors.tensors import (
 from servable_tensors.wire_fields import BYTES, VARINT, WireError, fields, written_varint
 
 # Tags of the fields that hold bytes: inputs of PredictRequest, key and value of a map's
-# entry, tensor_content and string_val of TensorProto.
+# entry, tensor_content of TensorProto.
 _INPUTS, _KEY, _VALUE, _CONTENT = b"\x12", b"\x0a", b"\x12", b"\x22"
-_STRING_VAL = b"\x42"
-_SHORT = [bytes((length,)) for length in range(128)]
 _STRINGS_AT_ONCE = 4096
 _DTYPE, _SHAPE, _VERSION, _CONTENT_FIELD = 1, 2, 3, 4  # of TensorProto
 # Field of TensorProto whose packed numbers are an array's -> the data type that they are of.
@@ -90,7 +89,7 @@ def predict_message(spec: bytes, arrays: Arrays, signature: Signature | None = N
 
 
 def _number(name: str, array: Array) -> int:
-    if array.dtype.name == "bfloat16":  # of the ml_dtypes package, where somebody uses it
+    if is_bfloat16(array.dtype):
         return BFLOAT16
     try:
         return number_of(array.dtype)
@@ -107,21 +106,17 @@ def _entry(name: str, array: Array, number: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def _strings(name: str, array: Array) -> bytearray:
-    """string_val of all elements: a message of Python's would hold each of them twice more."""
-    written = bytearray()
+def _strings(name: str, array: Array) -> bytes:
+    """string_val of all elements, in pieces: one message of all would hold each of them twice more."""
     texts = array.ravel()
+    pieces = []
     for at in range(0, len(texts), _STRINGS_AT_ONCE):
-        for text in texts[at : at + _STRINGS_AT_ONCE].tolist():
-            try:
-                value = string_bytes(text)
-            except UnknownTypeError as bad:
-                raise UnknownTypeError(f"{name}: {bad}") from None
-            length = len(value)
-            written += _STRING_VAL
-            written += _SHORT[length] if length < len(_SHORT) else written_varint(length)
-            written += value
-    return written
+        try:
+            values = [string_bytes(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
+        except UnknownTypeError as bad:
+            raise UnknownTypeError(f"{name}: {bad}") from None
+        pieces.append(wire.TensorProto(string_val=values).SerializeToString())
+    return b"".join(pieces)
 
 
 @functools.lru_cache(maxsize=256)

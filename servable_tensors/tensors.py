@@ -86,6 +86,11 @@ def number_of(dtype: np.dtype[Any]) -> int:
     return number
 
 
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether it is that of the ml_dtypes package, where somebody uses it."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"  # the name takes longest
+
+
 def element_bytes(number: int) -> int | None:
     """Bytes of one element in memory; None for a type that no request may carry."""
     if number == STRING:
@@ -219,14 +224,14 @@ def _filled(values: Array, count: int) -> Array:
 
 def string_bytes(one: Any) -> bytes:
     """An element of a tensor of strings. Raises `UnknownTypeError`."""
-    if isinstance(one, str):
-        try:
-            return one.encode()
-        except UnicodeEncodeError:
-            raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
     if isinstance(one, bytes):
         return one
-    raise UnknownTypeError(f"{type(one).__name__} is no string")
+    if not isinstance(one, str):
+        raise UnknownTypeError(f"{type(one).__name__} is no string")
+    try:
+        return one.encode()
+    except UnicodeEncodeError:
+        raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
 
 
 def _bfloat16_bits(array: Array) -> Array:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from servable_client.arrays import Array, Arrays, total_bytes
 from servable_client.errors import BadAnswerError, BadInputError
-from servable_client.selection import Selection
 from servable_tensors import UNNAMED, TensorError
 
 if TYPE_CHECKING:
-    from servable_tensors.codecs import Codec
+    from servable_tensors.codecs import Choice, Codec
 
 # Protobuf answers name the outputs and their types in the fewest CPU seconds. "json" with a q
 # is passed over by the container's NGINX, which would take a bare one for the answer's type.
@@ -68,11 +67,11 @@ def _few(arrays: Arrays) -> bool:
     )
 
 
-def encode(form: str, arrays: Arrays, selection: Selection) -> bytes:
+def encode(form: str, arrays: Arrays, choice: "Choice") -> bytes:
     """The body. Raises `BadInputError` for what the form cannot hold."""
     content_type(form)  # or it is none
     try:
-        return codecs()[form].write_request(arrays, selection)
+        return codecs()[form].write_request(arrays, choice)
     except TensorError as bad:
         raise BadInputError(str(bad)) from None
 

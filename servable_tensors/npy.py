@@ -172,7 +172,7 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     if content.dtype.kind == "V":
         content = content.view("<u2")  # ml_dtypes' bfloat16 has no buffer
     # One copy of the numbers: from where they lie into the body.
-    return b"".join((header_of(array.dtype, array.shape, fortran), content))
+    return b"".join((header_of(array.dtype, array.shape, fortran), content.data))
 
 
 @functools.lru_cache(maxsize=256)

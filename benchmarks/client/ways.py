@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.client import workload
 from servable_client import Endpoint
 from servable_client.formats import content_type, encode
-from servable_client.selection import Selection
+from servable_client.options import Selection
 from servable_tensors import tensors, wire
 
 NAME = "benchmark"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
 from servable_client.formats import chosen, decode, encode
-from servable_client.selection import Selection
+from servable_client.options import Selection
 from servable_tensors import tensors, wire
 from servable_tensors.npy import from_npy, from_npz
 from servable_tensors.protobuf_walk import check_predict_request

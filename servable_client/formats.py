@@ -11,7 +11,7 @@ from servable_client.errors import BadAnswerError, BadInputError
 from servable_tensors import UNNAMED, TensorError
 
 if TYPE_CHECKING:
-    from servable_tensors.codecs import Choice, Codec
+    from servable_tensors.codecs import Codec, RequestedModel
 
 # Protobuf answers name the outputs and their types in the fewest CPU seconds. "json" with a q
 # is passed over by the container's NGINX, which would take a bare one for the answer's type.
@@ -67,7 +67,7 @@ def _few(arrays: Arrays) -> bool:
     )
 
 
-def encode(form: str, arrays: Arrays, choice: "Choice") -> bytes:
+def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
     """The body. Raises `BadInputError` for what the form cannot hold."""
     content_type(form)  # or it is none
     try:

@@ -14,7 +14,7 @@ from servable_handler.call import Call
 from servable_handler.hooks import Hooks
 from servable_handler.plan import Plans
 from servable_handler.prediction import (
-    Model,
+    ServedModels,
     check_sendable_as_text,
     error_of,
     outputs_of,
@@ -173,7 +173,9 @@ class Handler:
             return True
         return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
 
-    def _text(self, body: bytes, codec: Codec, call: Call, model: Model, record: Record) -> Answer:
+    def _text(
+        self, body: bytes, codec: Codec, call: Call, model: ServedModels, record: Record
+    ) -> Answer:
         text = codec.to_json(body)
         if call.signature:
             text = with_signature(text, call.signature)
@@ -192,7 +194,7 @@ class Handler:
         codec: Codec,
         answer: Codec,
         call: Call,
-        model: Model,
+        model: ServedModels,
         record: Record,
         context: Any,
     ) -> Answer:
@@ -228,7 +230,9 @@ class Handler:
         record.stage("encode")
         return body, content_type
 
-    def _explain(self, body: bytes, codec: Codec, refusal: str, call: Call, model: Model) -> None:
+    def _explain(
+        self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels
+    ) -> None:
         """Raises a `RequestError` that names the tensor, where the signature tells which it is."""
         try:
             codec.explain(body, model.signature(call))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servable_handler.call import Aim, aim_of, timeout_of
-from servable_handler.prediction import Model
+from servable_handler.prediction import ServedModels
 from servable_handler.refusal import RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
@@ -38,7 +38,7 @@ class Plan:
     content_type: str
     codec: Codec | None
     answer: Codec
-    model: Model
+    model: ServedModels
     relay: NpyRelay | None
 
 
@@ -50,7 +50,7 @@ class Plans:
         self._settings, self._hooked = settings, hooked
         self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
         self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
-        self._models: dict[tuple[int, ...], Model] = {}
+        self._models: dict[tuple[int, ...], ServedModels] = {}
         self._plans: dict[Told, Plan] = {}
         self._process = 0
 
@@ -101,13 +101,13 @@ class Plans:
             self._plans.clear()
         self._plans[told] = plan
 
-    def _model(self, context: Any) -> Model:
+    def _model(self, context: Any) -> ServedModels:
         grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
         # In multi-model mode a model has servers of its own, which only the context knows.
         listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
         ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
         if ports[0] not in self._models:
-            self._models[ports[0]] = Model(ModelServers(*ports))
+            self._models[ports[0]] = ServedModels(ModelServers(*ports))
         return self._models[ports[0]]
 
 

@@ -21,7 +21,7 @@ _MOST_RELAYS = 64
 _MOST_ELEMENTS_AS_TEXT = 1 << 20
 
 
-class Model:
+class ServedModels:
     """The models behind these servers. Signatures are asked for once: they never change."""
 
     def __init__(self, servers: ModelServers) -> None:

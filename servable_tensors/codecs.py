@@ -54,7 +54,7 @@ ModelSpec = Callable[[], Any]
 """Makes the wire.ModelSpec of an answer, for a form that holds one."""
 
 
-class Choice(Protocol):
+class RequestedModel(Protocol):
     """Which model, version and signature a client's request is for; None is the endpoint's default."""
 
     @property
@@ -106,7 +106,7 @@ class Codec(ABC):
         if len(body) <= MOST_EXPLAINED_BYTES:
             self.read_request(body, signature)
 
-    def write_request(self, arrays: Arrays, choice: Choice) -> bytes:
+    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         """The body of a client's request. Raises `TensorError` for what the form cannot hold."""
         raise TensorError(f"{self.content_type} is not sent by the client")
 
@@ -145,7 +145,7 @@ class JsonCodec(_Text):
     def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return as_rows(outputs) if rows else as_columns(outputs)
 
-    def write_request(self, arrays: Arrays, choice: Choice) -> bytes:
+    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         return untyped_json.written(arrays, choice.signature)
 
     def read_answer(self, body: bytes) -> dict[str, Array]:
@@ -198,7 +198,7 @@ class NpyCodec(Codec):
     def hand_on(self, reply: bytes) -> bytes | None:
         return npy_in(reply)
 
-    def write_request(self, arrays: Arrays, choice: Choice) -> bytes:
+    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
             raise TensorError(
                 f'a .npy holds one array and {", ".join(arrays)} are given; leave format out, or "npz"'
@@ -226,7 +226,7 @@ class NpzCodec(Codec):
     def write_answer(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         return to_npz(outputs)
 
-    def write_request(self, arrays: Arrays, choice: Choice) -> bytes:
+    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
             raise TensorError('a .npz holds arrays by name; name the input, or use format="npy"')
         return to_npz(arrays)
@@ -270,7 +270,7 @@ class ProtobufCodec(Codec):
         """Of names, types and shapes alone."""
         signature.check(described_inputs(body)[0])
 
-    def write_request(self, arrays: Arrays, choice: Choice) -> bytes:
+    def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
             raise TensorError('a PredictRequest holds inputs by name; name it, or use format="npy"')
         # Nothing where nothing is chosen: the handler knows the default model's name.

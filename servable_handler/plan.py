@@ -21,8 +21,6 @@ from servable_tensors.npy import NpyRelay
 _MOST_PLANS = 256
 _MOST_LETTERS = 2_000  # of headers: a caller's oddities are not kept
 Told = tuple[Any, ...]
-# Each once; CODECS has one by every content type that it is read from.
-_ANSWERS = tuple(dict.fromkeys(codec.content_type for codec in CODECS.values()))
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
@@ -146,7 +144,8 @@ def chosen(accept: str, own: str) -> str:
     ranges = [_parsed(item) for item in accept.lower().split(",")]
     best: tuple[float, int, int, bool] | None = None
     found = own
-    for form in _ANSWERS:
+    # Each once; CODECS has one by every content type that it is read from.
+    for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
         matches = [
             (closeness, -position, weight)
             for position, (name, weight) in enumerate(ranges)

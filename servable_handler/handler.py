@@ -12,7 +12,7 @@ from typing import Any
 
 from servable_handler.call import Call
 from servable_handler.hooks import Hooks
-from servable_handler.plan import Plans
+from servable_handler.plan import Plan, Plans
 from servable_handler.prediction import (
     ServedModels,
     check_sendable_as_text,
@@ -126,9 +126,9 @@ class Handler:
         if request is not None:
             record.stage("decode")
             reply = model.servers.grpc("Predict", request, call)
-            return self._answer_of(reply, plan.answer, call, record, context, rows=False)
-        if codec is not None and self._relays(codec, plan.answer, len(body), call):
-            return self._text(body, codec, call, model, record)
+            return self._answer_of(reply, plan, call, record, context, rows=False)
+        if codec is not None and self._relays(codec, plan, len(body)):
+            return self._text(body, codec, plan, call, record)
         message = codec is not None and codec.is_message
         if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
@@ -136,7 +136,8 @@ class Handler:
                 f"tfs-method: {call.method} takes JSON and gives JSON, or protobuf and protobuf",
             )
         if codec is not None and message and self._settings.transport != "rest":
-            return self._message(body, codec, plan.answer, call, model, record, context)
+            reply = self._reply_to_message(body, codec, model, call, record)
+            return self._answer_of(reply, plan, call, record, context, rows=False)
         signature = model.signature(call)
         if codec is None:
             arrays, rows = self._hooks.arrays(body, context, signature), True
@@ -148,87 +149,71 @@ class Handler:
             record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")
-            return self._encoded(outputs, plan.answer, call, record, context, rows=rows)
+            return self._written(outputs, plan, call, record, context, rows=rows)
         request = request_of(arrays, signature, call)
         if plan.relay is not None:
             plan.relay.learn(body, request, signature)
         record.stage("decode")
         reply = model.servers.grpc("Predict", request, call)
-        return self._answer_of(reply, plan.answer, call, record, context, rows=rows)
+        return self._answer_of(reply, plan, call, record, context, rows=rows)
 
     def _answer_of(
-        self, reply: bytes, answer: Codec, call: Call, record: Record, context: Any, *, rows: bool
+        self, reply: bytes, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
     ) -> Answer:
         record.stage("model")
-        if self._hooks.postprocess is None and (handed := answer.hand_on(reply)) is not None:
+        if self._hooks.postprocess is None and (handed := plan.answer.hand_on(reply)) is not None:
             if handed is not reply:
                 record.stage("encode")
-            return handed, answer.content_type
-        return self._encoded(outputs_of(reply), answer, call, record, context, rows=rows)
+            return handed, plan.answer.content_type
+        return self._written(outputs_of(reply), plan, call, record, context, rows=rows)
 
-    def _relays(self, codec: Codec, answer: Codec, body_bytes: int, call: Call) -> bool:
-        if not codec.is_text or answer.content_type != JSON:
+    def _written(
+        self, outputs: Arrays, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
+    ) -> Answer:
+        if self._hooks.postprocess is not None:
+            body, content_type = self._hooks.body(outputs, context)
+        else:
+            body = plan.answer.write_answer(outputs, rows=rows, model_spec=call.model_spec)
+            content_type = plan.answer.content_type
+        record.stage("encode")
+        return body, content_type
+
+    def _relays(self, codec: Codec, plan: Plan, body_bytes: int) -> bool:
+        """Whether the body goes to the REST port as text, and what comes is the answer."""
+        if not codec.is_text or plan.answer.content_type != JSON:
             return False
-        if call.method != "predict":
+        if plan.aim.method != "predict":
             return True
         return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
 
-    def _text(
-        self, body: bytes, codec: Codec, call: Call, model: ServedModels, record: Record
-    ) -> Answer:
+    def _text(self, body: bytes, codec: Codec, plan: Plan, call: Call, record: Record) -> Answer:
         text = codec.to_json(body)
         if call.signature:
             text = with_signature(text, call.signature)
         record.stage("decode")
-        status, answer = model.servers.rest(call.path, text, call)
+        status, answer = plan.model.servers.rest(call.path, text, call)
         record.stage("model")
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, codec, said(answer), call, model)
+            self._explain(body, codec, said(answer), call, plan.model)
         raise RequestError(status, error_of(answer) or f"the model server answered {status}")
 
-    def _message(
-        self,
-        body: bytes,
-        codec: Codec,
-        answer: Codec,
-        call: Call,
-        model: ServedModels,
-        record: Record,
-        context: Any,
-    ) -> Answer:
+    def _reply_to_message(
+        self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
+    ) -> bytes:
         predicts = call.method == "predict"
         named = check_predict_request(body) if predicts else check_model_spec(body)
         record.stage("decode")
         request = body + call.overriding(body_names_model=named)
         try:
-            reply = model.servers.grpc(_GRPC_METHODS[call.method], request, call)
+            return model.servers.grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
             # 500: a server's parser may know no better word for what is no message, as for
             # a name that is not UTF-8.
             if refusal.status in (400, 500) and predicts:
                 self._explain(body, codec, refusal.message, call, model)
             raise
-        return self._answer_of(reply, answer, call, record, context, rows=False)
-
-    def _encoded(
-        self,
-        outputs: Arrays,
-        answer: Codec,
-        call: Call,
-        record: Record,
-        context: Any,
-        *,
-        rows: bool,
-    ) -> Answer:
-        if self._hooks.postprocess is not None:
-            body, content_type = self._hooks.body(outputs, context)
-        else:
-            body = answer.write_answer(outputs, rows=rows, model_spec=call.model_spec)
-            content_type = answer.content_type
-        record.stage("encode")
-        return body, content_type
 
     def _explain(
         self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels

@@ -107,7 +107,7 @@ def check_warm_up(file: Path, info: SavedModelInfo) -> int:
 
 
 def _check(log: Any, info: SavedModelInfo) -> None:
-    kind = log.WhichOneof("choice")
+    kind = log.WhichOneof("log_type")
     if kind is None:
         raise JsonValueError("holds no request")
     if kind != "predict_log":

@@ -17,11 +17,16 @@ from typing import Any
 import numpy as np
 
 from servable_handler.refusal import JSON, RequestError
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
-from servable_tensors.exact_cast import InexactCastError, cast_exactly
+from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature
-from servable_tensors.tensors import STRING, Array, Arrays, array_dtype
+from servable_tensors.tensors import (
+    STRING,
+    Array,
+    Arrays,
+    InexactCastError,
+    array_dtype,
+    cast_exactly,
+)
 
 LOG = logging.getLogger("servable")
 MODULE = "transforms"

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 
 from servable_handler.refusal import refusal_of
-from servable_tensors.errors import TensorError
-from servable_tensors.npy import from_npy, to_npy
-from servable_tensors.npz import from_npz, to_npz
+from servable_tensors import TensorError
+from servable_tensors.npy import from_npy, from_npz, to_npy, to_npz
 from tests.servable_handler.conftest import npy, npz
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 
 from servable_handler.refusal import refusal_of
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, wire
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
+from servable_tensors.tensor_walk import packed_varints
 from servable_tensors.tensors import to_proto
-from servable_tensors.wire_fields import fields, packed_varints
+from servable_tensors.wire_fields import fields
 
 
 def request(**tensors: Any) -> bytes:

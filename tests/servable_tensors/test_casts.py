@@ -1,4 +1,4 @@
-"""servable_tensors/exact_cast.py: no value becomes another value by a change of its type."""
+"""servable_tensors/tensors.py: no value becomes another value by a change of its type."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_tensors.exact_cast import InexactCastError, cast_exactly
+from servable_tensors.tensors import InexactCastError, cast_exactly
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

@@ -1,4 +1,4 @@
-"""servable_tensors/predict_answer.py and seen_forms.py: what protobuf reads, read again or not."""
+"""servable_tensors/predict_messages.py and seen_forms.py: what protobuf reads, read again or not."""
 
 from contextlib import suppress
 from typing import Any
@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from servable_tensors import wire
-from servable_tensors.predict_answer import arrays_in
+from servable_tensors.predict_messages import arrays_in
 from servable_tensors.seen_forms import SeenForms
 from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
 

@@ -1,4 +1,4 @@
-"""servable_tensors/json_answers.py and csv_answers.py: text that brings every value back."""
+"""servable_tensors/text_answers.py: text that brings every value back."""
 
 import csv
 import io
@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from servable_tensors.csv_answers import as_csv
-from servable_tensors.errors import TensorError
-from servable_tensors.json_answers import as_columns, as_lines, as_rows
+from servable_tensors import TensorError
+from servable_tensors.text_answers import as_columns, as_csv, as_lines, as_rows
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=3)
 ARRAYS = st.sampled_from(["float32", "float64", "float16", "int64", "uint8", "bool"]).flatmap(

@@ -1,16 +1,19 @@
-"""Arrays become the JSON that the model server would write: rows, columns, or one row a line.
+"""Arrays become text: the JSON that the model server would write by rows, by columns or by lines; CSV.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
 import base64
+import csv
+import io
 import json
+from itertools import chain
 from json.encoder import encode_basestring  # as json.dumps with ensure_ascii=False
 from typing import Any
 
 import numpy as np
 
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError
 from servable_tensors.tensors import Array, Arrays
 
 _ELEMENTS_AT_ONCE = 4096
@@ -43,20 +46,39 @@ def as_lines(arrays: Arrays) -> bytes:
     return "".join(f"{row}\n" for row in rows(arrays)).encode(errors="surrogateescape")
 
 
-def have_rows(arrays: Arrays) -> bool:
-    """Whether all outputs are lists of equally many rows."""
-    return len(
-        {len(array) if array.ndim else None for array in arrays.values()} - {None}
-    ) == 1 and (all(array.ndim for array in arrays.values()))
+def as_csv(arrays: Arrays) -> bytes:
+    """One line a row, the outputs side by side in the order of their names; deeper rows laid out flat.
+
+    Raises `TensorError`.
+    """
+    _require_rows(arrays, ": no lines of CSV")
+    columns = [_cells(name, array) for name, array in arrays.items()]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows(chain.from_iterable(row) for row in zip(*columns, strict=True))
+    return file.getvalue().encode(errors="surrogateescape")
+
+
+def _cells(name: str, array: Array) -> list[list[str]]:
+    if array.dtype == object:
+        flat = [one.decode(errors="surrogateescape") for one in array.ravel().tolist()]
+    else:
+        flat = texts(name, array)
+    width = len(flat) // len(array) if len(array) else 0
+    return [flat[row * width : (row + 1) * width] for row in range(len(array))]
+
+
+def _require_rows(arrays: Arrays, so: str) -> None:
+    """Raises `TensorError` unless all outputs are lists of equally many rows; `so` ends its message."""
+    lengths = {len(array) if array.ndim else None for array in arrays.values()}
+    if len(lengths) != 1 or None in lengths:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise TensorError(f"the outputs have no rows in common ({shapes}){so}")
 
 
 def rows(arrays: Arrays) -> list[str]:
     """One JSON text for each row. Raises `TensorError` where outputs have no common rows."""
-    if not have_rows(arrays):
-        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise TensorError(
-            f"the outputs have no rows in common ({shapes}); accept another form, as .npz"
-        )
+    _require_rows(arrays, "; accept another form, as .npz")
     columns = [[_nested(name, row, row.ndim) for row in a] if a.ndim > 1 else texts(name, a)
                for name, a in arrays.items()]  # fmt: skip
     if len(columns) == 1:

@@ -1,11 +1,11 @@
-"""The model server's JSON, by columns. It carries no types: what comes back are int64,
-float64, bool and strings.
+"""JSON as those read and write it who know no signature: the client.
 
+It carries no types: what comes back are int64, float64, bool and strings. With a signature it is
+read by json_tensors.py.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
 import base64
-import binascii
 import json
 import math
 import re
@@ -14,32 +14,39 @@ from typing import Any
 
 import numpy as np
 
-from servable_client.arrays import UNNAMED, UNNAMED_OUTPUT, Array, Arrays
-from servable_client.errors import BadInputError
-from servable_client.selection import Selection
+from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError
+from servable_tensors.json_tensors import flat, string_of
+from servable_tensors.predict_messages import MOST_DIMENSIONS, MOST_OUTPUTS
+from servable_tensors.tensors import Array, Arrays
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
 _DECIMALS = (4, 7)
 # A number that may be above what float64 holds: with an exponent of three digits, or 200 digits.
 _LONG_NUMBER = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}")
-MOST_DIMENSIONS = 32
-"""NumPy's own bound before its version 2."""
-MOST_OUTPUTS = 4096
 _SHOWN = 60  # characters of a name that a server sent
 
 
-def encode(arrays: Arrays, selection: Selection) -> bytes:
-    """Raises `BadInputError` for what JSON does not hold: complex numbers, long doubles, some shapes."""
+def written(arrays: Arrays, signature: str | None) -> bytes:
+    """A request by columns.
+
+    Raises `TensorError` for what JSON does not hold: complex numbers, long doubles, some shapes.
+    """
     request: dict[str, Any] = {}
-    if selection.signature:
-        request["signature_name"] = selection.signature
+    if signature:
+        request["signature_name"] = signature
     values = {name: _values(name, array) for name, array in arrays.items()}
     request["inputs"] = values.get(UNNAMED, values)
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode(body: bytes) -> dict[str, Array]:
-    """Columns ("outputs") or rows ("predictions"). Raises `ValueError`."""
+def inputs(body: bytes) -> dict[str, Array]:
+    """Those of a request by columns. Raises `ValueError`."""
+    found = json.loads(body)["inputs"]
+    return columns(found if isinstance(found, dict) else {UNNAMED: found})
+
+
+def outputs(body: bytes) -> dict[str, Array]:
+    """Those of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
     answer = _parsed(body)
     if isinstance(answer, dict) and "outputs" in answer:
         found = answer["outputs"]
@@ -96,7 +103,7 @@ def _columns(rows: list[Any]) -> Any:
 def _values(name: str, array: Array) -> Any:
     kind = array.dtype.kind
     if 0 in array.shape[:-1]:
-        raise BadInputError(
+        raise TensorError(
             f"{name or 'the input'}: JSON forgets the shape {list(array.shape)} of an array that "
             "holds nothing; leave format out"
         )
@@ -107,7 +114,7 @@ def _values(name: str, array: Array) -> Any:
     if kind == "f" and array.dtype.itemsize < 8:
         return _short(array).tolist()
     if kind not in "biuf" or array.dtype.itemsize > 8:
-        raise BadInputError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
+        raise TensorError(f"{name or 'the input'}: JSON holds no {array.dtype}; leave format out")
     return array.tolist()
 
 
@@ -131,16 +138,16 @@ def _text(value: bytes) -> Any:
 def _array(name: str, value: Any) -> Array:
     """Lists nested evenly. NumPy sees strings' places best when they are no strings."""
     try:
-        shape, leaves = _flat(value)
+        shape, leaves = flat(value)
         if len(shape) > MOST_DIMENSIONS:
             raise ValueError(f"has more than {MOST_DIMENSIONS} dimensions")
         kinds = set(map(type, leaves))
         if kinds & {str, dict}:
             texts = np.empty(len(leaves), object)
-            texts[:] = [_bytes(leaf) for leaf in leaves]
+            texts[:] = [string_of(leaf) for leaf in leaves]
             return texts.reshape(shape)
         return _numbers(kinds, leaves).reshape(shape)
-    except (ValueError, AttributeError, binascii.Error) as error:
+    except (ValueError, AttributeError) as error:
         raise ValueError(f"{name[:_SHOWN]}: {error}") from None
 
 
@@ -170,22 +177,3 @@ def _same_as_float(value: int) -> bool:
         return int(float(value)) == value
     except OverflowError:
         return False
-
-
-def _flat(value: Any) -> tuple[list[int], list[Any]]:
-    shape, level = [], [value]
-    while level and isinstance(level[0], list):
-        size = len(level[0])
-        if not all(isinstance(one, list) and len(one) == size for one in level):
-            raise ValueError("is ragged: not every list is as long as the first")
-        shape.append(size)
-        level = [leaf for one in level for leaf in one]
-    return shape, level
-
-
-def _bytes(leaf: Any) -> bytes:
-    if isinstance(leaf, str):
-        return leaf.encode()
-    if isinstance(leaf, dict) and leaf.keys() == {"b64"} and isinstance(leaf["b64"], str):
-        return base64.b64decode(leaf["b64"], validate=True)
-    raise ValueError("holds strings and others")

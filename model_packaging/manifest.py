@@ -14,7 +14,7 @@ from model_packaging.source_file import read_into, unchanged
 from model_packaging.tree import Entry, Tree
 
 # Raise it when the same inputs would become other bytes.
-PACKER_VERSION = 3
+PACKER_VERSION = 4
 
 _BUFFER_BYTES = 1 << 20
 

@@ -13,10 +13,9 @@ from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version
 from infra.preflight.rule import Rule
 from model_packaging import dependencies
-from model_packaging.code_folder import CodeFolder
 from model_packaging.image_modules import image_modules
 from model_packaging.places import WHEELS
-from model_packaging.python_code import check_code
+from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules, wants_ours
 from model_packaging.requirements_file import WANTED

@@ -17,10 +17,10 @@ from model_packaging.digest import sha256_of
 from model_packaging.image_modules import ImageModules, image_modules
 from model_packaging.manifest import key_and_tree
 from model_packaging.places import ARCHIVES, MADE, WHEELS
-from model_packaging.progress import Progress
 from model_packaging.refusal import PackagingError
 from model_packaging.requirements_file import WANTED
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.source_file import Progress
 from model_packaging.tree import Tree
 
 

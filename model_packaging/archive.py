@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_packaging.beside import beside
-from model_packaging.gzip_blocks import GzipBlocks
-from model_packaging.hashed_file import HashedFile
+from model_packaging.compressed_file import GzipBlocks, HashedFile
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress, ProgressCounter, read_into, unchanged

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from model_packaging import requirements_file
+from model_packaging.dependencies import requirements_file
 from model_packaging.python_source import (
     Import,
     PythonSyntaxError,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from model_packaging.archive import pack
-from model_packaging.gzip_blocks import BLOCK_BYTES, GzipBlocks
+from model_packaging.compressed_file import BLOCK_BYTES, GzipBlocks
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.servable import Servable
 

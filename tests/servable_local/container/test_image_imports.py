@@ -1,10 +1,14 @@
 """The process that runs user code imports what the image's could, and nothing else of this computer."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from infra.catalog.images import image_modules
+from servable_local.container import image_imports
 
 # Installed here, and not in the image.
 FOREIGN = "psutil"
@@ -87,3 +91,12 @@ def test_code_that_asks_whether_it_is_there_is_told_that_it_is_not(tmp_path: Pat
 
 def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path) -> None:
     assert run("print(os.environ['PYTHONPATH'])", tmp_path).stdout == "code:code/lib\n"
+
+
+def test_the_table_says_what_the_catalog_says() -> None:
+    """Each is written down for itself: `servable check` reads the one, the local container the other."""
+    table = Path(image_imports.__file__).with_name("image_modules.json")
+    for version, modules in json.loads(table.read_text())["versions"].items():
+        image = image_modules(version)
+        assert image is not None
+        assert image.modules == set(modules)

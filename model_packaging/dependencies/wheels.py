@@ -13,14 +13,22 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from model_packaging import requirements_file
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.lock_file import (
+    LOCK,
+    PLATFORM,
+    REMEDY,
+    Wheel,
+    disk,
+    locked,
+    write,
+)
+from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.digest import sha256_of
-from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from model_packaging.requirements_file import WANTED
 
 # Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
 # in the container's code/lib. https://packaging.python.org/en/latest/specifications/binary-distribution-format/
@@ -94,6 +102,20 @@ def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
         if not target.is_dir():
             unpack([wheels / one.name for one in wanted], target)
     return target
+
+
+def vendored_versions(code: Path) -> dict[str, str]:
+    """The version of each package that becomes, or lies in, code/lib/. Raises `PackagingError`."""
+    wanted = locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
+    found = {
+        str(name): str(version)
+        for name, version, *_ in (parse_wheel_filename(one.name) for one in wanted)
+    }
+    with disk(code):
+        for installed in sorted(code.glob("lib/*.dist-info")):
+            name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
+            found[canonicalize_name(name)] = version
+    return found
 
 
 def _download(

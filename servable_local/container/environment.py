@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from servable_local.container.image_imports import VERSION, newest_version
 from servable_local.container.settings import OPENMP_THREADS, is_container_variable
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -19,7 +18,6 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     # SavedModel needs it, and without it the start takes 1.7 s instead of 3.4 s.
     found["TF_USE_LEGACY_KERAS"] = "1"
     found.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    found[VERSION] = newest_version()  # as the image; the variables may name an older one
     found |= variables
     # A handler posts to the model server on this machine: never through a proxy.
     for name in ("NO_PROXY", "no_proxy"):

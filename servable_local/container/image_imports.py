@@ -15,12 +15,7 @@ from types import ModuleType
 from typing import cast
 
 VERSION = "SAGEMAKER_TFS_VERSION"
-"""Set by the image itself: the TensorFlow that it serves, as 2.20."""
-
-
-def newest_version() -> str:
-    """The newest TensorFlow whose image is known."""
-    return max(_versions(), key=lambda version: [int(part) for part in version.split(".")])
+"""The TensorFlow that the image serves, as 2.20; it sets it itself."""
 
 
 def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
@@ -29,10 +24,12 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
     `import_paths`: what the image's start script puts on the path. Modules of ours that are
     imported already work on, but nobody can import them again.
     """
+    versions = _versions()
     version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
-    if version not in _versions():
-        version = newest_version()
-    finder = ImageFinder(version, _versions()[version])
+    if version not in versions:
+        version = list(versions)[-1]  # the newest
+    os.environ.setdefault(VERSION, version)
+    finder = ImageFinder(version, versions[version])
     for name in list(sys.modules):
         if not finder.is_in_the_image(name):
             del sys.modules[name]
@@ -93,6 +90,7 @@ class ImageFinder(MetaPathFinder):
 
 
 def _versions() -> dict[str, list[str]]:
+    """The modules by TensorFlow version, oldest first."""
     file = Path(__file__).with_name("image_modules.json")
     versions: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))["versions"]
     return versions

@@ -24,10 +24,12 @@ def said(environment: Environment, text: str = TWO) -> list[str]:
 
 def code(project: Path, model: str, version: str) -> None:
     """Code that vendors the package `plain` in that version."""
-    house, folder = project / f"house-{model}", project / model
-    house.mkdir()
+    house, folder = project / f"house-{version}", project / model
+    if not house.exists():
+        house.mkdir()
+        wheel(house, "plain", version)
     folder.mkdir()
-    wheel(house, "plain", version)
+
     (folder / "transforms.py").write_text("import plain\ndef preprocess(body, context): ...\n")
     (folder / "requirements.txt").write_text(f"plain=={version}\n")
     lock(folder, python="3.12", wheels=project / WHEELS, find_links=house)

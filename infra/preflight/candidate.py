@@ -15,8 +15,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import wants_ours
-from model_packaging.saved_model import read
-from model_packaging.saved_model.info import SavedModelInfo
+from model_packaging.saved_model import SavedModelInfo, read
 
 
 @dataclass(frozen=True)

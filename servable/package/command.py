@@ -11,8 +11,8 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
-from model_packaging.progress import Progress as Told
 from model_packaging.refusal import PackagingError
+from model_packaging.source_file import Progress as Told
 from servable.findings import print_lines
 from servable.package import as_json as package_json
 from servable.package import as_table as package_table

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from infra.catalog import images
+from infra.catalog.images import image_modules
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -10,13 +11,11 @@ from infra.parameters.machine import machine_of
 from infra.policy.image import newest_version
 from infra.preflight.rule import Findings, Rule
 from model_packaging import dependencies
-from model_packaging.code_folder import CodeFolder
-from model_packaging.image_modules import image_modules
+from model_packaging.dependencies import WANTED
 from model_packaging.places import WHEELS
-from model_packaging.python_code import check_code
+from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules, wants_ours
-from model_packaging.requirements_file import WANTED
 from model_packaging.secret_files import secret_files
 from model_packaging.tree import tree
 
@@ -37,7 +36,7 @@ class Code(Rule):
     """Code that does not import kills the container minutes after the deployment began.
 
     Read, never run: handlers, the grammar of the image's Python, and every import.
-    Source: model_packaging/image_modules.json
+    Source: infra/catalog/image_facts.json (modules)
     """
 
     acknowledgeable = True
@@ -61,7 +60,7 @@ class Code(Rule):
 class HandlerModules(Rule):
     """Servable's handler needs NumPy and gRPC beside Python, which not every image holds.
 
-    Source: model_packaging/image_modules.json
+    Source: infra/catalog/image_facts.json (modules)
     """
 
     example = """\

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 from servable_local.container import lifeline
@@ -13,6 +12,7 @@ from servable_local.container.gateway.app import Invocations, Ping, application
 from servable_local.container.gateway.gunicorn_server import Gunicorn
 from servable_local.container.gateway.models import Models
 from servable_local.container.gateway.user_code import CodeError, Handler, load, pass_on
+from servable_local.container.image_imports import give_imports_of_the_image
 from servable_local.container.layout import Code
 
 
@@ -30,12 +30,10 @@ def run() -> None:
     folder = Path.cwd()
     events.tell(loading=True)
     try:
-        handler: Handler = pass_on
-        if plan["code"]:
-            inference = Path(plan["inference"]) if plan["inference"] else None
-            code = Code(Path(plan["code"]), inference)
-            sys.path[:0] = [str(path) for path in code.import_paths]
-            handler = load(inference) if inference else pass_on
+        inference = Path(plan["inference"]) if plan["inference"] else None
+        code = Code(Path(plan["code"]), inference) if plan["code"] else None
+        give_imports_of_the_image(code.import_paths if code else [])
+        handler: Handler = load(inference) if inference else pass_on
     except CodeError as error:
         events.tell(error=str(error))
         return

@@ -5,22 +5,34 @@ code/requirements.lock and the wheels that it names.
 """
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from model_packaging import requirements_file
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.lock_file import (
+    LOCK,
+    PLATFORM,
+    REMEDY,
+    Wheel,
+    disk,
+    locked,
+    write,
+)
+from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.digest import sha256_of
-from model_packaging.lock_file import LOCK, PLATFORM, REMEDY, Wheel, disk, locked, write
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from model_packaging.requirements_file import WANTED
-from model_packaging.wheels import unpack
 
+# Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
+# in the container's code/lib. https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+IMPORTED = ("purelib", "platlib")
 _TAGS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
 _TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
 
@@ -92,6 +104,20 @@ def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
     return target
 
 
+def vendored_versions(code: Path) -> dict[str, str]:
+    """The version of each package that becomes, or lies in, code/lib/. Raises `PackagingError`."""
+    wanted = locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
+    found = {
+        str(name): str(version)
+        for name, version, *_ in (parse_wheel_filename(one.name) for one in wanted)
+    }
+    with disk(code):
+        for installed in sorted(code.glob("lib/*.dist-info")):
+            name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
+            found[canonicalize_name(name)] = version
+    return found
+
+
 def _download(
     code: Path, requirements: Sequence[str], wheels: Path, python: str, find_links: Path | None
 ) -> list[Wheel]:
@@ -147,3 +173,53 @@ def _is_there(wheels: Path, wheel: Wheel) -> bool:
         return sha256_of(wheels / wheel.name) == wheel.sha256
     except OSError:
         return False
+
+
+def unpack(wheels: Sequence[Path], target: Path) -> None:
+    """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `PackagingError`.
+
+    No installer's traces: the same wheels give the same files, on any machine.
+    """
+    private_folder(target.parent)
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
+    try:
+        for wheel in wheels:
+            _unpack(wheel, beside)
+        beside.rename(target)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        if target.is_dir():
+            return  # another process was first: the same wheels, the same files
+        raise
+
+
+def _unpack(wheel: Path, target: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as opened:
+            for name in opened.namelist():
+                _extract(opened, name, target, wheel)
+    # What a damaged, an encrypted and an oddly compressed archive raise.
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise PackagingError(
+            wheel, f"cannot be unpacked: {error}", "do not use this wheel"
+        ) from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
+        raise PackagingError(wheel, problem, "use one of the two packages") from None
+
+
+def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> None:
+    parts = PurePosixPath(name).parts
+    if name.endswith("/") or not parts:
+        return
+    if ".." in parts or PurePosixPath(name).is_absolute():
+        raise PackagingError(
+            file, f"holds a file that leaves its folder: {name}", "do not use this wheel"
+        )
+    if parts[0].endswith(".data"):
+        if len(parts) < 3 or parts[1] not in IMPORTED:
+            return
+        parts = parts[2:]
+    place = target.joinpath(*parts)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(wheel.read(name))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from model_packaging import requirements_file
 from model_packaging.beside import beside
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.refusal import PackagingError
-from model_packaging.requirements_file import WANTED
 
 LOCK = "requirements.lock"
 REMEDY = "run: servable package ENV"

@@ -8,12 +8,12 @@ from servable.load.measurement import LoadCurve
 from servable.report.page import page
 from servable.report.page.content import RUN, Content
 from servable.report.page.curve_pictures import at_knee
-from servable.report.page.effects import effects
 from servable.tune import environment_edit
 from servable.tune.machine_space import Machines
 from servable.tune.objective import Objective
 from servable.tune.objective_value import Goal
 from servable.tune.recommendation import recommend
+from servable.tune.search.recommended import effects
 from servable.tune.search.search import Found
 
 

@@ -7,25 +7,15 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from model_packaging.beside import beside
-from servable.load.interval import Interval
 from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
 from servable.tune.objective_value import Goal
 from servable.tune.recommendation import Recommendation
-from servable.tune.search.space import Value
+from servable.tune.search.recommended import Effect
 from servable.tune.search.trial import Trial
 
 # The file of a search's folder that holds all of it.
 RUN = "run.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """One value of one setting, the others as in the choice."""
-
-    value: Value
-    relative: Interval
-    """Expected throughput, of the choice's: 1 is the same."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Which of the measured points is the best, and how much better than where the search began."""
+"""What the measurements say: the best point, how much better it is, what each setting does."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from servable.load.interval import Interval
-from servable.tune.search.model import WITHIN_95, Model
-from servable.tune.search.space import Point, Space
+from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
+from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.trial import Trial, logarithms
 
 
@@ -68,7 +70,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     if not ran:
         return None
     at = space.features
-    model = Model(
+    model = GaussianProcess(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
     low = model.low(at[ran])
@@ -92,3 +94,46 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         noise=model.noise,
         rival=rival,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One value of one setting, the others as in the choice."""
+
+    value: Value
+    relative: Interval
+    """Expected throughput, of the choice's: 1 is the same."""
+
+
+def effects(space: Space, trials: Sequence[Trial], choice: Choice) -> dict[str, tuple[Effect, ...]]:
+    """setting -> each value that the space has beside the choice's others."""
+    known = [(space.number(trial.point), trial.measured.value) for trial in trials]
+    measured = [(number, value) for number, value in known if number is not None]
+    at = space.coordinates
+    model = GaussianProcess(
+        at[[number for number, _ in measured]],
+        logarithms([value for _, value in measured]),
+        noise=choice.noise,
+    )
+    chosen = space.number(choice.point)
+    if chosen is None:
+        return {}
+    found: dict[str, tuple[Effect, ...]] = {}
+    for name, values in space.grid.items():
+        row = []
+        for value in values:
+            number = space.number({**choice.point, name: value})
+            if number is None:
+                continue
+            mean, deviation = (
+                (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])
+            )
+            relative = Interval(
+                value=float(np.exp(mean)),
+                low=float(np.exp(mean - WITHIN_95 * deviation)),
+                high=float(np.exp(mean + WITHIN_95 * deviation)),
+            )
+            row.append(Effect(value=value, relative=relative))
+        if len(row) > 1:
+            found[name] = tuple(row)
+    return found

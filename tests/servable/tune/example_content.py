@@ -13,10 +13,10 @@ from servable.load.knee import knee
 from servable.load.schedule import Schedule
 from servable.report.page.content import Content
 from servable.report.page.curve_pictures import at_knee
-from servable.report.page.effects import effects
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.search.budget import Budget
+from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb

@@ -19,7 +19,6 @@ from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.sudden import LEARN_FROM, Sudden
 from servable.tune.search.trial import Measured, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 
@@ -158,11 +157,11 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
 
-    def asking(*told: Any, sudden: Sudden) -> Proposal:
+    def asking(*told: Any) -> Proposal:
         asked.add(told[-1])
-        return propose(*told, sudden=sudden)
+        return propose(*told)
 
-    monkeypatch.setattr("servable.tune.search.sampler.propose", asking)
+    monkeypatch.setattr("servable.tune.search.search.propose", asking)
     search(None, None, 0.0, 11)
     assert asked == {11}
 
@@ -171,14 +170,6 @@ def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Fou
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
-
-
-def test_resumed_where_sudden_effects_are_learnt_it_ends_with_the_same_trials(
-    tmp_path: Path,
-) -> None:
-    for trials in (LEARN_FROM + 1, LEARN_FROM + 3):
-        found = search(tmp_path / "study", None, 0.0, trials)
-    assert _points(found) == _points(search(None, None, 0.0, LEARN_FROM + 3))
 
 
 def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:

@@ -1,19 +1,25 @@
 """What is expected of every point, from the few that were measured: a Gaussian process.
 
-On the logarithm of the value, since settings multiply. How far an effect reaches, how large it is
-and how noisy a measurement is are not known: a few likely answers are drawn (Metropolis, from the
-likeliest one), and what they expect is averaged.
-Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2 and 5; the
-averaging as in Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms, 2012.
+On the logarithm of the value, since settings multiply. Two points are alike in each setting for
+itself, and in all of them together: Matern 3/2 in each setting; the mean of the settings' kernels
+and their product, each with a size of its own. How far an effect reaches, how large it is and how
+noisy a measurement is are not known: a few likely answers are drawn (Metropolis, from the likeliest
+one), and what they expect is averaged.
+Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2, 4 and 5;
+Duvenaud et al., Additive Gaussian Processes, 2011, for the kernel; Snoek et al., Practical Bayesian
+Optimization of Machine Learning Algorithms, 2012, for the averaging.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.tune.search.kernel import SIZES, Array, Levels, Ranks, covariance
+Array = NDArray[np.float64]
+Ranks = NDArray[np.intp]
+
+# The sizes of effects alone and together, after the reaches of the settings.
+SIZES = 2
 
 # Logarithms of what is likely before anything is known, and how far from it is still likely.
 REACH = (np.log(0.6), 0.9)
@@ -29,6 +35,44 @@ DRAWN, MOVES = 4, 3
 
 
 @dataclass(frozen=True)
+class Levels:
+    """A grid has few values for each setting: their kernels are computed once, and looked up."""
+
+    values: Array
+    """[settings, levels], filled up with zeros."""
+    one: Ranks
+    """[settings, n]: which level each point has."""
+    other: Ranks
+
+    @classmethod
+    def of(cls, one: Array, other: Array) -> "Levels":
+        """Of points [n, settings] and [m, settings]."""
+        found = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
+        values = np.zeros((len(found), max(len(levels) for levels, _ in found)))
+        for row, (levels, _) in zip(values, found, strict=True):
+            row[: len(levels)] = levels
+        ranks = np.array([which for _, which in found])
+        return cls(values, ranks[:, : len(one)], ranks[:, len(one) :])
+
+
+def covariance(levels: Levels, parameters: Array) -> Array:
+    """[n, m]. `parameters`: logarithms of the reach in each setting, of SIZES sizes, and whatever."""
+    settings = len(levels.values)
+    apart = np.abs(levels.values[:, :, None] - levels.values[:, None, :])
+    scaled = apart * (np.sqrt(3.0) / np.exp(parameters[:settings]))[:, None, None]
+    tables = (1 + scaled) * np.exp(-scaled)  # [settings, levels, levels]
+    total = tables[0].take(levels.other[0], axis=1).take(levels.one[0], axis=0)
+    product = total.copy()
+    for table, one, other in zip(tables[1:], levels.one[1:], levels.other[1:], strict=True):
+        each = table.take(other, axis=1).take(one, axis=0)
+        total += each
+        product *= each
+    alone, together = np.exp(2 * parameters[settings : settings + SIZES])
+    found: Array = total * (alone / settings) + product * together
+    return found
+
+
+@dataclass(frozen=True)
 class Expected:
     """Of the logarithm of the value, at each point asked for, by one of the likely answers."""
 
@@ -37,11 +81,8 @@ class Expected:
     noise: float
     """Relative standard deviation of one measurement."""
 
-    def of(self, points: Ranks) -> "Expected":
-        return Expected(self.mean[points], self.deviation[points], self.noise)
 
-
-class Model:
+class GaussianProcess:
     """`x`: [n, settings], 0 to 1. `y`: logarithms. `noise`: what is expected of it, relative."""
 
     def __init__(self, x: Array, y: Array, *, noise: float, drawn: int = DRAWN) -> None:
@@ -53,11 +94,6 @@ class Model:
         best = self._likeliest()
         self._likely = [best, *self._drawn(best, drawn)]
         self._inverses = [np.linalg.inv(self._covariance(one)) for one in self._likely]
-
-    @property
-    def answers(self) -> int:
-        """How many likely ones there are."""
-        return len(self._likely)
 
     @property
     def noise(self) -> float:
@@ -104,18 +140,12 @@ class Model:
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of how much `one` is above `other`."""
         both = np.stack([one, other])
-        known, own = Levels.of(both, self._x), Levels.of(both, both)
-        means, variances = [], []
-        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
-            to = covariance(known, parameters)
-            left = covariance(own, parameters) - to @ inverse @ to.T
-            means.append(float((to[0] - to[1]) @ inverse @ self._y))
-            variances.append(max(float(left[0, 0] + left[1, 1] - 2 * left[0, 1]), 0.0))
+        means = [float(each.mean[0] - each.mean[1]) for each in self.expected(both)]
+        variances = [
+            max(float(left[0, 0] + left[1, 1] - 2 * left[0, 1]), 0.0)
+            for left in self.together(both)
+        ]
         return float(np.mean(means)), float(np.sqrt(np.mean(variances) + np.var(means)))
-
-    def left_out(self) -> Array:
-        """[answers, n]: log density of each measurement, expected from all the others."""
-        return np.array([left_out(inverse, self._y) for inverse in self._inverses])
 
     def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
@@ -160,13 +190,3 @@ class Model:
         found = covariance(self._levels, parameters)
         found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9
         return found
-
-
-def left_out(inverse: NDArray[np.floating[Any]], y: Array) -> Array:
-    """Log density of each measurement, expected from all the others.
-
-    `inverse`: of their covariance, noise included. Source: Rasmussen and Williams, 5.4.2.
-    """
-    pull, variance = inverse @ y, 1 / np.diag(inverse)
-    found: Array = -(np.log(2 * np.pi * variance) + variance * pull**2) / 2
-    return found

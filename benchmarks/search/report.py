@@ -32,11 +32,12 @@ def section() -> str:
             "Generated from `benchmarks/search/result.json`; measured by `make bench-search`.",
             "",
             f"Made-up endpoints (`benchmarks/search/surfaces`): {result['budget_trials']} measurements",
-            f"with {result['noise']:.0%} noise each; seeds {first} to {last}, while the search was "
-            "developed on others. What counts",
-            "is the noiseless value of the point that a search recommends, as a share of the best of",
-            "the whole grid. The surfaces are formulas, and the simulator where it says so: no real",
-            "endpoint was measured for this table.",
+            f"with {result['noise']:.0%} noise each; seeds {first} to {last}. The search was developed "
+            "on others, but",
+            "these were looked at between its versions: on new ones expect somewhat less. What counts is",
+            "the noiseless value of the point that a search recommends, as a share of the best of the",
+            "whole grid. The surfaces are formulas, and the simulator where it says so: no real endpoint",
+            "was measured for this table.",
             "",
             *table(result),
             "",

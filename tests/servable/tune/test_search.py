@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.search.run import flat, run
+from benchmarks.search.contenders import flat, run
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
 from servable.tune.search.budget import Budget
 from servable.tune.search.next_point import Proposal, propose

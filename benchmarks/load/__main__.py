@@ -10,9 +10,10 @@ from benchmarks.load import known_queues
 from benchmarks.load.report import RESULT
 from benchmarks.load.workload import bodies, null_server, on_core
 from benchmarks.machine import machine
-from servable.load.load_generator import LoadGenerator, Pace
+from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import container
-from servable.load.measurement import Step
+from servable.load.measurement import LoadStep
+from servable.load.pace import Pace
 
 ROUNDS = 5
 USERS = 16
@@ -52,7 +53,7 @@ def measured(folder: Path, told: Told) -> dict[str, Any]:
     }
 
 
-def _round(step: Step) -> dict[str, Any]:
+def _round(step: LoadStep) -> dict[str, Any]:
     return {
         "sent": step.sent,
         "failed": step.failed,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.local.workload import body
-from servable.load.bodies import Body
+from servable.load.load_target import Body
 
 CONTENT_TYPE = "application/json"
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from benchmarks import command
 from benchmarks.machine import machine
-from benchmarks.search.contenders import BUDGET_TRIALS, CONTENDERS, SearchRun, flat, known, run
+from benchmarks.search.contenders import BUDGET_TRIALS, CONTENDERS, everyone, flat, known
 from benchmarks.search.report import RESULT, table
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP, SEEDS_TO_REPORT
 from benchmarks.search.surfaces.surface import NOISE
@@ -33,7 +33,7 @@ def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
     about, runs = machine(), {}
     with _processes() as pool:
         for family in FAMILIES:
-            by_seed = dict(_each(pool, partial(_everyone, family), seeds))
+            by_seed = dict(_each(pool, partial(everyone, family), seeds))
             runs[family] = {
                 contender: [dataclasses.asdict(by_seed[seed][at]) for seed in seeds]
                 for at, contender in enumerate(CONTENDERS)
@@ -51,18 +51,14 @@ def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
     }
 
 
-def _everyone(family: str, seed: int) -> list[SearchRun]:
-    """Every search, with the same noise."""
-    return [run(family, contender, seed) for contender in CONTENDERS]
-
-
 @contextmanager
 def _processes() -> Iterator[ProcessPoolExecutor]:
     """One for each core. Ctrl-C ends them after the searches that are under way: seconds."""
     os.environ.update(ONE_THREAD)
     # Not forked: numpy has read its environment here already.
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(mp_context=spawn, initializer=_undisturbed)
+    # Ctrl-C reaches every process of the terminal; the first one decides what ends.
+    pool = ProcessPoolExecutor(None, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN))
     try:
         yield pool
     finally:
@@ -76,11 +72,6 @@ def _each(
     under_way = {pool.submit(work, job): job for job in jobs}
     for future in as_completed(under_way):
         yield under_way[future], future.result()
-
-
-def _undisturbed() -> None:
-    """Ctrl-C reaches every process of the terminal; the first one decides what ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main(arguments: list[str]) -> int:

@@ -157,6 +157,11 @@ def run(family: str, contender: str, seed: int) -> SearchRun:
     )
 
 
+def everyone(family: str, seed: int) -> list[SearchRun]:
+    """Every search, with the same noise."""
+    return [run(family, contender, seed) for contender in CONTENDERS]
+
+
 def flat(seed: int) -> tuple[int, str]:
     """Measurements until it stops where every point is worth the same, and why it does."""
     found = _search(_looked_up(FLAT(seed)), seed, BUDGET_TRIALS)

@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from model_packaging.beside import beside
-from servable.load.interval import Interval
 from servable.load.latencies import Latencies
+from servable.load.precision import Interval
 
 # The file of a run's folder that holds its curve.
 CURVE = "curve.json"
@@ -39,7 +39,7 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LoadStep:
     """One load, held until its throughput was known, or until the time was over.
 
     Latency is counted from when a request was meant to be sent, and only of those answered.
@@ -143,17 +143,17 @@ class LoadCurve:
 
     asked: Asked
     loop: Loop
-    steps: tuple[Step, ...]
+    steps: tuple[LoadStep, ...]
     ended: str = "done"
     """Why there are no more steps: "done", "saturated", "interrupted", "failing"."""
 
     @property
-    def valid(self) -> tuple[Step, ...]:
+    def valid(self) -> tuple[LoadStep, ...]:
         """The steps that were not refused, by rising load."""
         fine = [step for step in self.steps if step.refused is None]
         return tuple(sorted(fine, key=lambda step: step.load))
 
-    def with_step(self, step: Step) -> "LoadCurve":
+    def with_step(self, step: LoadStep) -> "LoadCurve":
         return dataclasses.replace(self, steps=(*self.steps, step))
 
     def json(self) -> bytes:

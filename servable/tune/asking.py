@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servable.aws_account.deployed import Account
-from servable.load.bodies import Body
+from servable.load.load_target import Body
 from servable.tune.objective import Objective
 from servable.tune.objective_value import Goal
 from servable.tune.search.space import Space

@@ -9,16 +9,15 @@ from infra.preflight.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account.deployed import Account, account_of
 from servable.environment import one_environment, refused
-from servable.load.bodies import BodyError
+from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
-from servable.load.recorded_bodies import bodies_of
+from servable.load.temporary.live import TemporaryError
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.asking import Asking
 from servable.tune.options import LOCAL_MINUTES, checked, with_options
 from servable.tune.output import say, speaker
 from servable.tune.run import TuneError
-from servable.tune.temporary import TemporaryError
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
 

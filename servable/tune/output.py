@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from servable.load.interval import Interval
+from servable.load.precision import Interval
 from servable.tune.answer import Tuned
 from servable.tune.asking import Told
 from servable.tune.objective import Objective

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
-from servable.load.interval import Interval
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
+from servable.load.precision import Interval
 from servable.tune.search.recommended import Choice
 from servable.tune.search.space import INSTANCE_TYPE, Value
 

@@ -10,12 +10,12 @@ from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
 from model_packaging.digest import sha256_of
 from servable.load.measurement import Asked
+from servable.load.temporary.live import LiveVariant, live_variant
 from servable.serve.serve import prepared
 from servable.tune.asking import Asking, Told
 from servable.tune.container_space import current
 from servable.tune.machine_space import Machines
 from servable.tune.run import TuneError, run_key
-from servable.tune.temporary.live import LiveVariant, live_variant
 from servable.tune.trials.local import LocalTrials
 from servable.tune.trials.temporary import TemporaryTrials
 from servable.tune.trials.trials import Trials

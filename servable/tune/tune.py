@@ -8,6 +8,8 @@ from pathlib import Path
 
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
+from servable.load.temporary.endpoints import BudgetSpentError
+from servable.load.temporary.live import LiveVariant
 from servable.tune.answer import Tuned, answer
 from servable.tune.asking import Asking, Told
 from servable.tune.machine_space import Machines, machines
@@ -16,8 +18,6 @@ from servable.tune.run import RUNS, STUDY, Run, TuneError, alone
 from servable.tune.search.budget import Budget
 from servable.tune.search.search import Found, Search
 from servable.tune.target import digest, live_of, run_name, trials_of
-from servable.tune.temporary import BudgetSpentError
-from servable.tune.temporary.live import LiveVariant
 from servable.tune.trials.trials import NotServedError, Trials
 
 # Each of the choice and of today's settings, in turn, at the end.

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from servable.load.latencies import middle_ms
-from servable.load.measurement import LoadCurve, Step
+from servable.load.measurement import LoadCurve, LoadStep
 from servable.report.page import style
 from servable.report.page.content import Content
 
@@ -148,7 +148,7 @@ def machine(contents: Sequence[Content]) -> bytes:
     return style.png(figure)
 
 
-def at_knee(content: Content) -> Step | None:
+def at_knee(content: Content) -> LoadStep | None:
     """The step nearest below the knee; without one, the first that was answered."""
     steps = [step for step in content.curve.valid if step.latencies.count]
     if not steps:
@@ -167,7 +167,7 @@ def _load_label(curve: LoadCurve) -> str:
     return "users, each asking again as soon as it is answered"
 
 
-def _of(step: Step) -> str:
+def _of(step: LoadStep) -> str:
     return f"{step.users} users" if step.users is not None else f"{step.rate_rps:.4g} requests/s"
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from servable.load.interval import Interval
+from servable.load.precision import Interval
 from servable.report.page.content import Content
 from servable.tune.search.space import Value
 
@@ -35,8 +35,8 @@ def sentence(content: Content) -> str:
     objective = f"p{knee.objective.percent:g} at most {knee.objective.most_ms:g} ms"
     least = "" if knee.bounded else "at least "
     return (
-        f"{content.label}: {least}{_interval(knee.rps)} requests/s at {objective} "
-        f"({_interval(knee.load)} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
+        f"{content.label}: {least}{knee.rps} requests/s at {objective} "
+        f"({knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
     )
 
 
@@ -55,7 +55,7 @@ def steps(content: Content) -> Table:
         used = step.target
         cells = (
             _number(step.load),
-            Cell(text=_interval(step.throughput_rps), number=step.throughput_rps.value),
+            Cell(text=str(step.throughput_rps), number=step.throughput_rps.value),
             *(_number(step.latencies.percentile_ms(percent)) for percent in (50, 90, 95, 99)),
             _number(step.failed),
             _number(used.cpu_cores) if used else Cell(text=""),
@@ -82,7 +82,7 @@ def trials(content: Content) -> Table:
         rps = about.get("rps")
         cells = (
             _number(trial.number + 1),
-            Cell(text=_interval(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
+            Cell(text=str(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
             _number(about["p99_ms"]) if "p99_ms" in about else Cell(text=""),
             *([_number(about.get("usd_per_million", float("nan")))] if priced else []),
             *(Cell(text=_shown(trial.point[name])) for name in names),
@@ -145,10 +145,6 @@ def _number(value: float) -> Cell:
     return Cell(
         text="" if value != value else f"{value:,.4g}", number=value if value == value else None
     )
-
-
-def _interval(of: Interval) -> str:
-    return f"{of.value:,.4g} ({of.low:,.4g} to {of.high:,.4g})"
 
 
 def _shown(value: Value) -> str:

@@ -5,16 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from model_packaging.private_folder import private_folder
-from servable.load.bodies import Body
-from servable.load.load import Reached
-from servable.load.load_target import container
+from servable.load.endpoint_processes import yielding
+from servable.load.load_target import Body, container
 from servable.load.measurement import Asked
 from servable.load.pace import Pace
+from servable.load.reached import Reached
 from servable.serve.container import serve_double
 from servable.serve.serve import prepared
 from servable.tune.machine_space import Machines
 from servable.tune.objective_value import Goal
-from servable.tune.process_priority import yielding
 from servable.tune.search.space import Point
 from servable.tune.trials.trials import NotServedError, Trials
 from servable_local.container.launch import LaunchError

@@ -9,24 +9,23 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from servable.aws_account.deployed import Account
-from servable.load.bodies import Body
-from servable.load.load import Reached, at_endpoint
 from servable.load.load_generator import LoadError
+from servable.load.load_target import Body
 from servable.load.pace import Pace
+from servable.load.reached import Reached, at_endpoint
+from servable.load.temporary.endpoints import (
+    BudgetSpentError,
+    NotInServiceError,
+    TemporaryEndpoints,
+    explained,
+)
+from servable.load.temporary.ledger import Ledger
+from servable.load.temporary.live import LiveVariant
 from servable.serve.serve import prepared
 from servable.tune.machine_space import Machines
 from servable.tune.objective import Objective
 from servable.tune.objective_value import Goal
 from servable.tune.search.space import Point
-from servable.tune.temporary import (
-    BudgetSpentError,
-    NotInServiceError,
-    TemporaryEndpoints,
-    TemporaryError,
-)
-from servable.tune.temporary.ledger import Ledger
-from servable.tune.temporary.live import LiveVariant
-from servable.tune.temporary.marks import PREFIX
 from servable.tune.trials.trials import NotServedError, Trials
 
 # In the run's folder: what was spent, also by runs that were killed.
@@ -69,9 +68,8 @@ class TemporaryTrials(Trials):
             ledger=Ledger(folder / LEDGER),
             told=told,
         )
-        with _said(self._environment.endpoint.name):
-            for left in self._endpoints.sweep():
-                told(f"removed, left by an earlier run: {left}")
+        with explained(self._environment.endpoint.name):
+            self._endpoints.sweep()
 
     @property
     def spent_usd(self) -> float:
@@ -98,7 +96,7 @@ class TemporaryTrials(Trials):
         variables = {**kept, **wanted}
         endpoint = self._environment.endpoint.name
         made = self._endpoints.like(self._live, instance_type=kind, variables=variables)
-        with _said(endpoint):
+        with explained(endpoint):
             try:
                 with made as temporary:
                     yield at_endpoint(
@@ -123,14 +121,3 @@ class TemporaryTrials(Trials):
             raise BudgetSpentError(
                 f"the budget of {self._budget_usd:g} $ ended a measurement"
             ) from None
-
-
-@contextmanager
-def _said(endpoint: str) -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError, TimeoutError) as error:
-        raise TemporaryError(
-            f"{endpoint}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
-            "removes it"
-        ) from None

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from infra.catalog.prices import price
-from servable.load.bodies import Body
 from servable.load.knee import knee
-from servable.load.load import Reached
-from servable.load.load_generator import LoadError, LoadGenerator, Pace
+from servable.load.load_generator import LoadError, LoadGenerator
+from servable.load.load_target import Body
 from servable.load.load_test import measure
 from servable.load.measurement import CURVE, LoadCurve
+from servable.load.pace import Pace
+from servable.load.reached import Reached
 from servable.load.schedule import Schedule
 from servable.tune.machine_space import Machines
 from servable.tune.objective import Objective

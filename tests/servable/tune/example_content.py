@@ -9,8 +9,8 @@ from benchmarks.queueing.system import System, Work
 from benchmarks.search.surfaces import FAMILIES
 from benchmarks.search.surfaces.surface import NOISE
 from infra.parameters.environment import Environment
-from servable.load.interval import Interval
 from servable.load.knee import knee
+from servable.load.precision import Interval
 from servable.load.schedule import Schedule
 from servable.report.page.content import Content
 from servable.report.page.curve_pictures import at_knee
@@ -50,8 +50,7 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
             return Measured(value=0.0, failure="did not start: out of memory")
         about = {
             "rps": {"value": rps, "low": 0.97 * rps, "high": 1.03 * rps},
-            "p99_ms": 90
-            * (best_rps / rps) ** 0.3,
+            "p99_ms": 90 * (best_rps / rps) ** 0.3,
         }
         return Measured(value=rps, about=about)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import servable.tune.target
-from servable.load.load import Reached
 from servable.load.measurement import LoadCurve
 from servable.load.pace import Pace
+from servable.load.reached import Reached
 from servable.tune.objective import Objective
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measured

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from servable.load.interval import Interval
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
+from servable.load.precision import Interval
 from servable.tune.recommendation import Recommendation, recommend
 from servable.tune.search.recommended import Choice
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval

@@ -21,11 +21,15 @@ from infra.preflight.placement import placements
 from servable.aws_account import deployed as operations_account
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace
+from servable.load.temporary.endpoints import (
+    BudgetSpentError,
+    NotInServiceError,
+    TemporaryEndpoints,
+)
+from servable.load.temporary.live import live_variant
+from servable.load.temporary.removal import PREFIX
 from servable.tune.command import tune
 from servable.tune.machine_space import Machines, machines
-from servable.tune.temporary import BudgetSpentError, NotInServiceError, TemporaryEndpoints
-from servable.tune.temporary.live import live_variant
-from servable.tune.temporary.marks import PREFIX
 from servable.tune.trials.temporary import LEDGER, TemporaryTrials
 from servable_local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT
@@ -149,7 +153,7 @@ def test_settings_that_do_not_start_are_a_failed_trial(
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 
-    monkeypatch.setattr("servable.tune.temporary.endpoints.TemporaryEndpoints._wait", failing)
+    monkeypatch.setattr("servable.load.temporary.endpoints.TemporaryEndpoints._wait", failing)
     with trials() as one:
         found = one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")

@@ -4,11 +4,27 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent
+import zmq
+from locust.rpc import zmqrpc
 from locust.runners import LocalRunner, MasterRunner
 
-from servable.load.generator.desk import END, HERE, PLAN, REPORT, REPORT_SECONDS, STEP
-from servable.load.generator.tally import Tally
-from servable.load.measurement import Step
+from servable.load.generator.load_worker import END, HERE, PLAN, REPORT, REPORT_SECONDS, STEP
+from servable.load.generator.step_report import Tally
+from servable.load.measurement import LoadStep
+
+_MAKE = zmqrpc.BaseSocket.__init__
+
+
+def refuse_http() -> None:
+    """Idempotent; for the sockets that this process makes from now on."""
+    setattr(zmqrpc.BaseSocket, "__init__", _make)  # noqa: B010  (mypy forbids the plain form)
+
+
+def _make(server: Any, socket_type: int, *more: Any) -> None:
+    _MAKE(server, socket_type, *more)  # type: ignore[no-untyped-call]
+    if socket_type == zmq.ROUTER:  # before Locust binds it: afterwards it has no effect
+        server.socket.setsockopt(zmq.ZAP_DOMAIN, b"servable")
+
 
 Progress = Callable[[dict[str, Any]], None]
 _READY_SECONDS = 60.0
@@ -18,7 +34,7 @@ class GeneratorError(Exception):
     """`str()` is a whole sentence."""
 
 
-class Conductor:
+class Coordinator:
     def __init__(self, runner: LocalRunner | MasterRunner, workers: int) -> None:
         """`workers`: processes that send; 1 for a runner that sends by itself."""
         self._runner = runner
@@ -27,7 +43,7 @@ class Conductor:
         self._tally = Tally(self._workers)
         self._number = 0
         self.busy = False
-        self.last: Step | None = None
+        self.last: LoadStep | None = None
         """What the last step found; None while one runs."""
         self._stopping = False
         self._runner.register_message(REPORT, self._reported)
@@ -56,7 +72,7 @@ class Conductor:
         finally:
             self.busy = False
 
-    def _step(self, told: dict[str, Any], progress: Progress) -> Step:
+    def _step(self, told: dict[str, Any], progress: Progress) -> LoadStep:
         self._number += 1
         self._stopping = False
         users = told.get("users") or self._workers

@@ -17,11 +17,17 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from servable.tune.temporary.ledger import Ledger
-from servable.tune.temporary.leftovers import sweep
-from servable.tune.temporary.live import LiveVariant, TemporaryError, live_variant
-from servable.tune.temporary.marks import new_name, tags
-from servable.tune.temporary.removal import remove_config, remove_endpoint, remove_model
+from servable.load.temporary.ledger import Ledger
+from servable.load.temporary.live import LiveVariant, TemporaryError, live_variant
+from servable.load.temporary.removal import (
+    PREFIX,
+    new_name,
+    remove_config,
+    remove_endpoint,
+    remove_model,
+    sweep,
+    tags,
+)
 
 # An endpoint needs minutes to be made and to be deleted; less is spent on nothing.
 _LEAST_SECONDS = 600.0
@@ -71,6 +77,8 @@ class TemporaryEndpoints:
         """Removes what earlier runs left behind; what it was."""
         found = sweep(self._client)
         self._ledger.end()
+        for one in found:
+            self._told(f"removed, left by an earlier run: {one}")
         return found
 
     @contextmanager
@@ -175,3 +183,15 @@ class TemporaryEndpoints:
         # Whoever leaves the block deletes it too, and says why not.
         with suppress(BotoCoreError, ClientError, TimeoutError):
             remove_endpoint(self._client, name)
+
+
+@contextmanager
+def explained(live: str) -> Iterator[None]:
+    """What AWS has to say about a copy of `live`, as a TemporaryError."""
+    try:
+        yield
+    except (ClientError, BotoCoreError, TimeoutError) as error:
+        raise TemporaryError(
+            f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
+            "removes it"
+        ) from None

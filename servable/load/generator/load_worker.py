@@ -1,6 +1,6 @@
 """One sending process: its callers, and the step that they are at.
 
-The conductor tells it by Locust's messages, which reach another machine as well as this process.
+The coordinator tells it by Locust's messages, which reach another machine as well as this process.
 """
 
 import base64
@@ -15,12 +15,11 @@ import gevent.pool
 from locust import User, constant, task
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.arrivals import times
-from servable.load.bodies import Body
 from servable.load.generator.connection import Connection
 from servable.load.generator.prepared import Prepared
-from servable.load.generator.recorder import Recorder
-from servable.load.load_target import Target
+from servable.load.generator.step_report import Recorder
+from servable.load.load_target import Body, LoadTarget
+from servable.load.pace import times
 
 PLAN, STEP, END, REPORT, HERE = (
     f"servable.{one}" for one in ("plan", "step", "end", "report", "here")
@@ -38,20 +37,20 @@ class Caller(User):
     """Locust's user. Closed loop: one caller. Open loop: all arrivals of this process."""
 
     wait_time = constant(0)
-    desk: "Desk"
+    worker: "LoadWorker"
     """Of this process; Locust makes the users."""
 
     @task
     def serve(self) -> None:
-        self.desk.serve()
+        self.worker.serve()
 
 
-class Desk:
+class LoadWorker:
     def __init__(self, runner: LocalRunner | WorkerRunner) -> None:
-        Caller.desk = self
+        Caller.worker = self
         self._runner = runner
         self._prepared: Prepared | None = None
-        self._target: Target | None = None
+        self._target: LoadTarget | None = None
         self._loop = "closed"
         self._encryption: ssl.SSLContext | None = None
         self._recorder = Recorder(begin=float("inf"))
@@ -68,7 +67,7 @@ class Desk:
             Body(**(one | {"content": base64.b64decode(one["content"])}))
             for one in msg.data["bodies"]
         ]
-        self._target = Target(**msg.data["target"])
+        self._target = LoadTarget(**msg.data["target"])
         self._loop = msg.data["loop"]
         self._idle = []
         self._encryption = ssl.create_default_context() if self._target.encrypted else None

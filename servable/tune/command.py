@@ -14,10 +14,9 @@ from servable.load.load_generator import LoadError
 from servable.load.temporary.live import TemporaryError
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
-from servable.tune.asking import Asking
 from servable.tune.options import LOCAL_MINUTES, checked, with_options
 from servable.tune.output import say, speaker
-from servable.tune.run import TuneError
+from servable.tune.run import TuneError, TuneOptions
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
 
@@ -38,8 +37,8 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     placement = _placement(loaded, told["variant"])
     as_ctrl_c()
     try:
-        asking = _asking(loaded, told)
-        tuned = search(loaded, placement, asking, speaker(told["trials"]), anew=told["anew"])
+        options = _options(loaded, told)
+        tuned = search(loaded, placement, options, speaker(told["trials"]), anew=told["anew"])
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 1
@@ -63,13 +62,13 @@ def _placement(loaded: Loaded, variant: str | None) -> Placement:
     return placed[name]
 
 
-def _asking(loaded: Loaded, told: dict[str, Any]) -> Asking:
+def _options(loaded: Loaded, told: dict[str, Any]) -> TuneOptions:
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     account = _account(loaded, told)
     minutes = told["minutes"]
     if minutes is None and account is None:
         minutes = LOCAL_MINUTES
-    return Asking(
+    return TuneOptions(
         bodies=bodies,
         body_names=tuple(names),
         most_ms=told["p99_ms"],

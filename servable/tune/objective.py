@@ -1,6 +1,7 @@
-"""What must hold for a load to be borne."""
+"""What must hold for a load to be borne, and what a search makes as high as it can."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -52,3 +53,25 @@ def overloaded(step: LoadStep) -> bool:
         return False
     # What was sent, not what was meant: random arrivals differ from their mean by chance.
     return step.throughput_rps.value < KEPT_UP_SHARE * step.sent / step.seconds
+
+
+SECONDS_PER_HOUR = 3600
+MILLION = 1_000_000
+
+Goal = Literal["throughput", "cost"]
+
+
+def worth(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
+    """Requests per second, or predictions per dollar. ValueError: a cost without a price."""
+    if goal == "throughput":
+        return rps
+    if usd_per_hour is None:
+        raise ValueError(
+            "cost needs the price of the instance, and no source states it; give --usd-per-hour"
+        )
+    return rps * SECONDS_PER_HOUR / usd_per_hour
+
+
+def usd_per_million(rps: float, usd_per_hour: float) -> float:
+    """Of predictions, each a request, on an instance that is always this busy."""
+    return usd_per_hour / (rps * SECONDS_PER_HOUR) * MILLION

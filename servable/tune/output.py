@@ -7,15 +7,14 @@ from typing import Any
 import click
 
 from servable.load.precision import Interval
-from servable.tune.answer import Tuned
-from servable.tune.asking import Told
-from servable.tune.objective import Objective
-from servable.tune.objective_value import usd_per_million
+from servable.tune.objective import Objective, usd_per_million
+from servable.tune.run import TuneProgress
 from servable.tune.search.space import Point, Space
 from servable.tune.search.trial import Trial
+from servable.tune.tune import Tuned
 
 
-def speaker(most_trials: int) -> Told:
+def speaker(most_trials: int) -> TuneProgress:
     """On stderr, so that stdout is the answer."""
 
     def began(folder: Path, space: Space, done: int, objective: Objective) -> None:
@@ -36,7 +35,7 @@ def speaker(most_trials: int) -> Told:
         line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}"
         click.echo(line, err=True)
 
-    return Told(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
+    return TuneProgress(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
 
 
 def settings(point: Point) -> str:

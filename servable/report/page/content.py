@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from model_packaging.beside import beside
 from servable.load.knee import Knee
 from servable.load.measurement import LoadCurve
-from servable.tune.objective_value import Goal
+from servable.tune.objective import Goal
 from servable.tune.recommendation import Recommendation
 from servable.tune.search.recommended import Effect
 from servable.tune.search.trial import Trial

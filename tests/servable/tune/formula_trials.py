@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import servable.tune.target
+import servable.tune.tune
 from servable.load.measurement import LoadCurve
 from servable.load.pace import Pace
 from servable.load.reached import Reached
 from servable.tune.objective import Objective
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measured
-from servable.tune.trials.trials import Trials
+from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 
 HOLD = "SERVABLE_TEST_HOLD"
@@ -43,8 +43,8 @@ class FormulaTrials(Trials):
     flat = False
     fails: type[BaseException] | None = None
 
-    def __init__(self, machines: Any, bodies: Any, asked: Any, folder: Path, *, goal: Any) -> None:
-        super().__init__(machines, bodies, folder, goal=goal)
+    def __init__(self, machines: Any, bodies: Any, asked: Any, folder: Path, **more: Any) -> None:
+        super().__init__(machines, bodies, folder, **more)
         self._begun = 0
 
     @contextmanager
@@ -86,5 +86,5 @@ if __name__ == "__main__":
     from servable.main import main
 
     FormulaTrials.log = Path(sys.argv.pop(1))
-    vars(servable.tune.target)["LocalTrials"] = FormulaTrials
+    vars(servable.tune.tune)["LocalTrials"] = FormulaTrials
     main()

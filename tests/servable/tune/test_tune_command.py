@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import servable.report.page.page
-import servable.tune.target
 import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
@@ -24,7 +23,7 @@ from servable.report.page.content import RUN, Content
 from servable.tune.command import tune
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import Found
-from servable.tune.trials.trials import NotServedError
+from servable.tune.trials import NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
@@ -49,7 +48,7 @@ def made(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(servable.tune.target, "LocalTrials", FormulaTrials)
+        patch.setattr(servable.tune.tune, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
         patch.setattr(
             servable.report.page.page, "write", lambda folder, *_, **__: folder / "report.html"
@@ -179,7 +178,7 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
 def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.tune.trials.trials.price", lambda *_: None)
+    monkeypatch.setattr("servable.tune.trials.price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
 

@@ -30,7 +30,7 @@ from servable.load.temporary.live import live_variant
 from servable.load.temporary.removal import PREFIX
 from servable.tune.command import tune
 from servable.tune.machine_space import Machines, machines
-from servable.tune.trials.temporary import LEDGER, TemporaryTrials
+from servable.tune.temporary_trials import LEDGER, TemporaryTrials
 from servable_local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID

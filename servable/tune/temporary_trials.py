@@ -23,10 +23,9 @@ from servable.load.temporary.ledger import Ledger
 from servable.load.temporary.live import LiveVariant
 from servable.serve.serve import prepared
 from servable.tune.machine_space import Machines
-from servable.tune.objective import Objective
-from servable.tune.objective_value import Goal
+from servable.tune.objective import Goal, Objective
 from servable.tune.search.space import Point
-from servable.tune.trials.trials import NotServedError, Trials
+from servable.tune.trials import NotServedError, Trials
 
 # In the run's folder: what was spent, also by runs that were killed.
 LEDGER = "dollars.json"
@@ -50,10 +49,11 @@ class TemporaryTrials(Trials):
         live: LiveVariant,
         budget_usd: float,
         goal: Goal = "throughput",
+        usd_per_hour: float | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Removes first what earlier runs left. Raises TemporaryError."""
-        super().__init__(machines, bodies, folder, goal=goal)
+        super().__init__(machines, bodies, folder, goal=goal, usd_per_hour=usd_per_hour)
         one = machines.kinds[machines.today]
         assert one.loaded.environment is not None  # it was placed
         self._environment: Environment = one.loaded.environment

@@ -1,28 +1,31 @@
-"""A trial: an endpoint with other settings, a short load test, its knee. Where is a subclass's."""
+"""A trial: an endpoint with other settings, a short load test, its knee."""
 
 import dataclasses
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from infra.catalog.prices import price
-from servable.load.knee import knee
+from model_packaging.private_folder import private_folder
+from servable.load.endpoint_processes import yielding
+from servable.load.knee import Knee, knee
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import Body
+from servable.load.load_target import Body, container
 from servable.load.load_test import measure
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import CURVE, Asked, LoadCurve
 from servable.load.pace import Pace
 from servable.load.reached import Reached
 from servable.load.schedule import Schedule
+from servable.serve.container import serve_double
+from servable.serve.serve import prepared
 from servable.tune.machine_space import Machines
-from servable.tune.objective import Objective
-from servable.tune.objective_value import Goal, usd_per_million, worth
+from servable.tune.objective import Goal, Objective, usd_per_million, worth
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measured
-from servable.tune.trials.measured import lateness, measured_of
+from servable_local.container.launch import LaunchError
 
 # A limit from the file that one caller already comes near to on this machine ranks nothing.
 NEAR = 0.5
@@ -48,21 +51,25 @@ class Trials(ABC):
     """Of the curves that are shown."""
 
     def __init__(
-        self, machines: Machines, bodies: Sequence[Body], folder: Path, *, goal: Goal = "throughput"
+        self,
+        machines: Machines,
+        bodies: Sequence[Body],
+        folder: Path,
+        *,
+        goal: Goal = "throughput",
+        usd_per_hour: float | None = None,
     ) -> None:
-        """`folder`: of the run, for curves and what containers say."""
+        """`folder`: of the run, for curves and what containers say.
+
+        `usd_per_hour`: what today's instance type costs; None: as the catalog says.
+        """
         self.machines, self._bodies, self._folder, self._goal = machines, bodies, folder, goal
         self._generator: LoadGenerator | None = None
-        self._stated_usd_per_hour: float | None = None
+        self._stated_usd_per_hour = usd_per_hour
 
     @abstractmethod
     def reached(self, point: Point) -> AbstractContextManager[Reached]:
         """It serves with these settings. Raises NotServed."""
-
-    def priced(self, usd_per_hour: float | None) -> Self:
-        """With what an hour of today's instance type costs; None: as the catalog says."""
-        self._stated_usd_per_hour = usd_per_hour
-        return self
 
     def usd_per_hour(self, point: Point) -> float | None:
         """Of the instance; None where no source states it."""
@@ -151,3 +158,64 @@ class Trials(ABC):
         if kept is not None:
             curve.write(kept / CURVE)
         return curve
+
+
+def measured_of(curve: LoadCurve, found: Knee | None, objective: Objective, name: str) -> Measured:
+    """Its knee is the value; `name`: of the curve, for the report."""
+    about: dict[str, Any] = {"curve": name}
+    if found is None:
+        lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
+        why = f"over {objective.most_ms:g} ms: {lowest:.4g} at the lowest load"
+        return Measured(value=0.0, failure=why, about=about)
+    steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
+    step = steps[-1]
+    about |= {
+        "rps": dataclasses.asdict(found.rps),
+        "users": found.load.value,
+        "p50_ms": step.latencies.p50_ms,
+        "p99_ms": step.latencies.p99_ms,
+    }
+    return Measured(value=found.rps.value, about=about)
+
+
+def lateness(curve: LoadCurve, found: Knee | None) -> str | None:
+    """Why this curve cannot be compared with others: what may be its knee was measured late."""
+    if not curve.valid:
+        return curve.steps[0].refused
+    highest = max(curve.steps, key=lambda step: step.load)
+    if found is None or found.bounded:
+        return None
+    # Without its highest load it only seems to bear less than the others.
+    return highest.refused
+
+
+class LocalTrials(Trials):
+    trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
+    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
+
+    def __init__(
+        self,
+        machines: Machines,
+        bodies: Sequence[Body],
+        asked: Asked,
+        folder: Path,
+        *,
+        goal: Goal = "throughput",
+        usd_per_hour: float | None = None,
+    ) -> None:
+        super().__init__(machines, bodies, folder, goal=goal, usd_per_hour=usd_per_hour)
+        one = machines.kinds[machines.today]
+        self._archive = prepared(one.loaded, variant=one.placement.name).archive
+        self._asked = asked
+
+    @contextmanager
+    def reached(self, point: Point) -> Iterator[Reached]:
+        one = self.machines.of(point)
+        served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
+        private_folder(self._folder)
+        try:
+            with serve_double(served, port=0, log=self._folder / "containers.log") as process:
+                yielding(process.pid, entirely=True)
+                yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
+        except LaunchError as error:
+            raise NotServedError(str(error)) from None

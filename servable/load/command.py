@@ -24,7 +24,7 @@ from servable.load.pace import Pace
 from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
-from servable.report.report import write_load_report
+from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective
 from servable_local.container.launch import LaunchError

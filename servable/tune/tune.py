@@ -13,9 +13,8 @@ from servable.load.knee import knee
 from servable.load.measurement import LoadCurve
 from servable.load.reached import asked_of
 from servable.load.temporary.endpoints import BudgetSpentError
-from servable.report.page import page
-from servable.report.page.content import RUN, Content
-from servable.report.page.curve_pictures import at_knee
+from servable.report import page
+from servable.report.content import RUN, Content
 from servable.tune import environment_edit
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
@@ -176,7 +175,7 @@ def _answer(
     """The recommendation, the diff, the page. `curve`: of the choice."""
     label, file = f"{run.loaded.name}, {run.placement.name}", run.loaded.root / run.loaded.file
     at = knee(curve, objective)
-    step = at_knee(Content(label=label, curve=curve, knee=at))
+    step = Content(label=label, curve=curve, knee=at).at_knee
     if at is None or step is None:
         raise TuneError("the choice did not meet the objective again; run it on a quiet machine")
     asked = curve.asked

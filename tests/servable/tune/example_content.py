@@ -12,8 +12,7 @@ from infra.parameters.environment import Environment
 from servable.load.knee import knee
 from servable.load.precision import Interval
 from servable.load.schedule import Schedule
-from servable.report.page.content import Content
-from servable.report.page.curve_pictures import at_knee
+from servable.report.content import Content
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.search.budget import Budget
@@ -63,7 +62,7 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     at = knee(measured, OBJECTIVE)
     assert at is not None
     plain = Content(label=label, curve=measured, knee=at)
-    step = at_knee(plain)
+    step = plain.at_knee
     assert step is not None
     return Content(
         label=label,

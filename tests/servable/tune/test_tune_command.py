@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-import servable.report.page.page
+import servable.report.page
 import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.report.page.content import RUN, Content
+from servable.report.content import RUN, Content
 from servable.tune.command import tune
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import Found
@@ -51,7 +51,7 @@ def patched() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(servable.tune.tune, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
         patch.setattr(
-            servable.report.page.page, "write", lambda folder, *_, **__: folder / "report.html"
+            servable.report.page, "write", lambda folder, *_, **__: folder / "report.html"
         )
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)

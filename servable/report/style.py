@@ -1,9 +1,12 @@
 """How pictures look: one size, one set of colours that colour-blind readers tell apart."""
 
 import io
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from servable.load.precision import Interval
 
 # Okabe and Ito, Color Universal Design, 2008.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#666666"
@@ -28,6 +31,14 @@ def finish(axes: Axes, *, title: str, x: str, y: str, legend: bool = True) -> No
     if legend and axes.get_legend_handles_labels()[0]:
         # Beside the picture: it never covers a point.
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=11, frameon=False)
+
+
+def errors(intervals: Sequence[Interval]) -> list[list[float]]:
+    """[below, above] each value, as matplotlib's error bars take them."""
+    return [
+        [max(0.0, one.value - one.low) for one in intervals],
+        [max(0.0, one.high - one.value) for one in intervals],
+    ]
 
 
 def from_zero(axes: Axes, *, x: bool = False) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from servable.load.precision import Interval
-from servable.report.page.content import Content
-from servable.tune.search.space import Value
+from servable.report.content import Content
+from servable.tune.search.space import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ReportTable:
     title: str
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -49,7 +49,7 @@ def where(content: Content) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def steps(content: Content) -> Table:
+def steps(content: Content) -> ReportTable:
     rows = []
     for step in content.curve.steps:
         used = step.target
@@ -69,10 +69,10 @@ def steps(content: Content) -> Table:
         "load", "requests/s", "p50, ms", "p90, ms", "p95, ms", "p99, ms", "failed", "cores busy",
         "memory, MiB", "generator CPU, %", "send lag p99, ms", "",
     )  # fmt: skip
-    return Table(title=f"Steps of {content.label}", heads=heads, rows=tuple(rows))
+    return ReportTable(title=f"Steps of {content.label}", heads=heads, rows=tuple(rows))
 
 
-def trials(content: Content) -> Table:
+def trials(content: Content) -> ReportTable:
     names = tuple(content.trials[0].point)
     priced = content.usd_per_hour is not None
     chosen = dict(content.recommendation.choice.point) if content.recommendation else None
@@ -85,7 +85,7 @@ def trials(content: Content) -> Table:
             Cell(text=str(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
             _number(about["p99_ms"]) if "p99_ms" in about else Cell(text=""),
             *([_number(about.get("usd_per_million", float("nan")))] if priced else []),
-            *(Cell(text=_shown(trial.point[name])) for name in names),
+            *(Cell(text=shown(trial.point[name])) for name in names),
             _number(trial.seconds),
             Cell(text=trial.measured.failure or ""),
         )
@@ -93,7 +93,7 @@ def trials(content: Content) -> Table:
         rows.append(Row(cells=cells, kind="chosen" if dict(trial.point) == chosen else kind))
     cost = ("$ per million",) if priced else ()
     heads = ("trial", "requests/s", "p99, ms", *cost, *names, "took, s", "")
-    return Table(title=f"Trials of {content.label}", heads=heads, rows=tuple(rows))
+    return ReportTable(title=f"Trials of {content.label}", heads=heads, rows=tuple(rows))
 
 
 def advice(content: Content) -> list[str]:
@@ -102,13 +102,13 @@ def advice(content: Content) -> list[str]:
     if found is None:
         return []
     gain = found.choice.compared_gain
-    shown = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    interval = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if found.choice.rival:
-        shown = f"the best of the others {shown}"
+        interval = f"the best of the others {interval}"
     lines = [
-        f"The chosen settings are better than those of today: {shown}."
+        f"The chosen settings are better than those of today: {interval}."
         if found.choice.better
-        else f"Nothing better than today's settings was shown: {shown}. They stay."
+        else f"Nothing better than today's settings was shown: {interval}. They stay."
     ]
     if found.withheld:
         keys = ", ".join(".".join(change.key) for change in found.withheld)
@@ -120,13 +120,13 @@ def advice(content: Content) -> list[str]:
     return lines
 
 
-def changes(content: Content) -> Table:
+def changes(content: Content) -> ReportTable:
     found = content.recommendation
     rows = [
         Row(
             cells=(
                 Cell(text=".".join(change.key)),
-                Cell(text=_shown(change.value)),
+                Cell(text=shown(change.value)),
                 Cell(text=change.reason),
                 Cell(text=written),
             )
@@ -138,16 +138,10 @@ def changes(content: Content) -> Table:
         for change in several
     ]
     heads = ("key", "value", "why", "written")
-    return Table(title=f"What {content.label} says", heads=heads, rows=tuple(rows))
+    return ReportTable(title=f"What {content.label} says", heads=heads, rows=tuple(rows))
 
 
 def _number(value: float) -> Cell:
     return Cell(
         text="" if value != value else f"{value:,.4g}", number=value if value == value else None
     )
-
-
-def _shown(value: Value) -> str:
-    if value is None:
-        return "off"
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)

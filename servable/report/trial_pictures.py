@@ -1,12 +1,14 @@
 """Pictures of a search: every trial, what each setting does, cost against latency."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from servable.report.page import style
-from servable.report.page.content import Content
+from servable.report import style
+from servable.report.content import Content
+from servable.tune.search.space import shown
 from servable.tune.search.trial import Trial
 
 NO_SEARCH = "Not part of this run: it measured one setting. `servable tune` measures many."
@@ -30,18 +32,9 @@ def trials(contents: Sequence[Content]) -> bytes:
             color=colour,
             label=f"{content.label}: measured",
         )
-        best, line = 0.0, []
-        for trial in content.trials:
-            best = max(best, trial.measured.value)
-            line.append(best)
-        axes.step(
-            range(1, len(line) + 1),
-            line,
-            where="post",
-            color=colour,
-            alpha=0.5,
-            label="best so far",
-        )
+        line = list(accumulate((trial.measured.value for trial in content.trials), max))
+        numbers = range(1, len(line) + 1)
+        axes.step(numbers, line, where="post", color=colour, alpha=0.5, label="best so far")
         if failed:
             axes.plot(
                 [trial.number + 1 for trial in failed],
@@ -85,13 +78,10 @@ def _bars(figure: Figure, content: Content, rows: int) -> None:
     for axes, (name, values) in zip(grid.flat, effects.items(), strict=False):
         places = range(len(values))
         middle = [one.relative.value for one in values]
-        errors = [
-            [one.relative.value - one.relative.low for one in values],
-            [one.relative.high - one.relative.value for one in values],
-        ]
+        errors = style.errors([one.relative for one in values])
         axes.errorbar(places, middle, yerr=errors, fmt="o", color=style.BLUE, capsize=3)
         axes.axhline(1.0, color=style.GREY, linestyle=":", lw=1)
-        axes.set_xticks(list(places), [_shown(one.value) for one in values], fontsize=11)
+        axes.set_xticks(list(places), [shown(one.value) for one in values], fontsize=11)
         axes.set_xlim(-0.5, len(values) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
         style.finish(axes, title="", x=name, y="", legend=False)
@@ -110,19 +100,20 @@ def cost(contents: Sequence[Content]) -> bytes:
     figure = style.figure()
     axes = figure.subplots()
     for (content, found), colour in zip(points, style.OF_RUNS, strict=False):
+        label = f"{content.label}: a trial at its knee"
         axes.plot(
-            [latency for latency, _, _ in found],
-            [dollars for _, dollars, _ in found],
+            [p99 for p99, _, _ in found],
+            [usd for _, usd, _ in found],
             "o",
             color=colour,
-            label=f"{content.label}: a trial at its knee",
+            label=label,
         )
         if content.recommendation is not None:
             chosen = dict(content.recommendation.choice.point)
             mine = [one for one in found if dict(one[2].point) == chosen]
             axes.plot(
-                [latency for latency, _, _ in mine],
-                [dollars for _, dollars, _ in mine],
+                [p99 for p99, _, _ in mine],
+                [usd for _, usd, _ in mine],
                 "o",
                 markersize=14,
                 markerfacecolor="none",
@@ -160,9 +151,3 @@ def _cost_label(contents: Sequence[Content]) -> str:
 def _value_label(contents: Sequence[Content]) -> str:
     dollars = any(one.goal == "cost" for one in contents)
     return "predictions per dollar" if dollars else "requests per second at the knee"
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "off"
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

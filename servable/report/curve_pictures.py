@@ -1,14 +1,15 @@
 """Pictures of a load curve: throughput and latency over the load, one step's latencies, CPU."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import LogLocator
 
 from servable.load.latencies import middle_ms
 from servable.load.measurement import LoadCurve, LoadStep
-from servable.report.page import style
-from servable.report.page.content import Content
+from servable.report import style
+from servable.report.content import Content
 
 NO_STEP = "No step that counts: in every one requests were sent late. See the table of steps."
 _SHOWN_PERCENTS = (50.0, 90.0, 95.0, 99.0)
@@ -24,30 +25,21 @@ def throughput(contents: Sequence[Content]) -> bytes:
         steps = content.curve.valid
         loads = [step.load for step in steps]
         rps = [step.throughput_rps for step in steps]
-        errors = [
-            [max(0.0, one.value - one.low) for one in rps],
-            [max(0.0, one.high - one.value) for one in rps],
-        ]
         above.errorbar(
             loads,
             [one.value for one in rps],
-            yerr=errors,
+            yerr=style.errors(rps),
             color=colour,
             marker="o",
             capsize=3,
             label=f"{content.label}: 95 % interval",
         )
-        bands = {
-            percent: [step.latencies.percentile_ms(percent) for step in steps]
-            for percent in (50.0, 90.0, 99.0)
-        }
-        below.plot(loads, bands[50.0], color=colour, marker="o", label=f"{content.label}: p50")
-        below.fill_between(
-            loads, bands[50.0], bands[90.0], color=colour, alpha=0.35, lw=0, label="p50 to p90"
+        p50, p90, p99 = (
+            [step.latencies.percentile_ms(percent) for step in steps] for percent in (50, 90, 99)
         )
-        below.fill_between(
-            loads, bands[90.0], bands[99.0], color=colour, alpha=0.15, lw=0, label="p90 to p99"
-        )
+        below.plot(loads, p50, color=colour, marker="o", label=f"{content.label}: p50")
+        below.fill_between(loads, p50, p90, color=colour, alpha=0.35, lw=0, label="p50 to p90")
+        below.fill_between(loads, p90, p99, color=colour, alpha=0.15, lw=0, label="p90 to p99")
         if content.knee is not None:
             knee = content.knee
             label = f"knee: {knee.rps.value:.4g} requests/s"
@@ -74,12 +66,12 @@ def throughput(contents: Sequence[Content]) -> bytes:
 
 def distribution(contents: Sequence[Content]) -> bytes:
     """How many are slower than: the tail is what an objective is about."""
-    if not any(at_knee(content) for content in contents):
+    if not any(content.at_knee for content in contents):
         return style.nothing(NO_STEP, title="Share of requests that are slower than a latency")
     figure = style.figure()
     axes = figure.subplots()
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
-        step = at_knee(content)
+        step = content.at_knee
         if step is None or not step.latencies.bins:
             continue
         numbers = sorted(step.latencies.bins)
@@ -127,38 +119,18 @@ def machine(contents: Sequence[Content]) -> bytes:
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
         steps = [(step, step.target) for step in content.curve.valid if step.target]
         loads = [step.load for step, _ in steps]
-        above.plot(
-            loads,
-            [used.cpu_cores for _, used in steps],
-            color=colour,
-            marker="o",
-            label=f"{content.label}: endpoint",
-        )
-        below.plot(
-            loads,
-            [used.memory_mib for _, used in steps],
-            color=colour,
-            marker="o",
-            label=f"{content.label}: endpoint",
-        )
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": "o",
+            "label": f"{content.label}: endpoint",
+        }
+        above.plot(loads, [used.cpu_cores for _, used in steps], **look)
+        below.plot(loads, [used.memory_mib for _, used in steps], **look)
     style.finish(above, title=title, x="", y="CPU, cores busy")
     style.finish(below, title="", x=_load_label(contents[0].curve), y="memory, MiB")
     style.from_zero(above)
     style.from_zero(below)
     return style.png(figure)
-
-
-def at_knee(content: Content) -> LoadStep | None:
-    """The step nearest below the knee; without one, the first that was answered."""
-    steps = [step for step in content.curve.valid if step.latencies.count]
-    if not steps:
-        return None
-    if content.knee is None:
-        return steps[0]
-    most = content.knee.load.value
-    return max(
-        (step for step in steps if step.load <= most), key=lambda s: s.load, default=steps[0]
-    )
 
 
 def _load_label(curve: LoadCurve) -> str:

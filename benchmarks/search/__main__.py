@@ -1,6 +1,6 @@
 """How good the search is: `make bench-search`. Writes result.json and docs/performance.md.
 
-With --develop: the seeds it was developed on, and no page is written.
+What a process of its own is asked stands in contenders: it does not import this module.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from benchmarks import command
 from benchmarks.machine import machine
 from benchmarks.search.contenders import BUDGET_TRIALS, CONTENDERS, everyone, flat, known
-from benchmarks.search.report import RESULT, table
-from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP, SEEDS_TO_REPORT
+from benchmarks.search.report import RESULT
+from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_REPORT
 from benchmarks.search.surfaces.surface import NOISE
 
 Job = TypeVar("Job")
@@ -29,8 +29,8 @@ Done = TypeVar("Done")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
-    about, runs = machine(), {}
+def measured(_: Path, told: command.Told) -> dict[str, Any]:
+    about, runs, seeds = machine(), {}, SEEDS_TO_REPORT
     with _processes() as pool:
         for family in FAMILIES:
             by_seed = dict(_each(pool, partial(everyone, family), seeds))
@@ -74,13 +74,5 @@ def _each(
         yield under_way[future], future.result()
 
 
-def main(arguments: list[str]) -> int:
-    if arguments == ["--develop"]:
-        found = measured(SEEDS_TO_DEVELOP, Path(), lambda text: print(text, file=sys.stderr))
-        print("\n".join(table(found)))
-        return 0
-    return command.main(partial(measured, SEEDS_TO_REPORT), RESULT)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.main(measured, RESULT))

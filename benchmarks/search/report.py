@@ -48,7 +48,6 @@ def section() -> str:
             "",
             *_targets(result),
             "",
-            *_where_others_lead(result),
             *_TWO_SURFACES,
             "",
         ]
@@ -91,23 +90,6 @@ def differences(result: dict[str, Any]) -> list[str]:
         cells = [_difference(100 * (by[OURS] - by[name])) for name in others]
         lines.append(f"| {family} | {' | '.join(cells)} |")
     return lines
-
-
-def _where_others_lead(result: dict[str, Any]) -> list[str]:
-    """By the median; the means are in the table of differences."""
-    lines = []
-    for family, by in result["runs"].items():
-        found = {name: [run["share_of_best"] for run in runs] for name, runs in by.items()}
-        ours = found.pop(OURS)
-        lines += [
-            f"- {family}: {name}, {np.median(shares):.1%} to our {np.median(ours):.1%}; "
-            f"its worst is {min(shares):.1%}, ours {min(ours):.1%}"
-            for name, shares in found.items()
-            if np.median(shares) > np.median(ours) + 5e-4
-        ]
-    if not lines:
-        return []
-    return ["Where another search's median is higher than ours:", "", *lines, ""]
 
 
 def _difference(points: NDArray[np.float64]) -> str:

@@ -51,10 +51,6 @@ class Latencies:
     def count(self) -> int:
         return sum(self.bins.values())
 
-    @property
-    def mean_ms(self) -> float:
-        return self.sum_ms / self.count if self.count else math.nan
-
     def percentile_ms(self, percent: float) -> float:
         """The middle of the bin in which `percent` % of the answers are reached; NaN of none."""
         if not self.bins:
@@ -69,10 +65,6 @@ class Latencies:
     @property
     def p50_ms(self) -> float:
         return self.percentile_ms(50)
-
-    @property
-    def p90_ms(self) -> float:
-        return self.percentile_ms(90)
 
     @property
     def p95_ms(self) -> float:

@@ -5,10 +5,11 @@ curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
 """
 
 import dataclasses
+import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -156,22 +157,18 @@ class LoadCurve:
     def with_step(self, step: LoadStep) -> "LoadCurve":
         return dataclasses.replace(self, steps=(*self.steps, step))
 
-    def json(self) -> bytes:
-        return _FORM.dump_json(self, indent=1)
-
-    @classmethod
-    def of_json(cls, text: bytes) -> "LoadCurve":
-        """Raises `pydantic.ValidationError`, a ValueError, for what is no curve."""
-        return _FORM.validate_json(text)
+    def as_object(self) -> Any:
+        """As JSON has it."""
+        return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:
         with beside(file) as beside_it:
-            beside_it.write(self.json())
+            beside_it.write(_FORM.dump_json(self, indent=1))
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":
-        """Raises OSError, ValueError."""
-        return cls.of_json(file.read_bytes())
+        """Raises OSError, and ValueError for what is no curve."""
+        return _FORM.validate_json(file.read_bytes())
 
 
 _FORM = TypeAdapter(LoadCurve)

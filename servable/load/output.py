@@ -136,7 +136,7 @@ def _lines(
 def _object(
     curve: LoadCurve, at: Knee | None, full: Saturation | None, output: Path
 ) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(curve.json())
+    found: dict[str, Any] = curve.as_object()
     for step, shown in zip(curve.steps, found["steps"], strict=True):
         shown |= {
             "p50_ms": step.latencies.p50_ms if step.latencies.count else None,

@@ -68,19 +68,15 @@ def _options(loaded: Loaded, told: dict[str, Any]) -> TuneOptions:
     minutes = told["minutes"]
     if minutes is None and account is None:
         minutes = LOCAL_MINUTES
+    same = ("goal", "only", "instance_types", "trials", "usd_per_hour", "force_local_numbers")
     return TuneOptions(
         bodies=bodies,
         body_names=tuple(names),
         most_ms=told["p99_ms"],
-        goal=told["goal"],
-        only=told["only"],
-        instance_types=told["instance_types"],
         account=account,
-        trials=told["trials"],
         minutes=minutes,
         dollars=told["dollars"] or 0.0,
-        usd_per_hour=told["usd_per_hour"],
-        force_local_numbers=told["force_local_numbers"],
+        **{name: told[name] for name in same},
     )
 
 

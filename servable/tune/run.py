@@ -1,25 +1,20 @@
-"""A run of `servable tune`: what is asked, its folder, and what is decided once in it and kept."""
+"""A run of `servable tune`: what is asked, whom it tells, and the folder in which its answer grows."""
 
 import fcntl
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
-from model_packaging.beside import beside
 from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
 from servable.aws_account.deployed import Account
-from servable.load.knee import knee
 from servable.load.load_target import Body
 from servable.load.temporary.live import LiveVariant, live_variant
 from servable.serve.serve import prepared
@@ -28,12 +23,9 @@ from servable.tune.machine_space import Machines, machines
 from servable.tune.objective import Goal, Objective
 from servable.tune.search.space import Space
 from servable.tune.search.trial import Trial
-from servable.tune.trials import Trials
 
 RUNS = Path(".servable") / "tuning"
 STUDY = "study.sqlite"
-_OBJECTIVE = "objective.json"
-_AROUND = "around.json"
 
 
 class TuneError(Exception):
@@ -75,16 +67,6 @@ class TuneProgress:
     """And an estimate of the seconds left."""
     stage: Callable[[str], None]
     """What comes next."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Around:
-    """The load around which every trial is measured, the knee of today's settings."""
-
-    users: float
-    seconds: float
-    """That finding it took."""
-    usd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,38 +122,6 @@ class Run:
         key = hashlib.sha256(json.dumps([repr(one) for one in asked]).encode()).hexdigest()[:10]
         return self.loaded.root / RUNS / f"{self.loaded.name}-{self.placement.name}-{key}"
 
-    def objective(self, trials: Trials) -> Objective:
-        """Decided once: a resumed run is held to the same."""
-        kept, form = self.folder / _OBJECTIVE, TypeAdapter(Objective)
-        if kept.exists():
-            return form.validate_json(kept.read_bytes())
-        percent, most_ms = self.options.percent, self.options.most_ms
-        if most_ms is not None:
-            found = Objective(percent=percent, most_ms=most_ms)
-        else:
-            self.progress.stage("one caller alone, at today's settings")
-            stated_ms = self.environment.alarms.p99_latency_ms if percent == 99.0 else None
-            found = trials.objective(self.machines.wanted[0], stated_ms, percent)
-        _write(kept, form.dump_json(found))
-        return found
-
-    def around(self, trials: Trials, objective: Objective) -> Around:
-        kept = self.folder / _AROUND
-        if kept.exists():
-            return Around(**json.loads(kept.read_text(encoding="utf-8")))
-        self.progress.stage("the load curve of today's settings")
-        began, spent_usd = time.monotonic(), trials.spent_usd
-        tried = self.machines.space
-        point = tried.point(tried.nearest(self.machines.wanted[0]))
-        found = knee(trials.full_curve(point, objective, "today"), objective)
-        around = Around(
-            users=max(2.0, round(found.load.value)) if found else 2.0,
-            seconds=time.monotonic() - began,
-            usd=trials.spent_usd - spent_usd,
-        )
-        _write(kept, json.dumps(around.__dict__).encode())
-        return around
-
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
@@ -188,8 +138,3 @@ def alone(folder: Path) -> Iterator[None]:
                 f"another run of the same question is at work ({lock}); wait, or end it"
             ) from None
         yield
-
-
-def _write(file: Path, content: bytes) -> None:
-    with beside(file) as to:
-        to.write(content)

@@ -1,16 +1,13 @@
 """Trials in SageMaker: each is a temporary endpoint, a copy of the live one with other settings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from servable.aws_account.deployed import Account
 from servable.load.load_generator import LoadError
-from servable.load.load_target import Body
 from servable.load.pace import Pace
 from servable.load.reached import Reached, at_endpoint
 from servable.load.temporary.endpoints import (
@@ -22,8 +19,8 @@ from servable.load.temporary.endpoints import (
 from servable.load.temporary.ledger import Ledger
 from servable.load.temporary.live import LiveVariant
 from servable.serve.serve import prepared
-from servable.tune.machine_space import Machines
-from servable.tune.objective import Goal, Objective
+from servable.tune.objective import Objective
+from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.trials import NotServedError, Trials
 
@@ -38,73 +35,57 @@ class TemporaryTrials(Trials):
     trial_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=20.0)
     curve_pace = Pace(warm_up_seconds=3.0, least_seconds=6.0, most_seconds=30.0)
 
-    def __init__(
-        self,
-        machines: Machines,
-        bodies: Sequence[Body],
-        account: Account,
-        folder: Path,
-        *,
-        body_names: Sequence[str],
-        live: LiveVariant,
-        budget_usd: float,
-        goal: Goal = "throughput",
-        usd_per_hour: float | None = None,
-        told: Callable[[str], None] = lambda line: None,
-    ) -> None:
+    def __init__(self, run: Run) -> None:
         """Removes first what earlier runs left. Raises TemporaryError."""
-        super().__init__(machines, bodies, folder, goal=goal, usd_per_hour=usd_per_hour)
-        one = machines.kinds[machines.today]
-        assert one.loaded.environment is not None  # it was placed
-        self._environment: Environment = one.loaded.environment
-        self._account, self._live, self._body_names = account, live, body_names
-        self._budget_usd = budget_usd
-        self._now = self._variables(one.loaded, one.placement.name)
+        super().__init__(run)
+        account, live = run.options.account, run.model
+        assert account is not None  # the caller has looked
+        assert isinstance(live, LiveVariant)  # comes with the account
+        self._account, self._live = account, live
+        self._now = self._variables(run.loaded)
         self._endpoints = TemporaryEndpoints(
             account.client("sagemaker"),
-            budget_usd=budget_usd,
+            budget_usd=run.options.dollars,
             usd_per_hour=self.price_of,
             poll_seconds=0.1 if account.embedded else 5.0,
-            ledger=Ledger(folder / LEDGER),
-            told=told,
+            ledger=Ledger(run.folder / LEDGER),
+            told=run.progress.stage,
         )
-        with explained(self._environment.endpoint.name):
+        with explained(run.environment.endpoint.name):
             self._endpoints.sweep()
 
     @property
     def spent_usd(self) -> float:
         return self._endpoints.spent_usd
 
-    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
+    def _objective(self, stated_ms: float | None) -> Objective:
         """The file's limit holds where it is deployed; only without one an endpoint is asked."""
         if stated_ms is not None:
-            return Objective(percent=percent, most_ms=stated_ms)
-        return super().objective(today, stated_ms, percent)
+            return Objective(percent=self._run.options.percent, most_ms=stated_ms)
+        return super()._objective(stated_ms)
 
-    def _variables(self, loaded: Loaded, name: str) -> dict[str, str]:
+    def _variables(self, loaded: Loaded) -> dict[str, str]:
         """What the stack would deploy; nothing is packed for it."""
+        name = self._run.placement.name
         return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 
     @contextmanager
     def reached(self, point: Point) -> Iterator[Reached]:
-        one = self.machines.of(point)
-        kind = self.machines.kind_of(point)
-        name = one.placement.name
-        wanted = self._variables(one.at(point), name)
+        run, kind = self._run, self.machines.kind_of(point)
         # What the live one has beside the settings stays: its model's digest, the user's own.
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}
-        variables = {**kept, **wanted}
-        endpoint = self._environment.endpoint.name
-        made = self._endpoints.like(self._live, instance_type=kind, variables=variables)
-        with explained(endpoint):
+        variables = {**kept, **self._variables(self.machines.of(point).at(point))}
+        with explained(run.environment.endpoint.name):
             try:
-                with made as temporary:
+                with self._endpoints.like(
+                    self._live, instance_type=kind, variables=variables
+                ) as temporary:
                     yield at_endpoint(
                         self._account,
                         temporary,
-                        self._body_names,
-                        name=one.loaded.name,
-                        variant=name,
+                        run.options.body_names,
+                        name=run.loaded.name,
+                        variant=run.placement.name,
                         instance_type=kind,
                         model_at=self._live.archive,
                     )
@@ -119,5 +100,5 @@ class TemporaryTrials(Trials):
     def _within_budget(self) -> None:
         if self._endpoints.ended_by_budget:
             raise BudgetSpentError(
-                f"the budget of {self._budget_usd:g} $ ended a measurement"
+                f"the budget of {self._run.options.dollars:g} $ ended a measurement"
             ) from None

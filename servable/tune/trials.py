@@ -3,26 +3,30 @@
 import dataclasses
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from infra.catalog.prices import price
+from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder
 from servable.load.endpoint_processes import yielding
 from servable.load.knee import Knee, knee
 from servable.load.load_generator import LoadError, LoadGenerator
-from servable.load.load_target import Body, container
+from servable.load.load_target import container
 from servable.load.load_test import measure
-from servable.load.measurement import CURVE, Asked, LoadCurve
+from servable.load.measurement import CURVE, LoadCurve
 from servable.load.pace import Pace
-from servable.load.reached import Reached
+from servable.load.reached import Reached, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_double
 from servable.serve.serve import prepared
-from servable.tune.machine_space import Machines
-from servable.tune.objective import Goal, Objective, usd_per_million, worth
+from servable.tune.objective import Objective, usd_per_million, worth
+from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measured
 from servable_local.container.launch import LaunchError
@@ -42,6 +46,19 @@ class NotServedError(Exception):
     """The settings do not start. `str()` says why."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """The load around which every trial is measured, the knee of today's settings."""
+
+    users: float
+    seconds: float
+    """That finding it took."""
+    usd: float = 0.0
+
+
+_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(Around)
+
+
 class Trials(ABC):
     """Measures points; one generator asks all of them. A context manager."""
 
@@ -50,22 +67,9 @@ class Trials(ABC):
     curve_pace: Pace
     """Of the curves that are shown."""
 
-    def __init__(
-        self,
-        machines: Machines,
-        bodies: Sequence[Body],
-        folder: Path,
-        *,
-        goal: Goal = "throughput",
-        usd_per_hour: float | None = None,
-    ) -> None:
-        """`folder`: of the run, for curves and what containers say.
-
-        `usd_per_hour`: what today's instance type costs; None: as the catalog says.
-        """
-        self.machines, self._bodies, self._folder, self._goal = machines, bodies, folder, goal
+    def __init__(self, run: Run) -> None:
+        self._run, self.machines = run, run.machines
         self._generator: LoadGenerator | None = None
-        self._stated_usd_per_hour = usd_per_hour
 
     @abstractmethod
     def reached(self, point: Point) -> AbstractContextManager[Reached]:
@@ -76,11 +80,11 @@ class Trials(ABC):
         return self.price_of(self.machines.kind_of(point))
 
     def price_of(self, kind: str) -> float | None:
-        environment = self.machines.kinds[self.machines.today].loaded.environment
-        assert environment is not None  # it was placed
-        if kind == self.machines.today and self._stated_usd_per_hour is not None:
-            return self._stated_usd_per_hour
-        known = price(kind, environment.region)
+        """The catalog's, and of today's instance type what the user states."""
+        stated = self._run.options.usd_per_hour
+        if kind == self.machines.today and stated is not None:
+            return stated
+        known = price(kind, self._run.environment.region)
         return known.usd_per_hour if known else None
 
     @property
@@ -94,19 +98,52 @@ class Trials(ABC):
         if self._generator is not None:
             self._generator.close()
 
-    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
+    def objective(self) -> Objective:
+        """What holds for every trial. Decided once: a resumed run is held to the same."""
+        kept, options = self._run.folder / "objective.json", self._run.options
+        if kept.exists():
+            return _OBJECTIVE.validate_json(kept.read_bytes())
+        if options.most_ms is not None:
+            found = Objective(percent=options.percent, most_ms=options.most_ms)
+        else:
+            self._run.progress.stage("one caller alone, at today's settings")
+            alarm_ms = self._run.environment.alarms.p99_latency_ms
+            found = self._objective(alarm_ms if options.percent == 99.0 else None)
+        with beside(kept) as file:
+            file.write(_OBJECTIVE.dump_json(found))
+        return found
+
+    def _objective(self, stated_ms: float | None) -> Objective:
         """The file's limit; where this machine is too slow for it, one that it can rank by."""
-        schedule = Schedule(loop="closed", fixed=(1.0,))
-        curve = self._curve(today, schedule, self.trial_pace, kept=None)
+        schedule, percent = Schedule(loop="closed", fixed=(1.0,)), self._run.options.percent
+        curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         alone_ms = curve.steps[0].latencies.percentile_ms(percent)
         if stated_ms is not None and alone_ms <= NEAR * stated_ms:
             return Objective(percent=percent, most_ms=stated_ms)
         return Objective(percent=percent, most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
+    def around(self, objective: Objective) -> Around:
+        """Decided once, too."""
+        kept, tried = self._run.folder / "around.json", self.machines.space
+        if kept.exists():
+            return _AROUND.validate_json(kept.read_bytes())
+        self._run.progress.stage("the load curve of today's settings")
+        began, spent_usd = time.monotonic(), self.spent_usd
+        point = tried.point(tried.nearest(self.machines.wanted[0]))
+        found = knee(self.full_curve(point, objective, "today"), objective)
+        around = Around(
+            users=max(2.0, round(found.load.value)) if found else 2.0,
+            seconds=time.monotonic() - began,
+            usd=self.spent_usd - spent_usd,
+        )
+        with beside(kept) as file:
+            file.write(_AROUND.dump_json(around))
+        return around
+
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
         """Every load up to where it is full. Raises NotServed, LoadError."""
         schedule = Schedule(loop="closed", objective=objective, finest=1.3)
-        return self._curve(point, schedule, self.curve_pace, kept=self._folder / name)
+        return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measured:
         """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
@@ -117,7 +154,7 @@ class Trials(ABC):
         for _ in range(STARTED_AGAIN):
             name = Path("trials") / f"{time.time_ns()}"
             try:
-                curve = self._curve(point, schedule, self.trial_pace, kept=self._folder / name)
+                curve = self._curve(point, schedule, self.trial_pace, kept=self._run.folder / name)
             except NotServedError as error:
                 cost = {"usd": self.spent_usd - spent_usd}
                 return Measured(value=0.0, failure=str(error).splitlines()[0], about=cost)
@@ -132,7 +169,7 @@ class Trials(ABC):
         about: dict[str, Any] = {**found.about, "usd": spent_usd}
         if price is not None and found.value > 0:
             about["usd_per_million"] = usd_per_million(found.value, price)
-        value = worth(self._goal, found.value, price) if found.value > 0 else 0.0
+        value = worth(self._run.options.goal, found.value, price) if found.value > 0 else 0.0
         return dataclasses.replace(found, value=value, about=about)
 
     def _curve(
@@ -141,10 +178,13 @@ class Trials(ABC):
         with self.reached(point) as reached:
             if self._generator is None:
                 self._generator = LoadGenerator(
-                    reached.target, self._bodies, loop="closed", variables=reached.variables
+                    reached.target,
+                    self._run.options.bodies,
+                    loop="closed",
+                    variables=reached.variables,
                 )
             else:
-                self._generator.aim(reached.target, self._bodies, loop="closed")
+                self._generator.aim(reached.target, self._run.options.bodies, loop="closed")
             curve = measure(
                 self._generator,
                 schedule,
@@ -193,28 +233,25 @@ class LocalTrials(Trials):
     trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
     curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
 
-    def __init__(
-        self,
-        machines: Machines,
-        bodies: Sequence[Body],
-        asked: Asked,
-        folder: Path,
-        *,
-        goal: Goal = "throughput",
-        usd_per_hour: float | None = None,
-    ) -> None:
-        super().__init__(machines, bodies, folder, goal=goal, usd_per_hour=usd_per_hour)
-        one = machines.kinds[machines.today]
-        self._archive = prepared(one.loaded, variant=one.placement.name).archive
-        self._asked = asked
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._archive = prepared(run.loaded, variant=run.placement.name).archive
+        self._asked = asked_of(
+            "local",
+            "this machine",
+            run.options.body_names,
+            environment=run.loaded.name,
+            variant=run.placement.name,
+            model_sha256=str(run.model),
+        )
 
     @contextmanager
     def reached(self, point: Point) -> Iterator[Reached]:
         one = self.machines.of(point)
         served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
-        private_folder(self._folder)
+        private_folder(self._run.folder)
         try:
-            with serve_double(served, port=0, log=self._folder / "containers.log") as process:
+            with serve_double(served, port=0, log=self._run.folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:

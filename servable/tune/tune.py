@@ -11,7 +11,6 @@ from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
 from servable.load.knee import knee
 from servable.load.measurement import LoadCurve
-from servable.load.reached import asked_of
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.report import page
 from servable.report.content import RUN, Content
@@ -59,7 +58,7 @@ def tune(
             shutil.rmtree(run.folder, ignore_errors=True)
         with _trials(run) as trials:
             try:
-                objective = run.objective(trials)
+                objective = trials.objective()
                 found = _searched(run, trials, objective)
             except NotServedError as error:
                 raise TuneError(f"today's settings do not start: {error}") from None
@@ -77,44 +76,13 @@ def tune(
 
 def _trials(run: Run) -> Trials:
     """Where they are measured. Raises TuneError for what has no price, before anything is spent."""
-    options, machines, model = run.options, run.machines, run.model
-    if options.account is None or isinstance(model, str):
-        asked = asked_of(
-            "local",
-            "this machine",
-            options.body_names,
-            environment=run.loaded.name,
-            variant=run.placement.name,
-            model_sha256=str(model),
-        )
-        trials: Trials = LocalTrials(
-            machines,
-            options.bodies,
-            asked,
-            run.folder,
-            goal=options.goal,
-            usd_per_hour=options.usd_per_hour,
-        )
-        if options.goal != "cost":
-            return trials
-    else:
-        trials = TemporaryTrials(
-            machines,
-            options.bodies,
-            options.account,
-            run.folder,
-            body_names=options.body_names,
-            live=model,
-            budget_usd=options.dollars,
-            goal=options.goal,
-            usd_per_hour=options.usd_per_hour,
-            told=run.progress.stage,
-        )
-    unknown = [kind for kind in machines.kinds if trials.price_of(kind) is None]
-    if machines.today in unknown:
-        raise TuneError(
-            f"{machines.today}: no source states its price; give it with --usd-per-hour"
-        )
+    trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
+    if run.options.account is None and run.options.goal != "cost":
+        return trials
+    today = run.machines.today
+    unknown = [kind for kind in run.machines.kinds if trials.price_of(kind) is None]
+    if today in unknown:
+        raise TuneError(f"{today}: no source states its price; give it with --usd-per-hour")
     if unknown:
         raise TuneError(
             f"{', '.join(unknown)}: no source states the price; leave it out of --instance-types"
@@ -126,12 +94,12 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     options, machines = run.options, run.machines
     search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
     run.progress.began(run.folder, machines.space, len(search.trials()), objective)
-    around = run.around(trials, objective)
+    around = trials.around(objective)
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
     minutes = options.minutes
     if minutes is not None:
         minutes = max(0.0, minutes - CURVES * around.seconds / 60)
-    trials_usd = sum(float(one.measured.about.get("usd", 0.0)) for one in search.trials())
+    trials_usd = sum(trial.usd for trial in search.trials())
     usd = options.dollars - (trials.spent_usd - trials_usd) - around.usd
     budget = Budget(
         trials=options.trials, minutes=minutes, usd=usd if options.account is not None else None

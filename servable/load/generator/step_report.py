@@ -6,12 +6,13 @@ report is made. Times are of `time.perf_counter()`.
 
 import time
 from collections import Counter, defaultdict
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from servable.load.generator.connection import OK, TIMEOUT
-from servable.load.latencies import Latencies, bin_numbers
+from servable.load.latencies import Latencies
 from servable.load.measurement import KNOWN_SHARE, LoadStep
 from servable.load.precision import WINDOW_SECONDS, percentile, throughput
 
@@ -85,27 +86,16 @@ class Recorder:
         blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
         return {
             "elapsed": min(time.perf_counter(), self.end) - self.begin,
-            "windows": _counted(windows),
-            "blocks": [[int(block), _binned(took[blocks == block])] for block in np.unique(blocks)],
-            "lags": _binned(lags),
+            "windows": dict(Counter(windows.tolist())),
+            "blocks": {
+                int(block): asdict(Latencies.of(1000 * took[blocks == block]))
+                for block in np.unique(blocks)
+            },
+            "lags": asdict(Latencies.of(1000 * lags)),
             "errors": errors,
             "timeouts": timeouts,
             "cpu_seconds": self._cpu_seconds,
         }
-
-
-def _binned(seconds: Any) -> dict[str, Any]:
-    milliseconds = seconds * 1000
-    return {
-        "bins": _counted(bin_numbers(milliseconds)) if len(seconds) else [],
-        "sum_ms": float(milliseconds.sum()),
-        "max_ms": float(milliseconds.max(initial=0.0)),
-    }
-
-
-def _counted(numbers: Any) -> list[list[int]]:
-    found, counts = np.unique(numbers, return_counts=True)
-    return [[int(one), int(count)] for one, count in zip(found, counts, strict=True)]
 
 
 class Tally:
@@ -126,11 +116,10 @@ class Tally:
         self._cpu[worker] = report["cpu_seconds"]
         if report["final"]:
             self._final.add(worker)
-        for window, count in report["windows"]:
-            self._windows[window] += count
-        for block, one in report["blocks"]:
-            self._blocks[block] += _latencies(one)
-        self._lags += _latencies(report["lags"])
+        self._windows.update(report["windows"])
+        for block, one in report["blocks"].items():
+            self._blocks[block] += Latencies(**one)
+        self._lags += Latencies(**report["lags"])
         self._errors.update(report["errors"])
         self._timeouts += report["timeouts"]
 
@@ -186,7 +175,3 @@ class Tally:
                 sum(self._cpu.values()) / (self._workers * seconds) if seconds else 0.0
             ),
         )
-
-
-def _latencies(told: dict[str, Any]) -> Latencies:
-    return Latencies(bins=dict(told["bins"]), sum_ms=told["sum_ms"], max_ms=told["max_ms"])

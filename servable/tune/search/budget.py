@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from servable.tune.search.trial import Trial
 
-SECONDS_PER_HOUR = 3600
 # What the stages of the search were developed for.
 TRIALS = 40
 
@@ -18,8 +17,6 @@ class Budget:
     trials: int = TRIALS
     minutes: float | None = None
     usd: float | None = None
-    usd_per_hour: float = 0.0
-    """Of what is measured on; 0 on this machine."""
 
     def ended(self, trials: Sequence[Trial]) -> str | None:
         """Why no other trial is begun; None while one may be. Time is that of the trials."""
@@ -29,21 +26,15 @@ class Budget:
         next_one = max((trial.seconds for trial in trials[-5:]), default=0.0)
         if self.minutes is not None and spent + next_one > 60 * self.minutes:
             return f"{spent / 60:.1f} of {self.minutes:.3g} minutes are spent"
-        costs = [self._usd(trial) for trial in trials]
+        costs = [trial.usd for trial in trials]
         if self.usd is not None and sum(costs) + max(costs[-5:], default=0.0) > self.usd:
             return f"the dollars are spent: {sum(costs):.2f} in trials"
         return None
 
-    def _usd(self, trial: Trial) -> float:
-        """What it is known to have cost; else its time's share."""
-        known = trial.measured.about.get("usd")
-        shared = trial.seconds * self.usd_per_hour / SECONDS_PER_HOUR
-        return shared if known is None else float(known)
-
     def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
         """What is left for the others where `count` trials as long as the last ones are yet to come."""
         seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
-        usd = count * max((self._usd(trial) for trial in trials[-5:]), default=0.0)
+        usd = count * max((trial.usd for trial in trials[-5:]), default=0.0)
         return dataclasses.replace(
             self,
             trials=self.trials - count,

@@ -35,6 +35,11 @@ class Trial:
     measured: Measured
     seconds: float
 
+    @property
+    def usd(self) -> float:
+        """What it cost; nothing on this computer."""
+        return float(self.measured.about.get("usd", 0.0))
+
 
 def logarithms(values: Sequence[float]) -> NDArray[np.float64]:
     """What a model learns from: a failure counts as the poorest that ran."""

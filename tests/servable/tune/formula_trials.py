@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import servable.tune.tune
 from servable.load.measurement import LoadCurve
@@ -43,17 +42,15 @@ class FormulaTrials(Trials):
     flat = False
     fails: type[BaseException] | None = None
 
-    def __init__(self, machines: Any, bodies: Any, asked: Any, folder: Path, **more: Any) -> None:
-        super().__init__(machines, bodies, folder, **more)
-        self._begun = 0
+    _begun = 0
 
     @contextmanager
     def reached(self, point: Point) -> Iterator[Reached]:
         raise AssertionError("nothing is started")
         yield
 
-    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
-        return Objective(percent=percent, most_ms=LIMIT_MS)
+    def _objective(self, stated_ms: float | None) -> Objective:
+        return Objective(most_ms=LIMIT_MS)
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
         return curve(

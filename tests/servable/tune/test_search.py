@@ -206,8 +206,9 @@ def test_minutes_are_a_budget() -> None:
 
 
 def test_dollars_are_a_budget() -> None:
-    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=1800.0)]
-    ends = [Budget(usd=usd, usd_per_hour=4.0).ended(trials) for usd in (3.9, 4.1)]
+    measured = Measured(value=1.0, about={"usd": 2.0})
+    trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
+    ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
 

@@ -137,7 +137,7 @@ def not_served(*_: object) -> NoReturn:
 def test_without_a_limit_settings_that_do_not_start_are_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings do not start: no ping" in said
 
@@ -164,7 +164,7 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
 
 
 def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())

@@ -19,7 +19,7 @@ from servable.tune.search.budget import Budget
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Measurement
 
 BUDGET_TRIALS = 40
 
@@ -80,8 +80,8 @@ def _search(surface: KnownSurface, seed: int, budget: int) -> Found:
     """As `servable tune` does it; Optuna keeps the trials in memory."""
     space, noise = surface.space, _noise(seed)
 
-    def measure(point: Point) -> Measured:
-        return Measured(value=surface.measured(space.number(point) or 0, noise))
+    def measure(point: Point) -> Measurement:
+        return Measurement(value=surface.measured(space.number(point) or 0, noise))
 
     search = Search(space, rules_of_thumb(space, vcpus=surface.vcpus), seed=seed)
     return search.run(measure, Budget(trials=budget))

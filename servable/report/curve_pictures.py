@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from servable.load.latencies import middle_ms
+from servable.load.latencies import middles_ms
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.report import style
 from servable.report.content import Content
@@ -77,7 +77,7 @@ def distribution(contents: Sequence[Content]) -> bytes:
         numbers = sorted(step.latencies.bins)
         counts = np.cumsum([step.latencies.bins[number] for number in numbers])
         share = 1 - np.concatenate([[0], counts[:-1]]) / counts[-1]
-        milliseconds = [middle_ms(number) for number in numbers]
+        milliseconds = middles_ms(np.array(numbers))
         axes.step(
             milliseconds,
             share * 100,

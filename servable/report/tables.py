@@ -1,5 +1,6 @@
 """The page's sentences and tables."""
 
+import math
 from dataclasses import dataclass
 
 from servable.load.precision import Interval
@@ -7,20 +8,21 @@ from servable.report.content import Content
 from servable.tune.search.space import shown
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cell:
     text: str
     number: float | None = None
     """To sort by."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     cells: tuple[Cell, ...]
     kind: str = ""
+    """How it is marked: "chosen", "failed"."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReportTable:
     title: str
     heads: tuple[str, ...]
@@ -55,21 +57,21 @@ def steps(content: Content) -> ReportTable:
         used = step.target
         cells = (
             _number(step.load),
-            Cell(text=str(step.throughput_rps), number=step.throughput_rps.value),
+            Cell(str(step.throughput_rps), step.throughput_rps.value),
             *(_number(step.latencies.percentile_ms(percent)) for percent in (50, 90, 95, 99)),
             _number(step.failed),
-            _number(used.cpu_cores) if used else Cell(text=""),
-            _number(used.memory_mib) if used else Cell(text=""),
+            _number(used.cpu_cores) if used else Cell(""),
+            _number(used.memory_mib) if used else Cell(""),
             _number(100 * step.generator_cpu_share),
             _number(step.send_lag_p99_ms),
-            Cell(text=step.refused or ("" if step.known else "throughput not known within 5 %")),
+            Cell(step.refused or ("" if step.known else "throughput not known within 5 %")),
         )
-        rows.append(Row(cells=cells, kind="failed" if step.refused else ""))
+        rows.append(Row(cells, "failed" if step.refused else ""))
     heads = (
         "load", "requests/s", "p50, ms", "p90, ms", "p95, ms", "p99, ms", "failed", "cores busy",
         "memory, MiB", "generator CPU, %", "send lag p99, ms", "",
     )  # fmt: skip
-    return ReportTable(title=f"Steps of {content.label}", heads=heads, rows=tuple(rows))
+    return ReportTable(f"Steps of {content.label}", heads, tuple(rows))
 
 
 def trials(content: Content) -> ReportTable:
@@ -82,18 +84,18 @@ def trials(content: Content) -> ReportTable:
         rps = about.get("rps")
         cells = (
             _number(trial.number + 1),
-            Cell(text=str(Interval(**rps)), number=rps["value"]) if rps else Cell(text=""),
-            _number(about["p99_ms"]) if "p99_ms" in about else Cell(text=""),
+            Cell(str(Interval(**rps)), rps["value"]) if rps else Cell(""),
+            _number(about["p99_ms"]) if "p99_ms" in about else Cell(""),
             *([_number(about.get("usd_per_million", float("nan")))] if priced else []),
-            *(Cell(text=shown(trial.point[name])) for name in names),
+            *(Cell(shown(trial.point[name])) for name in names),
             _number(trial.seconds),
-            Cell(text=trial.measured.failure or ""),
+            Cell(trial.measured.failure or ""),
         )
         kind = "failed" if trial.measured.failure else ""
-        rows.append(Row(cells=cells, kind="chosen" if dict(trial.point) == chosen else kind))
+        rows.append(Row(cells, "chosen" if dict(trial.point) == chosen else kind))
     cost = ("$ per million",) if priced else ()
     heads = ("trial", "requests/s", "p99, ms", *cost, *names, "took, s", "")
-    return ReportTable(title=f"Trials of {content.label}", heads=heads, rows=tuple(rows))
+    return ReportTable(f"Trials of {content.label}", heads, tuple(rows))
 
 
 def advice(content: Content) -> list[str]:
@@ -123,14 +125,7 @@ def advice(content: Content) -> list[str]:
 def changes(content: Content) -> ReportTable:
     found = content.recommendation
     rows = [
-        Row(
-            cells=(
-                Cell(text=".".join(change.key)),
-                Cell(text=shown(change.value)),
-                Cell(text=change.reason),
-                Cell(text=written),
-            )
-        )
+        Row(tuple(map(Cell, (".".join(change.key), shown(change.value), change.reason, written))))
         for written, several in (
             ("yes", found.changes if found else ()),
             ("no: measured on this machine", found.withheld if found else ()),
@@ -138,10 +133,8 @@ def changes(content: Content) -> ReportTable:
         for change in several
     ]
     heads = ("key", "value", "why", "written")
-    return ReportTable(title=f"What {content.label} says", heads=heads, rows=tuple(rows))
+    return ReportTable(f"What {content.label} says", heads, tuple(rows))
 
 
 def _number(value: float) -> Cell:
-    return Cell(
-        text="" if value != value else f"{value:,.4g}", number=value if value == value else None
-    )
+    return Cell("") if math.isnan(value) else Cell(f"{value:,.4g}", value)

@@ -61,7 +61,7 @@ MILLION = 1_000_000
 Goal = Literal["throughput", "cost"]
 
 
-def worth(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
+def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
     """Requests per second, or predictions per dollar. ValueError: a cost without a price."""
     if goal == "throughput":
         return rps

@@ -25,10 +25,10 @@ from servable.load.reached import Reached, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_double
 from servable.serve.serve import prepared
-from servable.tune.objective import Objective, usd_per_million, worth
+from servable.tune.objective import Objective, objective_value, usd_per_million
 from servable.tune.run import Run
 from servable.tune.search.space import Point
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Measurement
 from servable_local.container.launch import LaunchError
 
 # A limit from the file that one caller already comes near to on this machine ranks nothing.
@@ -145,7 +145,7 @@ class Trials(ABC):
         schedule = Schedule(loop="closed", objective=objective, finest=1.3)
         return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
 
-    def trial(self, point: Point, objective: Objective, users: float) -> Measured:
+    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
         """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
         about = users * self.machines.larger(point)
         loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
@@ -157,19 +157,21 @@ class Trials(ABC):
                 curve = self._curve(point, schedule, self.trial_pace, kept=self._run.folder / name)
             except NotServedError as error:
                 cost = {"usd": self.spent_usd - spent_usd}
-                return Measured(value=0.0, failure=str(error).splitlines()[0], about=cost)
+                return Measurement(value=0.0, failure=str(error).splitlines()[0], about=cost)
             found = knee(curve, objective)
             if (late := lateness(curve, found)) is None:
                 measured = measured_of(curve, found, objective, str(name))
                 return self._valued(measured, point, self.spent_usd - spent_usd)
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
-    def _valued(self, found: Measured, point: Point, spent_usd: float) -> Measured:
+    def _valued(self, found: Measurement, point: Point, spent_usd: float) -> Measurement:
         price = self.usd_per_hour(point)
         about: dict[str, Any] = {**found.about, "usd": spent_usd}
         if price is not None and found.value > 0:
             about["usd_per_million"] = usd_per_million(found.value, price)
-        value = worth(self._run.options.goal, found.value, price) if found.value > 0 else 0.0
+        value = (
+            objective_value(self._run.options.goal, found.value, price) if found.value > 0 else 0.0
+        )
         return dataclasses.replace(found, value=value, about=about)
 
     def _curve(
@@ -200,13 +202,15 @@ class Trials(ABC):
         return curve
 
 
-def measured_of(curve: LoadCurve, found: Knee | None, objective: Objective, name: str) -> Measured:
+def measured_of(
+    curve: LoadCurve, found: Knee | None, objective: Objective, name: str
+) -> Measurement:
     """Its knee is the value; `name`: of the curve, for the report."""
     about: dict[str, Any] = {"curve": name}
     if found is None:
         lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
         why = f"over {objective.most_ms:g} ms: {lowest:.4g} at the lowest load"
-        return Measured(value=0.0, failure=why, about=about)
+        return Measurement(value=0.0, failure=why, about=about)
     steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
     step = steps[-1]
     about |= {
@@ -215,7 +219,7 @@ def measured_of(curve: LoadCurve, found: Knee | None, objective: Objective, name
         "p50_ms": step.latencies.p50_ms,
         "p99_ms": step.latencies.p99_ms,
     }
-    return Measured(value=found.rps.value, about=about)
+    return Measurement(value=found.rps.value, about=about)
 
 
 def lateness(curve: LoadCurve, found: Knee | None) -> str | None:

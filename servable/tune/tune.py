@@ -19,7 +19,7 @@ from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.run import STUDY, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.budget import Budget
-from servable.tune.search.recommended import Choice, effects
+from servable.tune.search.recommended import ChosenPoint, effects
 from servable.tune.search.search import Found, Search
 from servable.tune.temporary_trials import TemporaryTrials
 from servable.tune.trials import LocalTrials, NotServedError, Trials
@@ -114,7 +114,7 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
         return Found(trials=search.trials(), stopped=str(spent), choice=search.choice())
 
 
-def _choice(found: Found, objective: Objective, options: TuneOptions) -> Choice:
+def _choice(found: Found, objective: Objective, options: TuneOptions) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if found.trials:
@@ -135,7 +135,7 @@ def _choice(found: Found, objective: Objective, options: TuneOptions) -> Choice:
 def _answer(
     run: Run,
     found: Found,
-    choice: Choice,
+    choice: ChosenPoint,
     curve: LoadCurve,
     objective: Objective,
     usd_per_hour: float | None,

@@ -11,7 +11,7 @@ from model_packaging.beside import beside
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """One endpoint, from the request to make it until it was gone. Seconds since 1970."""
 
     name: str
@@ -24,7 +24,7 @@ class Entry:
         return max(0.0, end - self.began) / 3600 * self.usd_per_hour
 
 
-_FORM = TypeAdapter(list[Entry])
+_FORM = TypeAdapter(list[LedgerEntry])
 
 
 class Ledger:
@@ -43,7 +43,7 @@ class Ledger:
 
     def begin(self, name: str, usd_per_hour: float) -> None:
         """Before it is made: a kill in the next moment is known too."""
-        self._entries.append(Entry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
+        self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
         self._write()
 
     def end(self, name: str | None = None) -> None:

@@ -22,7 +22,7 @@ class Rival:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ChosenPoint:
     """The best of those measured: the one whose value is surely the highest."""
 
     point: Point
@@ -53,7 +53,7 @@ class Choice:
         return self.gain if self.rival is None else self.rival.gain
 
 
-def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
+def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> ChosenPoint | None:
     """From all measurements together. None where nothing ran.
 
     The highest low end wins: of forty points the one expected most of is often one that was
@@ -86,7 +86,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     if best == start and others:
         second = max(others)[1]
         rival = Rival(point=space.point(second), gain=over_start(second))
-    return Choice(
+    return ChosenPoint(
         point=space.point(best),
         value=math.exp(float(model.mean(at[[best]])[0])),
         start=space.point(start),
@@ -105,7 +105,9 @@ class Effect:
     """Expected throughput, of the choice's: 1 is the same."""
 
 
-def effects(space: Space, trials: Sequence[Trial], choice: Choice) -> dict[str, tuple[Effect, ...]]:
+def effects(
+    space: Space, trials: Sequence[Trial], choice: ChosenPoint
+) -> dict[str, tuple[Effect, ...]]:
     """setting -> each value that the space has beside the choice's others."""
     known = [(space.number(trial.point), trial.measured.value) for trial in trials]
     measured = [(number, value) for number, value in known if number is not None]

@@ -13,24 +13,24 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from model_packaging.private_folder import private_folder, touch_private
 from servable.tune.search.budget import Budget
 from servable.tune.search.next_point import STARTS, Proposal, propose
-from servable.tune.search.recommended import Choice, choose
+from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
-from servable.tune.search.trial import Measured, Trial
+from servable.tune.search.trial import Measurement, Trial
 
 # The study of a storage of ours; a file holds one.
 STUDY = "tune"
 # Assumption, until the measurements say otherwise: two load tests of the same differ by so much.
 NOISE = 0.05
 
-Measure = Callable[[Point], Measured]
+Measure = Callable[[Point], Measurement]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     trials: tuple[Trial, ...]
     stopped: str
-    choice: Choice | None
+    choice: ChosenPoint | None
     """None where nothing ran."""
 
 
@@ -68,7 +68,7 @@ class Search:
             Trial(
                 number=number,
                 point=dict(trial.params),
-                measured=Measured(
+                measured=Measurement(
                     value=trial.value or 0.0,
                     failure=trial.user_attrs.get("failure"),
                     about=trial.user_attrs.get("about", {}),
@@ -146,7 +146,7 @@ class Search:
         if told is not None:
             told(self.trials()[-1])
 
-    def choice(self) -> Choice | None:
+    def choice(self) -> ChosenPoint | None:
         return choose(self._space, self._starts[0], self.trials(), self._noise)
 
 

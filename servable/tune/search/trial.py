@@ -16,7 +16,7 @@ BENT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """What a measurement says of a point."""
 
     value: float
@@ -32,7 +32,7 @@ class Trial:
     number: int
     """From 0, in the order in which they were measured."""
     point: Point
-    measured: Measured
+    measured: Measurement
     seconds: float
 
     @property

@@ -20,7 +20,7 @@ from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Measurement
 
 OBJECTIVE = Objective(most_ms=100.0)
 ENVIRONMENT = Environment.model_validate(
@@ -43,15 +43,15 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     space, noise = Space(surface.grid), np.random.default_rng(seed)
     best_rps = max(surface.rps(space.point(number)) for number in range(len(space)))
 
-    def measure(point: Point) -> Measured:
+    def measure(point: Point) -> Measurement:
         rps = surface.rps(point) * float(np.exp(noise.normal(0.0, NOISE)))
         if rps == 0:
-            return Measured(value=0.0, failure="did not start: out of memory")
+            return Measurement(value=0.0, failure="did not start: out of memory")
         about = {
             "rps": {"value": rps, "low": 0.97 * rps, "high": 1.03 * rps},
             "p99_ms": 90 * (best_rps / rps) ** 0.3,
         }
-        return Measured(value=rps, about=about)
+        return Measurement(value=rps, about=about)
 
     search = Search(space, rules_of_thumb(space, vcpus=4))
     found = search.run(measure, Budget(trials=trials))

@@ -21,7 +21,7 @@ from servable.load.pace import Pace
 from servable.load.reached import Reached
 from servable.tune.objective import Objective
 from servable.tune.search.space import Point
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Measurement
 from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 
@@ -61,7 +61,7 @@ class FormulaTrials(Trials):
             step(16, 390.0, 130.0),
         )
 
-    def trial(self, point: Point, objective: Objective, users: float) -> Measured:
+    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
         self._say("begin", point)
         self._begun += 1
         if os.environ.get(HOLD) == str(self._begun):
@@ -71,7 +71,7 @@ class FormulaTrials(Trials):
         rps = 100.0 if self.flat else value(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)
-        return self._valued(Measured(value=rps, about=about), point, 0.0)
+        return self._valued(Measurement(value=rps, about=about), point, 0.0)
 
     def _say(self, what: str, point: Point) -> None:
         if self.log:

@@ -19,7 +19,7 @@ from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measured, Trial, logarithms
+from servable.tune.search.trial import Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,11 +51,11 @@ def test_the_choice_is_one_that_ran(uninterrupted: Found) -> None:
 
 
 def test_a_point_that_never_starts_is_not_chosen() -> None:
-    def measure(point: object) -> Measured:
+    def measure(point: object) -> Measurement:
         assert isinstance(point, dict)
         if point["tfs_processes"] == 8:
-            return Measured(value=0.0, failure="out of memory")
-        return Measured(value=100.0 * int(point["tfs_processes"]))
+            return Measurement(value=0.0, failure="out of memory")
+        return Measurement(value=100.0 * int(point["tfs_processes"]))
 
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
@@ -66,7 +66,7 @@ def test_a_point_that_never_starts_is_not_chosen() -> None:
 def test_where_nothing_runs_nothing_is_chosen() -> None:
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start]).run(
-        lambda _: Measured(value=0.0, failure="no"), Budget(trials=12)
+        lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
     )
     assert found.choice is None
 
@@ -74,7 +74,7 @@ def test_where_nothing_runs_nothing_is_chosen() -> None:
 def test_todays_settings_are_measured_first() -> None:
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
     found = Search(Space(GRID), [start]).run(
-        lambda point: Measured(value=value(point)), Budget(trials=1)
+        lambda point: Measurement(value=value(point)), Budget(trials=1)
     )
     assert found.trials[0].point == start
 
@@ -88,7 +88,7 @@ def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
     noise = np.random.default_rng(3)
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
+        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
     )
     assert found.choice is not None
     assert not found.choice.better
@@ -99,7 +99,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     good, lucky = space.point(0), space.point(len(space) - 1)
     values = [(good, 100.0)] * 4 + [(space.point(3), 60.0), (space.point(4), 70.0), (lucky, 103.0)]
     trials = [
-        Trial(number=at, point=point, measured=Measured(value=value), seconds=1.0)
+        Trial(number=at, point=point, measured=Measurement(value=value), seconds=1.0)
         for at, (point, value) in enumerate(values)
     ]
     found = choose(space, 3, trials, 0.05)
@@ -110,7 +110,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
 def test_the_choice_and_todays_settings_are_confirmed_in_turn() -> None:
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measured(value=value(point)), Budget(trials=18)
+        lambda point: Measurement(value=value(point)), Budget(trials=18)
     )
     assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
 
@@ -119,7 +119,7 @@ def test_where_todays_settings_win_they_and_the_best_of_the_others_are_confirmed
     space = Space(GRID)
     best = max((space.point(number) for number in range(len(space))), key=value)
     found = Search(space, [best], confirm=2).run(
-        lambda point: Measured(value=value(point)), Budget(trials=18)
+        lambda point: Measurement(value=value(point)), Budget(trials=18)
     )
     assert [trial.point == best for trial in found.trials[-4:]] == [False, True, False, True]
 
@@ -128,7 +128,7 @@ def test_on_a_flat_surface_nothing_is_confirmed() -> None:
     noise = np.random.default_rng(5)
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
+        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
     )
     assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
 
@@ -137,12 +137,12 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     measured = 0
 
-    def measure(point: Point) -> Measured:
+    def measure(point: Point) -> Measurement:
         nonlocal measured
         measured += 1
         if measured == 16:  # the second of four that confirm
             raise KeyboardInterrupt
-        return Measured(value=value(point))
+        return Measurement(value=value(point))
 
     def run() -> Found:
         search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
@@ -198,7 +198,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
 
 
 def test_minutes_are_a_budget() -> None:
-    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=50.0)]
+    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
     assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
@@ -206,7 +206,7 @@ def test_minutes_are_a_budget() -> None:
 
 
 def test_dollars_are_a_budget() -> None:
-    measured = Measured(value=1.0, about={"usd": 2.0})
+    measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
     ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from benchmarks.search.surfaces import FAMILIES, FLAT
 from benchmarks.search.surfaces.surface import NOISE, Surface
-from servable.tune.search.budget import Budget
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measurement
+from servable.tune.search.trial import Budget, Measurement
 
 BUDGET_TRIALS = 40
 

@@ -18,7 +18,7 @@ from servable.load.gate import expected, passed, verdict
 from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator, join
 from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.options import checked, is_url, with_options
+from servable.load.options import OPTIONS, checked, is_url, with_options
 from servable.load.output import say, table
 from servable.load.pace import Pace
 from servable.load.reached import reached_by, run_folder
@@ -32,7 +32,7 @@ from servable_local.container.launch import LaunchError
 
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False)
-@with_options
+@with_options(OPTIONS)
 def load(what: str | None, folder: str, **told: Any) -> int:
     """How much load ENV takes: users are added until more of them bring no more throughput.
 

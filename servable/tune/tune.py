@@ -18,9 +18,9 @@ from servable.tune import environment_edit
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.run import STUDY, Run, TuneError, TuneOptions, TuneProgress, alone
-from servable.tune.search.budget import Budget
 from servable.tune.search.recommended import ChosenPoint, effects
 from servable.tune.search.search import Found, Search
+from servable.tune.search.trial import Budget
 from servable.tune.temporary_trials import TemporaryTrials
 from servable.tune.trials import LocalTrials, NotServedError, Trials
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.tune.search.budget import TRIALS
 from servable.tune.search.gaussian_process import Array, Expected, GaussianProcess
 from servable.tune.search.space import Space
-from servable.tune.search.trial import bent, logarithms
+from servable.tune.search.trial import TRIALS, bent, logarithms
 
 # Measured first, before a model is asked.
 STARTS = 10

@@ -11,12 +11,11 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from model_packaging.private_folder import private_folder, touch_private
-from servable.tune.search.budget import Budget
 from servable.tune.search.next_point import STARTS, Proposal, propose
 from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
-from servable.tune.search.trial import Measurement, Trial
+from servable.tune.search.trial import Budget, Measurement, Trial
 
 # The study of a storage of ours; a file holds one.
 STUDY = "tune"

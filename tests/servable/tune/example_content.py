@@ -15,12 +15,11 @@ from servable.load.schedule import Schedule
 from servable.report.content import Content
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
-from servable.tune.search.budget import Budget
 from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measurement
+from servable.tune.search.trial import Budget, Measurement
 
 OBJECTIVE = Objective(most_ms=100.0)
 ENVIRONMENT = Environment.model_validate(

@@ -12,10 +12,9 @@ import time
 import zlib
 from pathlib import Path
 
-from servable.tune.search.budget import Budget
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
-from servable.tune.search.trial import Measurement
+from servable.tune.search.trial import Budget, Measurement
 
 GRID = {
     "tfs_processes": (1, 2, 4, 8),

@@ -13,13 +13,12 @@ import pytest
 
 from benchmarks.search.contenders import flat, run
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
-from servable.tune.search.budget import Budget
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measurement, Trial, logarithms
+from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 
 ROOT = Path(__file__).resolve().parents[3]

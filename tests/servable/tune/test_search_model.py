@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable.tune.search import next_point
-from servable.tune.search.budget import TRIALS
 from servable.tune.search.gaussian_process import (
     SIZES,
     Array,
@@ -26,7 +25,7 @@ from servable.tune.search.next_point import (
 )
 from servable.tune.search.space import Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import bent
+from servable.tune.search.trial import TRIALS, bent
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,4 @@ def _object(
 
 
 def _point(load: Interval, rps: Interval, bounded: bool) -> dict[str, Any]:
-    return {
-        name: {"value": one.value, "low": one.low, "high": one.high}
-        for name, one in (("load", load), ("rps", rps))
-    } | {"bounded": bounded}
+    return {"load": asdict(load), "rps": asdict(rps), "bounded": bounded}

@@ -86,6 +86,14 @@ def test_the_generator_s_share_of_cpu_is_in_every_step(
     assert 0 < both[1].generator_cpu_share <= 1.1
 
 
+def test_throughput_is_what_was_answered_per_second(
+    both: tuple[Server, LoadStep, LoadStep],
+) -> None:
+    step = both[1]
+    answered = step.throughput_rps.value * step.seconds
+    assert answered == pytest.approx(step.latencies.count, rel=0.3)
+
+
 def test_connections_are_kept(measured: Measured) -> None:
     with Server(ready) as server:
         measured(container(server.url), 2)

@@ -49,7 +49,7 @@ bench-synth: .venv/.everything  # how long synth takes, beside an empty app; wri
 bench-load: .venv/.everything  # what the load generator can do, and how near its knee is; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.load
 
-bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (8 minutes, resumable)
+bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (6 minutes)
 	@$(BIN)/python -m benchmarks.search
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)

@@ -5,18 +5,16 @@ is made of the inputs and does not depend on it.
 """
 
 import errno
+import tarfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_packaging import tar_stream
 from model_packaging.beside import beside
-from model_packaging.gzip_blocks import GzipBlocks
-from model_packaging.hashed_file import HashedFile
+from model_packaging.compressed_file import GzipBlocks, HashedFile
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.progress import Progress, Told
 from model_packaging.refusal import PackagingError
-from model_packaging.source_file import read_into, unchanged
+from model_packaging.source_file import Progress, ProgressCounter, read_into, unchanged
 from model_packaging.tree import Entry, Tree
 
 # Linux stamps files with a clock that moves every 1 to 10 ms.
@@ -45,7 +43,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     start = time.perf_counter()
     _let_the_clock_pass(tree)
     total = tree.input_bytes
-    told = Told(progress, total)
+    told = ProgressCounter(progress, total)
     try:
         with (
             beside(target) as file,
@@ -53,10 +51,10 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
             GzipBlocks(archive.write) as packed,
         ):
             for entry in tree.entries:
-                packed.write(tar_stream.header(entry))
+                packed.write(_header(entry))
                 if not entry.is_folder:
                     _copy(entry, packed, told)
-            packed.write(tar_stream.end(packed.size))
+            packed.write(_end(packed.size))
     except OSError as error:
         raise _unwritable(target, error) from None
     return Packed(
@@ -68,7 +66,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     )
 
 
-def _copy(entry: Entry, packed: GzipBlocks, told: Told) -> None:
+def _copy(entry: Entry, packed: GzipBlocks, told: ProgressCounter) -> None:
     left = size = entry.status.st_size
     with unchanged(entry) as descriptor:
         while left:
@@ -76,7 +74,37 @@ def _copy(entry: Entry, packed: GzipBlocks, told: Told) -> None:
             packed.filled(count)
             left -= count
             told(count)
-    packed.write(tar_stream.padding(size))
+    packed.write(_padding(size))
+
+
+# Two blocks of zeros end an archive, and tar fills up its last record.
+_END_BYTES = 2 * tarfile.BLOCKSIZE
+
+
+def _header(entry: Entry) -> bytes:
+    """GNU format. Owner, time and mode say nothing about a model, and differ between machines.
+
+    Every file is 0644 and every folder 0755, whatever the builder's umask: the container
+    reads them as another user, and runs none of them.
+    """
+    found = tarfile.TarInfo(entry.name)
+    if entry.is_folder:
+        found.type = tarfile.DIRTYPE
+        found.mode = 0o755
+    else:
+        found.size = entry.status.st_size
+        found.mode = 0o644
+    return found.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
+
+
+def _padding(size: int) -> bytes:
+    """What follows `size` bytes of content."""
+    return bytes(-size % tarfile.BLOCKSIZE)
+
+
+def _end(size: int) -> bytes:
+    """What ends an archive of `size` bytes."""
+    return bytes(_END_BYTES + -(size + _END_BYTES) % tarfile.RECORDSIZE)
 
 
 def _let_the_clock_pass(tree: Tree) -> None:

@@ -17,13 +17,20 @@ from pathlib import Path, PurePosixPath
 from tarfile import ReadError, TarFile
 from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
-from isal import igzip
+from isal import igzip, igzip_lib, isal_zlib
 
-from model_packaging.isal_error import IsalError
 from model_packaging.refusal import PackagingError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+# Its stubs take the class for an instance.
+_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]
+
+
+# A gzip header and trailer, as zlib's windowBits say it.
+_GZIP = 16 + isal_zlib.MAX_WBITS
+
 
 # tarfile's own, which its stubs leave out.
 BadHeader: tuple[type[Exception], ...] = (
@@ -134,7 +141,7 @@ def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, Hashing]]:
         EOFError,
         zlib.error,
         gzip.BadGzipFile,
-        IsalError,
+        _IsalError,
         ValueError,
     ) as error:
         raise PackagingError(archive, f"is not a whole .tar.gz ({error})", _AGAIN) from None
@@ -179,3 +186,24 @@ def _write(target: Path, size: int, content: IO[bytes]) -> None:
             return
         while data := content.read(_CHUNK_BYTES):
             file.write(data)
+
+
+class UnpackedSize:
+    """How large a gzip stream is unpacked, counted as its bytes pass by.
+
+    `bytes` is None once the stream turned out not to be gzip.
+    """
+
+    def __init__(self) -> None:
+        self._member = isal_zlib.decompressobj(_GZIP)
+        self.bytes: int | None = 0
+
+    def take(self, data: bytes) -> None:
+        try:
+            while data and self.bytes is not None:
+                self.bytes += len(self._member.decompress(data))
+                data = self._member.unused_data
+                if self._member.eof:
+                    self._member = isal_zlib.decompressobj(_GZIP)
+        except _IsalError:
+            self.bytes = None

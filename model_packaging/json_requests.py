@@ -1,53 +1,77 @@
 """The JSON of TensorFlow Serving's REST API, by rows or by columns, becomes a PredictRequest.
 
+Without NumPy, which servable_tensors/json_tensors.py needs: `servable check` reads golden requests.
+
 Source: https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 """
 
-from collections.abc import Mapping
+import base64
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from model_packaging.json_tensors import JsonValueError, tensor
-from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo, TensorSpec
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, TensorInfo
 from servable_tensors import wire
+
+# How tensor_content holds one element; little-endian like every machine TensorFlow serves on.
+_CODES = {
+    "float32": "f",
+    "float64": "d",
+    "float16": "e",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "bool": "?",
+}
+_FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})
+
+
+class RequestValueError(ValueError):
+    """The value is no tensor of that type and shape; `str()` says why."""
 
 
 def predict_request(request: Any, info: SavedModelInfo, *, model: str) -> Any:
-    """The wire.PredictRequest of {"instances": …} or {"inputs": …}. Raises `JsonValueError`."""
+    """The wire.PredictRequest of {"instances": …} or {"inputs": …}. Raises `RequestValueError`."""
     if not isinstance(request, dict) or ("instances" in request) == ("inputs" in request):
-        raise JsonValueError(
+        raise RequestValueError(
             'must be an object with either "inputs" (columns) or "instances" (rows)'
         )
     name = request.get("signature_name", DEFAULT_SIGNATURE)
     if not isinstance(name, str) or name not in info.signatures:
-        raise JsonValueError(
+        raise RequestValueError(
             f"asks for the signature {name!r}; there are {_listed(info.signatures)}"
         )
     specs = info.signatures[name].inputs
     columns = _by_column(request, specs)
     if set(columns) != set(specs):
-        raise JsonValueError(f"gives {_listed(columns)}; the signature takes {_listed(specs)}")
+        raise RequestValueError(f"gives {_listed(columns)}; the signature takes {_listed(specs)}")
     message = wire.PredictRequest()
     message.model_spec.name = model
     message.model_spec.signature_name = name
     for key, value in sorted(columns.items()):
         try:
             message.inputs[key].CopyFrom(tensor(value, specs[key]))
-        except JsonValueError as bad:
-            raise JsonValueError(f"{key} {bad}") from None
+        except RequestValueError as bad:
+            raise RequestValueError(f"{key} {bad}") from None
     return message
 
 
-def _by_column(request: dict[str, Any], specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
+def _by_column(request: dict[str, Any], specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
     if "inputs" in request:
         columns = request["inputs"]
         return columns if _is_named(columns) else _only(specs, columns)
     rows = request["instances"]
     if not isinstance(rows, list) or not rows:
-        raise JsonValueError('"instances" must be a list of at least one row')
+        raise RequestValueError('"instances" must be a list of at least one row')
     if not all(_is_named(row) for row in rows):
         return _only(specs, rows)
     if any(set(row) != set(rows[0]) for row in rows):
-        raise JsonValueError("has rows with different inputs")
+        raise RequestValueError("has rows with different inputs")
     return {key: [row[key] for row in rows] for key in rows[0]}
 
 
@@ -56,11 +80,125 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def _only(specs: Mapping[str, TensorSpec], value: Any) -> dict[str, Any]:
+def _only(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
     if len(specs) != 1:
-        raise JsonValueError(f"names no inputs; the signature takes {_listed(specs)}")
+        raise RequestValueError(f"names no inputs; the signature takes {_listed(specs)}")
     return dict.fromkeys(specs, value)
 
 
 def _listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+def tensor(value: Any, spec: TensorInfo) -> Any:
+    """The wire.TensorProto of nested lists (or one number) of the spec's type. Raises `RequestValueError`.
+
+    Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
+    """
+    shape = _shape(value)
+    check_shape(shape, spec)
+    flat: list[Any] = []
+    _flatten(value, shape, flat)
+    message = wire.TensorProto(dtype=_number(spec.dtype))
+    for size in shape:
+        message.tensor_shape.dim.add(size=size)
+    if spec.dtype == "string":
+        message.string_val.extend(_bytes(one) for one in flat)
+    else:
+        message.tensor_content = _content(flat, spec.dtype)
+    return message
+
+
+def check_shape(shape: list[int], spec: TensorInfo) -> None:
+    """Raises `RequestValueError` where the signature does not take the shape."""
+    if not _fits(shape, spec.shape):
+        wanted = ["any" if size is None else size for size in spec.shape or ()]
+        raise RequestValueError(f"has shape {shape}; the signature takes {_written(wanted)}")
+
+
+def _shape(value: Any) -> list[int]:
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        if not value:
+            break
+        value = value[0]
+    return shape
+
+
+def _fits(shape: list[int], wanted: tuple[int | None, ...] | None) -> bool:
+    if wanted is None:
+        return True
+    sizes = zip(shape, wanted, strict=False)
+    return len(shape) == len(wanted) and all(w is None or given == w for given, w in sizes)
+
+
+def _written(sizes: list[Any]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
+    if not shape:
+        if isinstance(value, list):
+            raise RequestValueError("is nested deeper in one place than in another")
+        into.append(value)
+        return
+    if not isinstance(value, list) or len(value) != shape[0]:
+        given = len(value) if isinstance(value, list) else "no list"
+        raise RequestValueError(f"is ragged: {given} where other rows have {shape[0]}")
+    for one in value:
+        _flatten(one, shape[1:], into)
+
+
+def _number(dtype: str) -> int:
+    for number in wire.DataType.values():
+        if wire.dtype_name(number) == dtype and (dtype in {*_CODES, "string", "bfloat16"}):
+            return number
+    raise RequestValueError(f"is {dtype}, which JSON requests cannot carry")
+
+
+def _content(flat: list[Any], dtype: str) -> bytes:
+    allowed = _kinds(dtype)
+    for one in flat:
+        # A bool is an int to Python, and is none to TensorFlow Serving.
+        if not isinstance(one, allowed) or (isinstance(one, bool) and dtype != "bool"):
+            raise RequestValueError(f"holds {one!r:.40}; the signature takes {dtype}")
+    pack: Callable[..., bytes] = struct.pack
+    try:
+        if dtype == "bfloat16":
+            return b"".join(_bfloat16(one) for one in flat)
+        return pack(f"<{len(flat)}{_CODES[dtype]}", *flat)
+    except (struct.error, OverflowError) as error:
+        raise RequestValueError(
+            f"holds a number that is out of range for {dtype} ({error})"
+        ) from None
+
+
+def _kinds(dtype: str) -> tuple[type, ...]:
+    if dtype == "bool":
+        return (bool,)
+    return (int, float) if dtype in _FLOATS else (int,)
+
+
+def _bfloat16(number: float) -> bytes:
+    """The upper half of a float32, rounded to nearest, ties to even."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    if number != number:
+        return b"\xc0\x7f"
+    return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+
+
+def _bytes(one: Any) -> bytes:
+    if isinstance(one, str):
+        try:
+            return one.encode()
+        except UnicodeEncodeError:
+            raise RequestValueError(
+                f"holds {one!a:.40}, half of a character; strings are UTF-8"
+            ) from None
+    if isinstance(one, dict) and set(one) == {"b64"} and isinstance(one["b64"], str):
+        try:
+            return base64.b64decode(one["b64"], validate=True)
+        except ValueError as error:  # binascii.Error, and what is not ASCII
+            raise RequestValueError(f'holds a "b64" that is no base64 ({error})') from None
+    raise RequestValueError(f"holds {one!r:.40}; the signature takes string")

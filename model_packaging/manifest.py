@@ -4,18 +4,21 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from model_packaging.content_cache import ContentCache
+from model_packaging.beside import beside
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.progress import Progress, Told
-from model_packaging.source_file import read_into, unchanged
+from model_packaging.source_file import Progress, ProgressCounter, read_into, signature, unchanged
 from model_packaging.tree import Entry, Tree
 
+# The coarsest clock among file systems in use is FAT's: 2 s.
+# Source: https://learn.microsoft.com/windows/win32/sysinfo/file-times
+GRANULARITY_SECONDS = 2.0
+FOLDER = "content-hashes"
 # Raise it when the same inputs would become other bytes.
-PACKER_VERSION = 3
-
+PACKER_VERSION = 4
 _BUFFER_BYTES = 1 << 20
 
 
@@ -47,7 +50,7 @@ def key_tree_and_hashes(
     known = ContentCache(cache, repr(inputs), tree.files) if cache else None
     hashes = {entry.name: known.sha256(entry) if known else None for entry in tree.files}
     unknown = [entry for entry in tree.files if hashes[entry.name] is None]
-    told = Told(progress, sum(entry.status.st_size for entry in unknown))
+    told = ProgressCounter(progress, sum(entry.status.st_size for entry in unknown))
     # hashlib lets other threads run: two cores, twice the speed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         hashing = pool.map(lambda entry: _sha256(entry, told), unknown)
@@ -67,7 +70,7 @@ def _key(tree: Tree, hashes: dict[str, str]) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _sha256(entry: Entry, told: Told) -> str:
+def _sha256(entry: Entry, told: ProgressCounter) -> str:
     digest = hashlib.sha256()
     left = entry.status.st_size
     buffer = memoryview(bytearray(min(left, _BUFFER_BYTES)))
@@ -78,3 +81,63 @@ def _sha256(entry: Entry, told: Told) -> str:
             left -= count
             told(count)
     return digest.hexdigest()
+
+
+class ContentCache:
+    """The SHA-256 of files that were read before: by path, size, times and inode; a file a set of inputs.
+
+    Only an aid: whatever is missing, damaged or cannot be written is read again.
+    """
+
+    def __init__(self, folder: Path, name: str, entries: Iterable[Entry]) -> None:
+        """`folder`: the project's .servable. `name`: of this set of inputs, however its files
+        change; nobody has to merge, and processes that write it at once write the same."""
+        self._entries = list(entries)
+        short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self.path = folder / FOLDER / f"{short}.json"
+        self._known = _read(self.path)
+
+    def sha256(self, entry: Entry) -> str | None:
+        found = self._known.get(str(_absolute(entry)))
+        if found and found[:-1] == list(signature(entry.status)):
+            return str(found[-1])
+        return None
+
+    def write(self, hashes: dict[str, str], *, listed_at_seconds: float) -> None:
+        """`hashes` by name in the archive; `listed_at_seconds`: the time just before listing.
+
+        A file not older than that by more than its clock's step is not kept: it could have
+        changed after it was read, under the same size and times ("racy git":
+        https://git-scm.com/docs/racy-git).
+        """
+        newest = listed_at_seconds - GRANULARITY_SECONDS
+        kept = {
+            str(_absolute(entry)): [*signature(entry.status), hashes[entry.name]]
+            for entry in self._entries
+            if max(entry.status.st_mtime, entry.status.st_ctime) < newest
+        }
+        if kept == self._known:
+            return
+        body = json.dumps(kept, separators=(",", ":"))
+        try:
+            with beside(self.path) as file:
+                file.write(f"{_checksum(body)}\n{body}".encode())
+        except OSError:
+            pass  # a project that cannot be written is read again next time
+
+
+def _absolute(entry: Entry) -> Path:
+    return Path(os.path.abspath(entry.path))  # noqa: PTH100  (resolve() would ask the disk)
+
+
+def _read(path: Path) -> dict[str, list[int | str]]:
+    try:
+        checksum, body = path.read_text(encoding="utf-8").split("\n", 1)
+        known = json.loads(body) if checksum == _checksum(body) else {}
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _checksum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()

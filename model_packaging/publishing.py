@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import model_packaging
 from model_packaging.archive import pack_tree
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key_and_tree
@@ -23,7 +22,7 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
         "handler": inputs.handler,
         "archives": archives,
     }
-    folder = str(Path(model_packaging.__file__).parent)
+    folder = str(Path(__file__).parent)
     return [sys.executable, folder, json.dumps(request, default=str)]
 
 

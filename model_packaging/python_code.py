@@ -3,15 +3,35 @@
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from model_packaging.code_folder import CodeFolder
-from model_packaging.python_names import Import, imports, top_level_names
-from model_packaging.python_syntax import PythonSyntaxError, parse
+from model_packaging.dependencies import requirements_file
+from model_packaging.python_source import (
+    Import,
+    PythonSyntaxError,
+    imports,
+    parse,
+    standard_library,
+    top_level_names,
+)
 from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
-from model_packaging.standard_library import standard_library
 
+# Where a package is named differently from what it is imported as; the common ones.
+_IMPORTED_AS = {
+    "beautifulsoup4": "bs4",
+    "opencv-python": "cv2",
+    "opencv-python-headless": "cv2",
+    "pillow": "pil",
+    "protobuf": "google",
+    "python-dateutil": "dateutil",
+    "pyyaml": "yaml",
+    "scikit-image": "skimage",
+    "scikit-learn": "sklearn",
+    "tensorflow-cpu": "tensorflow",
+    "tensorflow-serving-api": "tensorflow_serving",
+}
 # The CPU images hold no TensorFlow (2.1, 2.7, 2.19, 2.20); the GPU ones were not looked into.
 _WITHOUT_TENSORFLOW = {
     "tensorflow": "TensorFlow is not in the serving image: its model server is a program of its own",
@@ -22,7 +42,6 @@ _CALLED = frozenset({"handler", "input_handler", "output_handler", "preprocess",
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
-
 _ADD_IT = "add it, or take the import out"
 
 
@@ -112,6 +131,81 @@ def _hooks(file: Path, names: set[str]) -> Iterator[CodeFinding]:
     if not names & {"*", "preprocess", "postprocess"}:
         remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
         yield CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
+
+
+class CodeFolder:
+    """code/: its own modules, the vendored lib/, and requirements.txt."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def files_of(self, one: Import, *, importer: Path) -> list[Path]:
+        """The files of this folder that the import runs; [] where it is not our own module.
+
+        The container puts code/ on the path, so that a name is looked up there first.
+        """
+        base = self._folder
+        if one.level:
+            base = importer.parents[one.level - 1]
+        parts = one.module.split(".") if one.module else []
+        found = self._module(base, parts)
+        if one.level and not parts and (base / "__init__.py").is_file():
+            found.append(base / "__init__.py")
+        if one.level == 0 and not found and not base.joinpath(*parts).is_dir():
+            return []
+        for name in one.names:
+            found += [file for file in self._module(base, [*parts, name]) if file not in found]
+        return found
+
+    def leaves(self, one: Import, *, importer: Path) -> bool:
+        """Whether a relative import goes above the outermost package of its file."""
+        return one.level >= len(importer.relative_to(self._folder).parts)
+
+    def lacks(self, one: Import) -> bool:
+        """Whether it names a submodule that a package of this folder does not have."""
+        top, *rest = one.module.split(".")
+        if one.level or not rest or not (self._folder / top / "__init__.py").is_file():
+            return False
+        place = self._folder.joinpath(top, *rest)
+        extensions = place.parent.glob(f"{place.name}.*") if place.parent.is_dir() else ()
+        return not place.is_dir() and not any(extensions)
+
+    def vendors(self, module: str) -> bool:
+        """Whether code/lib/ or a folder without Python files of its own has the module."""
+        lib = self._folder / "lib"
+        if (lib / module).is_dir() or (lib / f"{module}.py").is_file():
+            return True
+        extensions = [*lib.glob(f"{module}.*.so"), *lib.glob(f"{module}.so")]
+        return bool(extensions) or (self._folder / module).is_dir()
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether packages are installed when the container starts: lib/ switches that off."""
+        requirements = self._folder / requirements_file.WANTED
+        return requirements.is_file() and not (self._folder / "lib").is_dir()
+
+    def requires(self, module: str) -> bool:
+        """Whether a package named like the module is in a requirements.txt in force."""
+        return self.has_requirements and module.lower() in self._required
+
+    @cached_property
+    def _required(self) -> set[str]:
+        named = requirements_file.names(self._folder)
+        return {_IMPORTED_AS.get(name, name.replace("-", "_")) for name in named}
+
+    def _module(self, base: Path, parts: list[str]) -> list[Path]:
+        """The __init__.py of every package on the way, and the module's file."""
+        found, at = [], base
+        for part in parts:
+            package, module = at / part / "__init__.py", at / f"{part}.py"
+            if package.is_file():
+                found.append(package)
+            elif module.is_file():
+                return [*found, module]
+            elif not (at / part).is_dir():
+                return found
+            at = at / part
+        return found
 
 
 def _missing(

@@ -11,9 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from model_packaging.python_names import imports
+from model_packaging.python_source import imports, standard_library
 from model_packaging.refusal import PackagingError
-from model_packaging.standard_library import standard_library
 from model_packaging.tree import Entry, Tree, tree
 
 HOOKS = "transforms.py"

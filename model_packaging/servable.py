@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import WARM_UP
-from model_packaging.saved_model.version_folders import versions
+from model_packaging.saved_model.reading import WARM_UP, versions
 from model_packaging.tree import Entry, Tree, joined, tree
 
 # An int64. https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto

@@ -1,11 +1,32 @@
-"""A file that is read whole and unchanged, or refused."""
+"""A file that is read whole and unchanged, or refused; and how far the reading is."""
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from model_packaging.refusal import PackagingError
 from model_packaging.tree import Entry
+
+Progress = Callable[[int, int], object]
+"""Told bytes done so far and bytes in all, once per block or file, from one thread at a time."""
+
+
+class ProgressCounter:
+    """Adds up what several threads have done."""
+
+    def __init__(self, progress: Progress | None, total_bytes: int) -> None:
+        self._progress = progress
+        self._total_bytes = total_bytes
+        self._done_bytes = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, more_bytes: int) -> None:
+        if self._progress is None:
+            return
+        with self._lock:
+            self._done_bytes += more_bytes
+            self._progress(self._done_bytes, self._total_bytes)
 
 
 @contextmanager

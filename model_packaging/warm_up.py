@@ -15,11 +15,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
-from model_packaging.json_requests import predict_request
-from model_packaging.json_tensors import JsonValueError, check_shape
+from model_packaging.json_requests import RequestValueError, check_shape, predict_request
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.info import DEFAULT_SIGNATURE, SavedModelInfo
-from model_packaging.saved_model.reading import WARM_UP, read
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, SavedModelInfo, read
 from model_packaging.servable import Servable
 from servable_tensors import tfrecord, wire
 
@@ -40,7 +38,7 @@ def write_warm_up(model: str, requests: Mapping[Path, Any], info: SavedModelInfo
         log = wire.PredictionLog()
         try:
             log.predict_log.request.CopyFrom(predict_request(request, info, model=model))
-        except JsonValueError as bad:
+        except RequestValueError as bad:
             raise PackagingError(file, f"the request {bad}", "correct the request") from None
         # Deterministic: the order of a map's entries is otherwise protobuf's own.
         records.append(log.SerializeToString(deterministic=True))
@@ -99,7 +97,7 @@ def check_warm_up(file: Path, info: SavedModelInfo) -> int:
     except DecodeError:
         problem = f"record {count - 1} is not a PredictionLog"
         raise PackagingError(file, problem, "write PredictionLog records") from None
-    except JsonValueError as bad:
+    except RequestValueError as bad:
         raise PackagingError(
             file, f"record {count - 1} {bad}", "write it again for this model"
         ) from None
@@ -107,9 +105,9 @@ def check_warm_up(file: Path, info: SavedModelInfo) -> int:
 
 
 def _check(log: Any, info: SavedModelInfo) -> None:
-    kind = log.WhichOneof("choice")
+    kind = log.WhichOneof("log_type")
     if kind is None:
-        raise JsonValueError("holds no request")
+        raise RequestValueError("holds no request")
     if kind != "predict_log":
         return  # classify, regress and others: their messages are not read here
     # The name in it is not compared: the model server sends every record to the model it loads.
@@ -117,16 +115,18 @@ def _check(log: Any, info: SavedModelInfo) -> None:
     name = spec.signature_name or DEFAULT_SIGNATURE
     if name not in info.signatures:
         known = ", ".join(info.signatures)
-        raise JsonValueError(f"asks for the signature {name!r}; there are {known}")
+        raise RequestValueError(f"asks for the signature {name!r}; there are {known}")
     inputs, wanted = log.predict_log.request.inputs, info.signatures[name].inputs
     if set(inputs) != set(wanted):
-        raise JsonValueError(
+        raise RequestValueError(
             f"gives {', '.join(sorted(inputs)) or 'no input'}; the signature takes {', '.join(wanted)}"
         )
     for key, value in sorted(inputs.items()):
         if (given := wire.dtype_name(value.dtype)) != wanted[key].dtype:
-            raise JsonValueError(f"gives {key} as {given}; the signature takes {wanted[key].dtype}")
+            raise RequestValueError(
+                f"gives {key} as {given}; the signature takes {wanted[key].dtype}"
+            )
         try:
             check_shape([dim.size for dim in value.tensor_shape.dim], wanted[key])
-        except JsonValueError as bad:
-            raise JsonValueError(f"gives {key} that {bad}") from None
+        except RequestValueError as bad:
+            raise RequestValueError(f"gives {key} that {bad}") from None

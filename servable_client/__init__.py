@@ -10,6 +10,7 @@ docs/client.md has the rest; `servable_client.errors` what can go wrong.
 
 from servable_client.arrays import Outputs
 from servable_client.async_endpoint import AsyncEndpoint
+from servable_client.batches import Progress
 from servable_client.endpoint import Endpoint
 from servable_client.errors import (
     BadAnswerError,
@@ -33,7 +34,6 @@ from servable_client.errors import (
 from servable_client.exchange import Answer
 from servable_client.fake import FakeEndpoint
 from servable_client.job import Job
-from servable_client.progress import Progress
 from servable_client.split import Split
 
 __all__ = [

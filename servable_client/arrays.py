@@ -7,14 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servable_client.errors import BadInputError
+from servable_tensors import UNNAMED
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
-
-UNNAMED = ""
-"""The name of an input that was given without one: the model's only input."""
-UNNAMED_OUTPUT = "output"
-"""The name of an output where the answer's form has none: .npy, and JSON of a single output."""
 
 
 class Outputs(dict[str, Array]):

@@ -1,17 +1,43 @@
-"""The batches of one endpoint: cut, asked for in parts on threads of its own, and put together."""
+"""The batches of one endpoint: cut, asked for in parts side by side, and put together.
+
+Each part goes on a thread and a connection of its own.
+"""
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
 
 from servable_client.arrays import Arrays, Outputs
-from servable_client.batch import predict_parts
+from servable_client.errors import PartFailedError, PredictionError
 from servable_client.forks import in_each_process
-from servable_client.own_thread import OwnThread
+from servable_client.merging import merged
 from servable_client.part_sizes import PartSizes
-from servable_client.progress import Told
 from servable_client.split import Part, Split, parts, rows_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a long batch is: told after each part, in the thread that called `predict`."""
+
+    rows_done: int
+    rows: int
+    parts_done: int
+    parts: int
+    seconds: float
+    """Since the first part was sent."""
+
+    @property
+    def seconds_left(self) -> float:
+        """By the speed so far."""
+        return self.seconds * (self.rows - self.rows_done) / max(self.rows_done, 1)
+
+
+Told = Callable[[Progress], None]
+Predict = Callable[[Part], Outputs]
+"""Asks for one part. Raises `PredictionError`."""
 
 
 class Batches:
@@ -27,19 +53,13 @@ class Batches:
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def predict(
-        self,
-        arrays: Arrays,
-        split: Split,
-        predict: Callable[[Part], Outputs],
-        told: Told | None,
-    ) -> Outputs:
-        """`predict` asks for one part. Raises `PredictionError`."""
+    def predict(self, arrays: Arrays, split: Split, predict: Predict, told: Told | None) -> Outputs:
+        """The answer of all parts. Raises `PredictionError`."""
         rows = rows_of(arrays, split.whole)
         count = self._part_sizes.parts(rows) if split.measured else 1
         pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
-        executor = self._threads() if len(pieces) > 1 else OwnThread()
+        executor = self._threads() if len(pieces) > 1 else _OwnThread()
         found = predict_parts(pieces, predict, executor, told, split.constant)
         if split.measured:
             self._part_sizes.record(rows, count, time.monotonic() - began)
@@ -57,3 +77,95 @@ class Batches:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._connections, f"servable {self._name}")
             return self._executor
+
+
+class _OwnThread(Executor):
+    """For a batch of one part: going to another thread and back is a tenth of a millisecond."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """What `fn` raises is the future's; an interruption is the caller's."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as failure:
+            future.set_exception(failure)
+        return future
+
+
+def predict_parts(
+    pieces: Sequence[Part],
+    predict: Predict,
+    executor: Executor,
+    told: Told | None,
+    constant: frozenset[str] | None = None,
+) -> Outputs:
+    """The answers in order, as one. Raises `PartFailedError` for the first part that failed.
+
+    `constant`: as in `Split`.
+    """
+    answers, failed = _answers_and_failures(pieces, predict, executor, told)
+    if failed:
+        number = min(failed)
+        first, rows = failed[number], pieces[number].rows
+        raise PartFailedError(number, len(pieces), rows, first, len(failed) - 1) from first
+    ordered = [answers[number] for number in range(len(pieces))]
+    variants = {one.variant for one in ordered}
+    return Outputs(
+        merged(ordered, [len(piece.rows) for piece in pieces], constant),
+        variants.pop() if len(variants) == 1 else None,
+    )
+
+
+def _answers_and_failures(
+    pieces: Sequence[Part], predict: Predict, executor: Executor, told: Told | None
+) -> tuple[dict[int, Outputs], dict[int, PredictionError]]:
+    """By the part's number. After a failure no other part is sent; those under way are waited for."""
+    began, rows_done, stopped = time.monotonic(), 0, threading.Event()
+
+    def send(part: Part) -> Outputs | None:
+        if stopped.is_set():
+            return None
+        try:
+            return predict(part)
+        except BaseException:
+            stopped.set()
+            raise
+
+    futures: dict[Future[Outputs | None], int] = {}
+    answers: dict[int, Outputs] = {}
+    failed: dict[int, PredictionError] = {}
+    try:
+        for number, piece in enumerate(pieces):
+            futures[executor.submit(send, piece)] = number
+        waiting = set(futures)
+        while waiting:
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ended:
+                number = futures[future]
+                try:
+                    answer = future.result()
+                except PredictionError as failure:
+                    failed[number] = failure
+                    waiting -= {one for one in waiting if one.cancel()}
+                    continue
+                if answer is None:
+                    continue
+                answers[number] = answer
+                rows_done += len(pieces[number].rows)
+                if told:
+                    seconds, total = time.monotonic() - began, pieces[-1].rows.stop
+                    told(
+                        Progress(
+                            rows_done=rows_done,
+                            rows=total,
+                            parts_done=len(answers),
+                            parts=len(pieces),
+                            seconds=seconds,
+                        )
+                    )
+    except BaseException:  # Ctrl-C, or what `told` raised: nothing more is sent
+        stopped.set()
+        for future in futures:
+            future.cancel()
+        raise
+    return answers, failed

@@ -4,7 +4,7 @@ from servable_client.arrays import Arrays, Outputs
 from servable_client.errors import BodyTooLargeError, PredictionError, RefusedError
 from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
 from servable_client.forks import in_each_process
-from servable_client.formats import ANY_ANSWER, CONTENT_TYPES, Form, decode, encode
+from servable_client.formats import ANY_ANSWER, content_type, decode, encode
 from servable_client.options import Options
 from servable_client.retries import Retries
 
@@ -28,7 +28,7 @@ class Calls:
         options: Options,
         deadline: Deadline,
         *,
-        form: Form,
+        form: str,
         inference_id: str | None,
     ) -> Outputs:
         """`form`: where neither the options nor what was learnt say another.
@@ -66,13 +66,13 @@ class Calls:
         )
 
 
-def request(arrays: Arrays, form: Form, options: Options, inference_id: str | None) -> Request:
+def request(arrays: Arrays, form: str, options: Options, inference_id: str | None) -> Request:
     """Raises `BadInputError`."""
     # Who asks for JSON wants the model server's own, which the handler relays as it is.
-    wanted = CONTENT_TYPES["json"] if options.format == "json" else ANY_ANSWER
+    wanted = content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),
-        content_type=CONTENT_TYPES[form],
+        content_type=content_type(form),
         accept=wanted,
         selection=options.selection,
         inference_id=inference_id,

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any, Literal, NoReturn, Self
 
 from servable_client.arrays import Outputs, as_arrays, typed
-from servable_client.batches import Batches
+from servable_client.batches import Batches, Told
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Deadline, Request, Transport
 from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
-from servable_client.progress import Told
 from servable_client.retries import Backoff, Retries
 from servable_client.split import Part, Split, as_split
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from servable_client.errors import BadAnswerError, BadInputError
 from servable_client.job import Job
-from servable_client.selection import Selection
+from servable_client.options import Selection
 
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html

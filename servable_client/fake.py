@@ -1,20 +1,17 @@
 """An endpoint for the tests of those who use one: a function answers, nothing is sent."""
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from servable_client.arrays import UNNAMED, Array, as_arrays
+from servable_client.arrays import Array, as_arrays
 from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Request
 from servable_client.forks import in_each_process
-from servable_client.formats import CONTENT_TYPES
-from servable_client.formats.json import columns
+from servable_client.formats import codecs, content_type
 from servable_client.job import Job
+from servable_tensors import UNNAMED
 
 Model = Callable[..., Mapping[str, Any]]
 
@@ -83,33 +80,18 @@ class _FakeTransport:
 
 def _inputs(request: Request) -> dict[str, Array]:
     """As the model server would see them."""
-    from servable_client.formats import npy, npz
-    from servable_tensors import tensors, wire
-
-    form = next(
-        (form for form, kind in CONTENT_TYPES.items() if kind == request.content_type), None
-    )
-    if form == "npy":
-        return {UNNAMED: npy.array_of(request.body)}
-    if form == "npz":
-        return npz.decode(request.body)
-    if form == "json":
-        found = json.loads(request.body)["inputs"]
-        return columns(found if isinstance(found, dict) else {UNNAMED: found})
-    if form == "protobuf":
-        sent = wire.PredictRequest.FromString(request.body)
-        return {name: tensors.to_array(one) for name, one in sorted(sent.inputs.items())}
-    raise BadInputError(f"a FakeEndpoint reads {', '.join(CONTENT_TYPES.values())}")
+    for codec in codecs().values():
+        if codec.content_type == request.content_type:
+            return codec.read_inputs(request.body)
+    raise BadInputError(f"a FakeEndpoint reads {', '.join(map(content_type, codecs()))}")
 
 
 def _answer(outputs: Mapping[str, Array], request: Request) -> Answer:
-    from servable_tensors import tensors, wire
+    from servable_tensors.predict_messages import model_spec
 
-    response = wire.PredictResponse()
-    for name, array in outputs.items():
-        response.outputs[name].CopyFrom(tensors.to_proto(np.asarray(array)))
+    codec = codecs()["protobuf"]
     return Answer(
-        body=response.SerializeToString(),
-        content_type=CONTENT_TYPES["protobuf"],
+        body=codec.write_answer(outputs, rows=False, model_spec=lambda: model_spec("", None, None)),
+        content_type=codec.content_type,
         variant=request.selection.variant or "fake",
     )

@@ -1,22 +1,73 @@
-"""What may be said of a request beside its inputs: once for an endpoint, or call by call."""
+"""What may be said of a request beside its inputs: once for an endpoint, or call by call.
 
-from dataclasses import dataclass, field, replace
+Who is to answer (a variant, a model, a version, a signature), in which format, and by when.
+"""
+
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from servable_client.errors import BadInputError
-from servable_client.formats import FORMS, Form
-from servable_client.selection import Selection
+from servable_client.formats import content_type
 
 # SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 TIMEOUT_SECONDS = 65.0
+# SageMaker's own bound on the header that carries the last three.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+MOST_ATTRIBUTES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """None is the endpoint's default. Raises `BadInputError` for what no header can carry."""
+
+    variant: str | None = None
+    """A production variant of the endpoint; one by weight otherwise."""
+    model: str | None = None
+    version: int | None = None
+    signature: str | None = None
+    target_model: str | None = None
+    """The archive's key, on a multi-model endpoint."""
+    custom_attributes: str = field(init=False, repr=False, compare=False)
+    """What the container's front and the handler read; empty for nothing chosen.
+
+    Source: https://github.com/aws/sagemaker-tensorflow-serving-container (README)
+    """
+
+    def __post_init__(self) -> None:
+        if self.version is not None and (type(self.version) is not int or self.version < 0):
+            raise BadInputError(f"version {self.version!r}: give a whole number, as 7")
+        for name in ("model", "signature"):
+            text = getattr(self, name) or ""
+            if "," in text or not text.isascii() or not (text or "x").isprintable():
+                raise BadInputError(
+                    f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
+                )
+        for name in ("variant", "target_model"):
+            text = getattr(self, name) or ""
+            if not text.isascii() or not (text or "x").isprintable():
+                raise BadInputError(
+                    f"{name} {text!r}: ASCII on one line only: it is sent in a header"
+                )
+        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
+        object.__setattr__(self, "custom_attributes", self._attributes())
+        if len(self.custom_attributes) > MOST_ATTRIBUTES:
+            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
+
+    def _attributes(self) -> str:
+        said = {
+            "tfs-model-name": self.model,
+            "tfs-model-version": self.version,
+            "tfs-signature-name": self.signature,
+        }
+        return ",".join(f"{key}={value}" for key, value in said.items() if value is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Raises `BadInputError` for what cannot be."""
 
-    format: Form | None = None
+    format: str | None = None
     """Of the request's body; chosen by size and types where it is None."""
     timeout_seconds: float = TIMEOUT_SECONDS
     """From the call to the answer, every attempt and the waits between them included."""
@@ -25,38 +76,21 @@ class Options:
     selection: Selection = field(default_factory=Selection)
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMS:
-            raise BadInputError(
-                f"format {self.format!r}: give one of {', '.join(FORMS)}, or leave it out"
-            )
+        if self.format is not None:
+            content_type(self.format)
         if not self.timeout_seconds > 0:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
-    def with_(
-        self,
-        *,
-        format: Form | None = None,
-        timeout_seconds: float | None = None,
-        retry_unsafe: bool | None = None,
-        variant: str | None = None,
-        model: str | None = None,
-        version: int | None = None,
-        signature: str | None = None,
-        target_model: str | None = None,
-    ) -> "Options":
-        """These, but for what is given; None is what they say."""
-        selected: dict[str, Any] = {
-            "variant": variant,
-            "model": model,
-            "version": version,
-            "signature": signature,
-            "target_model": target_model,
-        }
-        said: dict[str, Any] = {
-            "format": format,
-            "timeout_seconds": timeout_seconds,
-            "retry_unsafe": retry_unsafe,
-        }
-        if changed := {name: value for name, value in selected.items() if value is not None}:
-            said["selection"] = replace(self.selection, **changed)
-        return replace(self, **{name: value for name, value in said.items() if value is not None})
+    def with_(self, **told: Any) -> "Options":
+        """These, but for what is given: fields of this and of `Selection`; None is what they say.
+
+        Raises TypeError for a name that is neither's.
+        """
+        given = {name: value for name, value in told.items() if value is not None}
+        selected = {name: given.pop(name) for name in [*given] if name in _SELECTED}
+        if selected:
+            given["selection"] = replace(self.selection, **selected)
+        return replace(self, **given)
+
+
+_SELECTED = {one.name for one in fields(Selection) if one.init}

@@ -6,7 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 from servable_handler.refusal import RequestError
-from servable_tensors import wire
+from servable_tensors.predict_messages import model_spec, model_spec_bytes
 
 DEFAULT_SIGNATURE = "serving_default"
 METHODS = ("predict", "classify", "regress")
@@ -42,31 +42,15 @@ class Call(NamedTuple):
         the caller's custom attributes say otherwise.
         """
         named_here = body_names_model and not self.model_named
-        return _overriding("" if named_here else self.model, self.version, self.signature)
+        return model_spec_bytes("" if named_here else self.model, self.version, self.signature)
 
     def asking(self, signature: str) -> bytes:
         """The beginning of a serialized request for this signature."""
-        return _overriding(self.model, self.version, signature)
+        return model_spec_bytes(self.model, self.version, signature)
 
     def model_spec(self) -> Any:
         """The wire.ModelSpec of a gRPC request."""
-        return _model_spec(self.model, self.version, self.signature)
-
-
-def _model_spec(model: str, version: int | None, signature: str | None) -> Any:
-    spec = wire.ModelSpec(name=model, signature_name=signature or "")
-    if version is not None:
-        spec.version.value = version
-    return spec
-
-
-@functools.lru_cache(maxsize=256)
-def _overriding(model: str, version: int | None, signature: str | None) -> bytes:
-    # The same for most requests, and slower to write than the rest of a small one.
-    spec = _model_spec(model, version, signature)
-    if not spec.ByteSize():
-        return b""
-    return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
+        return model_spec(self.model, self.version, self.signature)
 
 
 class Aim(NamedTuple):

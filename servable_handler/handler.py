@@ -4,29 +4,88 @@ Text without hooks is relayed over REST: the model server's parser beats Python'
 protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
 """
 
+import json
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from servable_handler.accept import JSON, NPY, PROTOBUF
 from servable_handler.call import Call
-from servable_handler.forms import TEXTS, check_sendable_as_text, decoded, encoded, explain
 from servable_handler.hooks import Hooks
-from servable_handler.npy_relay import answer_in
-from servable_handler.plan import Plans
-from servable_handler.prediction import Model, error_of, outputs_of, request_of, said
-from servable_handler.record import Record
+from servable_handler.plan import Plan, Plans
+from servable_handler.prediction import (
+    ServedModels,
+    check_sendable_as_text,
+    error_of,
+    outputs_of,
+    request_of,
+    said,
+)
 from servable_handler.refusal import RequestError, as_falcon, falcon_answer, refusal_of
-from servable_handler.request_body import read_body
 from servable_handler.settings import Settings
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError
+from servable_tensors.codecs import JSON, Codec
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
 from servable_tensors.tensors import Arrays
 from servable_tensors.text_bodies import with_signature
 
 LOG = logging.getLogger("servable")
+# The largest payload that SageMaker sends to a container, by batch transform: MaxPayloadInMB.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
+MOST_BODY_BYTES = 100 * 1_000_000
 _GRPC_METHODS = {"predict": "Predict", "classify": "Classify", "regress": "Regress"}
 Answer = tuple[bytes, str]
+
+
+class Record:
+    """What happened to one request: a structured log line, and the time that each stage took.
+
+    Never holds a body. Stages are read, decode, model and encode.
+    """
+
+    __slots__ = ("_began", "_ends", "facts")
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._ends: list[tuple[str, float]] = []
+        self.facts: dict[str, object] = {}
+
+    def stage(self, name: str) -> None:
+        """What went on since the last stage was this one."""
+        self._ends.append((name, time.perf_counter()))
+
+    def server_timing(self) -> str:
+        """The value of a Server-Timing header: https://www.w3.org/TR/server-timing/."""
+        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in self._stages_ms())
+
+    def _stages_ms(self) -> list[tuple[str, float]]:
+        began = [self._began, *(end for _, end in self._ends)]
+        return [
+            (name, (end - start) * 1000)
+            for (name, end), start in zip(self._ends, began, strict=False)
+        ]
+
+    def answered(self, status: int, bytes_out: int, content_type: str) -> None:
+        """A line at debug."""
+        if LOG.isEnabledFor(logging.DEBUG):
+            self._log(logging.DEBUG, status=status, bytes_out=bytes_out, out=content_type)
+
+    def refused(self, status: int, message: str) -> None:
+        """A line at warning. The model server's own sentences may quote values: left out."""
+        if LOG.isEnabledFor(logging.WARNING):
+            self._log(logging.WARNING, status=status, reason=message.partition(":")[0][:100])
+
+    def _log(self, level: int, **more: object) -> None:
+        total = time.perf_counter() - self._began
+        stages = {name: round(ms, 3) for name, ms in self._stages_ms()}
+        line = {
+            "event": "request",
+            **self.facts,
+            **more,
+            "ms": round(total * 1000, 3),
+            "stages_ms": stages,
+        }
+        LOG.log(level, "%s", json.dumps(line))
 
 
 class Handler:
@@ -59,111 +118,109 @@ class Handler:
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
         plan = self._plans.of(context)
         call = plan.aim.within(plan.timeout_seconds)
-        content_type, form, model = plan.content_type, plan.form, plan.model
+        codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
-        record.facts = {"in": content_type, "bytes_in": len(body), "model": call.model}
+        record.facts = {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
         record.stage("read")
         request = plan.relay.request(body) if plan.relay is not None else None
         if request is not None:
             record.stage("decode")
             reply = model.servers.grpc("Predict", request, call)
-            return self._answer_of(reply, form, call, record, context, rows=False)
-        hooked = self._hooks.preprocess is not None
-        if not hooked and self._relays(content_type, form, len(body), call):
-            return self._text(body, content_type, call, model, record)
-        if call.method != "predict" and (hooked or content_type != PROTOBUF or form != PROTOBUF):
+            return self._answer_of(reply, plan, call, record, context, rows=False)
+        if codec is not None and self._relays(codec, plan, len(body)):
+            return self._text(body, codec, plan, call, record)
+        message = codec is not None and codec.is_message
+        if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
                 400,
                 f"tfs-method: {call.method} takes JSON and gives JSON, or protobuf and protobuf",
             )
-        if not hooked and content_type == PROTOBUF and self._settings.transport != "rest":
-            return self._protobuf(body, form, call, model, record, context)
+        if codec is not None and message and self._settings.transport != "rest":
+            reply = self._reply_to_message(body, codec, model, call, record)
+            return self._answer_of(reply, plan, call, record, context, rows=False)
         signature = model.signature(call)
-        if hooked:
+        if codec is None:
             arrays, rows = self._hooks.arrays(body, context, signature), True
         else:
-            arrays, rows = decoded(content_type, body, signature)
+            arrays, rows = codec.read_request(body, signature)
         if self._settings.transport == "rest":
-            if not hooked:
+            if codec is not None:
                 check_sendable_as_text(arrays, len(body))
             record.stage("decode")
             outputs: Arrays = model.over_rest(arrays, signature, call)
             record.stage("model")
-            return self._encoded(outputs, form, call, record, context, rows=rows)
+            return self._written(outputs, plan, call, record, context, rows=rows)
         request = request_of(arrays, signature, call)
         if plan.relay is not None:
-            plan.relay.learn(body, request, signature.inputs[signature.only_input()].dtype)
+            plan.relay.learn(body, request, signature)
         record.stage("decode")
         reply = model.servers.grpc("Predict", request, call)
-        return self._answer_of(reply, form, call, record, context, rows=rows)
+        return self._answer_of(reply, plan, call, record, context, rows=rows)
 
     def _answer_of(
-        self, reply: bytes, form: str, call: Call, record: Record, context: Any, *, rows: bool
+        self, reply: bytes, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
     ) -> Answer:
         record.stage("model")
-        if self._hooks.postprocess is None:
-            if form == PROTOBUF:
-                return reply, PROTOBUF
-            if form == NPY and (answer := answer_in(reply)) is not None:
+        if self._hooks.postprocess is None and (handed := plan.answer.hand_on(reply)) is not None:
+            if handed is not reply:
                 record.stage("encode")
-                return answer, NPY
-        return self._encoded(outputs_of(reply), form, call, record, context, rows=rows)
+            return handed, plan.answer.content_type
+        return self._written(outputs_of(reply), plan, call, record, context, rows=rows)
 
-    def _relays(self, content_type: str, form: str, body_bytes: int, call: Call) -> bool:
-        if content_type not in TEXTS or form != JSON:
+    def _written(
+        self, outputs: Arrays, plan: Plan, call: Call, record: Record, context: Any, *, rows: bool
+    ) -> Answer:
+        if self._hooks.postprocess is not None:
+            body, content_type = self._hooks.body(outputs, context)
+        else:
+            body = plan.answer.write_answer(outputs, rows=rows, model_spec=call.model_spec)
+            content_type = plan.answer.content_type
+        record.stage("encode")
+        return body, content_type
+
+    def _relays(self, codec: Codec, plan: Plan, body_bytes: int) -> bool:
+        """Whether the body goes to the REST port as text, and what comes is the answer."""
+        if not codec.is_text or plan.answer.content_type != JSON:
             return False
-        if call.method != "predict":
+        if plan.aim.method != "predict":
             return True
         return self._hooks.postprocess is None and self._settings.relays_text(body_bytes)
 
-    def _text(
-        self, body: bytes, content_type: str, call: Call, model: Model, record: Record
-    ) -> Answer:
-        text = TEXTS[content_type](body)
+    def _text(self, body: bytes, codec: Codec, plan: Plan, call: Call, record: Record) -> Answer:
+        text = codec.to_json(body)
         if call.signature:
             text = with_signature(text, call.signature)
         record.stage("decode")
-        status, answer = model.servers.rest(call.path, text, call)
+        status, answer = plan.model.servers.rest(call.path, text, call)
         record.stage("model")
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, content_type, said(answer), call, model)
+            self._explain(body, codec, said(answer), call, plan.model)
         raise RequestError(status, error_of(answer) or f"the model server answered {status}")
 
-    def _protobuf(
-        self, body: bytes, form: str, call: Call, model: Model, record: Record, context: Any
-    ) -> Answer:
+    def _reply_to_message(
+        self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
+    ) -> bytes:
         predicts = call.method == "predict"
         named = check_predict_request(body) if predicts else check_model_spec(body)
         record.stage("decode")
         request = body + call.overriding(body_names_model=named)
         try:
-            reply = model.servers.grpc(_GRPC_METHODS[call.method], request, call)
+            return model.servers.grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
             # 500: a server's parser may know no better word for what is no message, as for
             # a name that is not UTF-8.
             if refusal.status in (400, 500) and predicts:
-                self._explain(body, PROTOBUF, refusal.message, call, model)
+                self._explain(body, codec, refusal.message, call, model)
             raise
-        return self._answer_of(reply, form, call, record, context, rows=False)
-
-    def _encoded(
-        self, outputs: Arrays, form: str, call: Call, record: Record, context: Any, *, rows: bool
-    ) -> Answer:
-        if self._hooks.postprocess is not None:
-            body, content_type = self._hooks.body(outputs, context)
-        else:
-            body, content_type = encoded(form, outputs, rows=rows, call=call), form
-        record.stage("encode")
-        return body, content_type
 
     def _explain(
-        self, body: bytes, content_type: str, refusal: str, call: Call, model: Model
+        self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels
     ) -> None:
         """Raises a `RequestError` that names the tensor, where the signature tells which it is."""
         try:
-            explain(content_type, body, model.signature(call))
+            codec.explain(body, model.signature(call))
         except (RequestError, TensorError) as error:
             clearer = refusal_of(error)
             if clearer.status == 400:
@@ -171,6 +228,35 @@ class Handler:
 
     def _timing(self, record: Record) -> dict[str, str]:
         return {"Server-Timing": record.server_timing()} if self._settings.timing_header else {}
+
+
+def read_body(stream: Any, length: int | None) -> bytes:
+    """The whole body. `length` is its Content-Length, None for a chunked one. Raises `RequestError`."""
+    if length is None:
+        body: bytes = stream.read(MOST_BODY_BYTES + 1)
+    elif length > MOST_BODY_BYTES:
+        raise _too_large(f"{length} bytes")
+    else:
+        body = _reader(stream).read(length) if length else b""
+        if len(body) < length:
+            raise RequestError(400, f"the body ended after {len(body)} of {length} bytes")
+    if len(body) > MOST_BODY_BYTES:
+        raise _too_large(f"more than {MOST_BODY_BYTES} bytes")
+    return body
+
+
+def _reader(stream: Any) -> Any:
+    # Gunicorn's body asks its own reader for 1024 bytes at a time until release 26: 4 MB
+    # cost 9 CPU-ms that way, and 2.5 when the reader is asked for all of it. Nothing is in
+    # the body's buffer yet: nobody has read from it.
+    reader = getattr(stream, "reader", None)
+    return reader if type(reader).__name__ == "LengthReader" else stream
+
+
+def _too_large(what: str) -> RequestError:
+    return RequestError(
+        413, f"the body has {what}; at most {MOST_BODY_BYTES} are allowed: send less in one request"
+    )
 
 
 def _where(error: BaseException) -> str:

@@ -6,25 +6,30 @@
 Either may be left out. A body is bytes, str, or what JSON can hold.
 """
 
-import importlib
+import hashlib
 import importlib.util
 import json
-import logging
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from servable_handler.refusal import JSON, RequestError
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
-from servable_tensors.exact_cast import InexactCastError, cast_exactly
+from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature
-from servable_tensors.tensors import STRING, Array, Arrays, array_dtype
+from servable_tensors.tensors import (
+    STRING,
+    Array,
+    Arrays,
+    InexactCastError,
+    array_dtype,
+    cast_exactly,
+)
 
-LOG = logging.getLogger("servable")
-MODULE = "transforms"
 Preprocess = Callable[[bytes, Any], Mapping[str, Any]]
 Postprocess = Callable[[Arrays, Any], Any]
 
@@ -91,18 +96,26 @@ class Hooks:
             ) from None
 
 
-def load_hooks() -> Hooks:
-    """The hooks of the module `transforms`, where there is one on the path.
+def load_hooks(folder: Path) -> Hooks:
+    """The hooks of transforms.py in `folder`, where there is one.
 
-    Raises what importing it raises, and ImportError when it has neither hook: the container
-    then does not start, which beats an endpoint that leaves out a step.
+    Loaded by its path, under a name of its own: in multi-model mode every model has one, in one
+    process. Raises what importing it raises, and ImportError when it has neither hook: the
+    container then does not start, which beats an endpoint that leaves out a step.
     """
-    if importlib.util.find_spec(MODULE) is None:
+    file = folder / "transforms.py"
+    if not file.is_file():
         return Hooks()
-    module = importlib.import_module(MODULE)
+    name = f"transforms_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None  # a .py file always has a spec
+    assert spec.loader is not None  # and a loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses and pickle look for it
+    spec.loader.exec_module(module)
     hooks = Hooks(getattr(module, "preprocess", None), getattr(module, "postprocess", None))
     if hooks == Hooks():
-        raise ImportError(f"{MODULE}.py defines neither preprocess nor postprocess")
+        raise ImportError("transforms.py defines neither preprocess nor postprocess")
     return hooks
 
 

@@ -1,13 +1,61 @@
-"""What the container loads: code/inference.py, beside the package `serving` and transforms.py.
+"""What the container loads: code/inference.py, beside the handler's packages and transforms.py.
 
-Imported once in Gunicorn's master, before it forks: reads its settings and the user's hooks,
-opens nothing.
+Imported once in Gunicorn's master, before it forks, with its folder on the path: reads its
+settings and the user's hooks, opens nothing. In multi-model mode every worker imports it once for
+each model, all into one process, and only code/lib/ of the models is on the path.
+Source: python_service.py and serve.py in the image's public source,
+https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/inference/sagemaker)
 """
 
 import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 
-from servable_handler.handler import Handler
-from servable_handler.hooks import load_hooks
-from servable_handler.settings import read_settings
 
-handler = Handler(read_settings(os.environ), load_hooks(), os.environ)
+@contextmanager
+def own_modules(folder: Path) -> Iterator[None]:
+    """Inside the block the modules of `folder` can be imported, and no other model's of those names.
+
+    Nothing is done where `folder` is on the path already: then it is the only one. Otherwise the
+    modules leave `sys.modules` behind the block, so that the next model finds its own
+    (another version of this handler, too); who imported them keeps them. An import that first
+    runs in a function, with a request, does not find them any more.
+    """
+    if str(folder) in sys.path:
+        yield
+        return
+    names = {entry.stem for entry in folder.iterdir() if _is_imported(entry)}
+
+    def taken_out() -> dict[str, ModuleType]:
+        own = [name for name in sys.modules if name.partition(".")[0] in names]
+        return {name: sys.modules.pop(name) for name in own}
+
+    # The same lock for every model of the process: workers with threads load two at once.
+    lock: threading.RLock = vars(sys).setdefault("_servable_loading", threading.RLock())
+    with lock:
+        others = taken_out()
+        sys.path.insert(0, str(folder))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(folder))
+            taken_out()
+            sys.modules.update(others)
+
+
+def _is_imported(entry: Path) -> bool:
+    """Whether it is a module or a package; lib/ is the models' in common, as the image has it."""
+    return entry.suffix == ".py" or (entry.name != "lib" and any(entry.glob("*.py")))
+
+
+_FOLDER = Path(__file__).parent
+with own_modules(_FOLDER):
+    from servable_handler.handler import Handler
+    from servable_handler.hooks import load_hooks
+    from servable_handler.settings import read_settings
+
+    handler = Handler(read_settings(os.environ), load_hooks(_FOLDER), os.environ)

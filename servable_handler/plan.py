@@ -1,33 +1,42 @@
-"""What requests with the same headers have in common: worked out for the first of them."""
+"""What requests with the same headers have in common: worked out for the first of them.
+
+Which form of answer the Accept header asks for: RFC 9110, sections 12.4.2 and 12.5.1
+"""
 
 import functools
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servable_handler.accept import JSON, NPY, chosen, media_type
 from servable_handler.call import Aim, aim_of, timeout_of
-from servable_handler.forms import own_form
-from servable_handler.npy_relay import NpyRelay
-from servable_handler.prediction import Model
+from servable_handler.prediction import ServedModels
+from servable_handler.refusal import RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
+from servable_tensors.codecs import CODECS, JSON, Codec
+from servable_tensors.npy import NpyRelay
 
 _MOST_PLANS = 256
 _MOST_LETTERS = 2_000  # of headers: a caller's oddities are not kept
 Told = tuple[Any, ...]
+_WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`form` is the answer's; `relay` is for .npy bodies that go over gRPC as they are."""
+    """`codec` reads the body, None where a hook does; `answer` writes the answer.
+
+    `relay` is for bodies that go over gRPC without being read.
+    """
 
     aim: Aim
     timeout_seconds: float
     content_type: str
-    form: str
-    model: Model
+    codec: Codec | None
+    answer: Codec
+    model: ServedModels
     relay: NpyRelay | None
 
 
@@ -39,7 +48,7 @@ class Plans:
         self._settings, self._hooked = settings, hooked
         self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
         self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
-        self._models: dict[tuple[int, ...], Model] = {}
+        self._models: dict[tuple[int, ...], ServedModels] = {}
         self._plans: dict[Told, Plan] = {}
         self._process = 0
 
@@ -67,16 +76,20 @@ class Plans:
 
     def _made(self, context: Any) -> Plan:
         aim, content_type = aim_of(context), media_type(context.request_content_type)
-        form = chosen(context.accept_header, JSON if self._hooked else own_form(content_type))
+        codec = None if self._hooked else _codec_of(content_type)
+        own = (codec.own_answer or codec.content_type) if codec else JSON
         model = self._model(context)
-        as_bytes = content_type == NPY and not self._hooked and aim.method == "predict"
+        relays = (
+            codec is not None and aim.method == "predict" and self._settings.transport != "rest"
+        )
         return Plan(
             aim,
             timeout_of(context, self._settings.timeout_seconds),
             content_type,
-            form,
+            codec,
+            CODECS[chosen(context.accept_header, own)],
             model,
-            model.npy_relay(aim) if as_bytes and self._settings.transport != "rest" else None,
+            model.relay(codec, aim) if codec and relays else None,
         )
 
     def _keep(self, told: Told, plan: Plan) -> None:
@@ -86,13 +99,13 @@ class Plans:
             self._plans.clear()
         self._plans[told] = plan
 
-    def _model(self, context: Any) -> Model:
+    def _model(self, context: Any) -> ServedModels:
         grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
         # In multi-model mode a model has servers of its own, which only the context knows.
         listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
         ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
         if ports[0] not in self._models:
-            self._models[ports[0]] = Model(ModelServers(*ports))
+            self._models[ports[0]] = ServedModels(ModelServers(*ports))
         return self._models[ports[0]]
 
 
@@ -103,3 +116,63 @@ def _ports(text: str | None) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=256)
 def _port_of(uri: str) -> int:
     return int(uri.split("/", 3)[2].rpartition(":")[2])
+
+
+def media_type(header: str) -> str:
+    """A header's type without its parameters, in lower case."""
+    return header.partition(";")[0].strip().lower()
+
+
+def _codec_of(content_type: str) -> Codec:
+    """Raises `RequestError` for one that is not taken."""
+    codec = CODECS.get(content_type)
+    if codec is None:
+        raise RequestError(
+            415, f"Content-Type {content_type!r:.80} is not taken; send {', '.join(CODECS)}"
+        )
+    return codec
+
+
+@functools.lru_cache(maxsize=256)
+def chosen(accept: str, own: str) -> str:
+    """A content type of `CODECS`; `own` is the form that goes with the request's body.
+
+    Each form has the q of the range that names it most closely. The highest q wins; of
+    equals the one named more closely, then what stands first in the header, then `own`. A
+    header that allows none of our forms is passed over, as the container does without code.
+    """
+    ranges = [_parsed(item) for item in accept.lower().split(",")]
+    best: tuple[float, int, int, bool] | None = None
+    found = own
+    # Each once; CODECS has one by every content type that it is read from.
+    for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
+        matches = [
+            (closeness, -position, weight)
+            for position, (name, weight) in enumerate(ranges)
+            if (closeness := _closeness(name, form))
+        ]
+        if not matches:
+            continue
+        closeness, position, weight = max(matches)
+        rank = (weight, closeness, position, form == own)
+        if weight > 0 and (best is None or rank > best):
+            best, found = rank, form
+    return found
+
+
+def _parsed(item: str) -> tuple[str, float]:
+    name, *parameters = (part.strip() for part in item.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            # Not a number of the header's grammar: as if the range were not there.
+            return (name, float(value.strip())) if _WEIGHT.fullmatch(value.strip()) else ("", 0.0)
+    return name, 1.0
+
+
+def _closeness(name: str, form: str) -> int:
+    if name == form:
+        return 3
+    if name == f"{form.partition('/')[0]}/*":
+        return 2
+    return 1 if name == "*/*" else 0

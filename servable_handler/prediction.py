@@ -5,29 +5,29 @@ import json
 from google.protobuf.message import DecodeError
 
 from servable_handler.call import DEFAULT_SIGNATURE, Aim, Call
-from servable_handler.npy_relay import NpyRelay
 from servable_handler.refusal import RequestError
 from servable_handler.transport.model_servers import ModelServers
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
-from servable_tensors.json_answers import as_columns
+from servable_tensors import TensorError, wire
+from servable_tensors.codecs import Codec
 from servable_tensors.json_tensors import JsonValueError, parse_answer, to_array
-from servable_tensors.predict_answer import arrays_in
-from servable_tensors.predict_message import predict_message
+from servable_tensors.npy import NpyRelay
+from servable_tensors.predict_messages import arrays_in, predict_message
 from servable_tensors.signature import Signature, signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
+from servable_tensors.text_answers import as_columns
 from servable_tensors.text_bodies import with_signature
 
 _MOST_RELAYS = 64
+_MOST_ELEMENTS_AS_TEXT = 1 << 20
 
 
-class Model:
+class ServedModels:
     """The models behind these servers. Signatures are asked for once: they never change."""
 
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
         self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
-        self._relays: dict[tuple[str, int | None, str | None], NpyRelay] = {}
+        self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
     def signature(self, call: Call, name: str | None = None) -> Signature:
         """The signature that the call, else `name`, asks for. Raises `RequestError`."""
@@ -46,11 +46,14 @@ class Model:
             raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
         return known[wanted]
 
-    def npy_relay(self, aim: Aim) -> NpyRelay:
-        """What is known of .npy bodies for this model, version and signature, whoever sends them."""
+    def relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
+        """What is known of such bodies for this model, version and signature, whoever sends them."""
+        if codec.relay is None:
+            return None
         if len(self._relays) >= _MOST_RELAYS:
             self._relays.clear()
-        return self._relays.setdefault((aim.model, aim.version, aim.signature), NpyRelay())
+        key = codec.content_type, aim.model, aim.version, aim.signature
+        return self._relays.setdefault(key, codec.relay())
 
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
         """The outputs. Raises `RequestError`."""
@@ -68,6 +71,17 @@ class Model:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (JsonValueError, KeyError, TypeError) as error:
             raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+
+
+def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
+    """Raises `RequestError` for more elements than the body has bytes, beyond a million."""
+    count = sum(array.size for array in arrays.values())
+    if count > max(body_bytes, _MOST_ELEMENTS_AS_TEXT):
+        raise RequestError(
+            413,
+            f'the body unpacks to {count} elements; with transport = "rest" at most '
+            f"{_MOST_ELEMENTS_AS_TEXT} are allowed, or one for each byte: send less in one request",
+        )
 
 
 def request_of(arrays: Arrays, signature: Signature, call: Call) -> bytes:

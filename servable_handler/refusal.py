@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from servable_tensors.errors import TensorError, TensorTooLargeError
+from servable_tensors import TensorError, TensorTooLargeError
 
 JSON = "application/json"
 

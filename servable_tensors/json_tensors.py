@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature, TensorSpec
 from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
 
@@ -115,7 +114,7 @@ def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Arr
 
 def to_array(value: Any, spec: TensorSpec) -> Array:
     """A value or lists of values nested evenly. Raises `JsonValueError`."""
-    shape, leaves = _flatten(value)
+    shape, leaves = flat(value)
     try:
         return _typed(leaves, spec.dtype).reshape(shape)
     except OverflowError:
@@ -144,7 +143,8 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() != {"b64"}
 
 
-def _flatten(value: Any) -> tuple[list[int], list[Any]]:
+def flat(value: Any) -> tuple[list[int], list[Any]]:
+    """The shape and the leaves of values nested evenly. Raises `JsonValueError`."""
     shape, first = [], value
     while isinstance(first, list):
         shape.append(len(first))
@@ -168,7 +168,7 @@ def _typed(leaves: Sequence[Any], number: int) -> Array:
     types = set(map(type, leaves))
     if number == STRING:
         texts = np.empty(len(leaves), object)
-        texts[:] = [_bytes(leaf) for leaf in leaves]
+        texts[:] = [string_of(leaf) for leaf in leaves]
         return texts
     if number in _FLOATS:
         _require(leaves, types, {int, float, _NamedFloat}, "number")
@@ -212,7 +212,8 @@ def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: 
         raise JsonValueError(f"holds {_shown(next(filter(wrong, leaves)))}, no {word}")
 
 
-def _bytes(leaf: Any) -> bytes:
+def string_of(leaf: Any) -> bytes:
+    """A string, or {"b64": "…"}. Raises `JsonValueError`."""
     try:
         if isinstance(leaf, str):
             return leaf.encode()

@@ -1,26 +1,49 @@
-"""NumPy's file format .npy as a body: one tensor.
+"""NumPy's files as bodies: .npy holds one tensor, .npz tensors by name.
 
-No pickle is ever read. A header is believed only as far as the bytes behind it go.
-Source: https://numpy.org/doc/1.26/reference/generated/numpy.lib.format.html
+No pickle is ever read. A header is believed only as far as the bytes behind it go, an archive
+only as far as it unpacks into the bound.
+Source: https://numpy.org/doc/1.26/reference/generated/numpy.lib.format.html, and
+https://numpy.org/doc/1.26/reference/generated/numpy.savez.html
 """
 
 import ast
 import functools
 import io
 import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, TensorTooLargeError
+from servable_tensors.predict_messages import places_in
 from servable_tensors.seen_forms import SeenForms
-from servable_tensors.tensors import MOST_TENSOR_BYTES, Array, elements
+from servable_tensors.signature import Signature
+from servable_tensors.tensors import (
+    BFLOAT16,
+    MOST_TENSOR_BYTES,
+    Array,
+    Arrays,
+    UnknownTypeError,
+    array_dtype,
+    elements,
+    is_bfloat16,
+    number_of,
+)
 
 MOST_HEADER_BYTES = 10_000  # numpy.lib.format reads no longer one either, by default
-# Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
+# Of a request. Each is an object of Python's, of 50 bytes and more, whatever it takes in the file.
 MOST_STRINGS = 1 << 19
+MOST_UNPACKED_BYTES = 64 << 20
+"""SageMaker's answers have 25 MB at most; a damaged or hostile one may unpack to any size."""
+MOST_MEMBERS = 4096
 _STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
+# Of bodies that are handed on: forms that are kept, and the most bytes before their numbers.
+_MOST_FORMS, _MOST_HEAD_BYTES = 64, 1024
 
 
 class _Layout(NamedTuple):
@@ -35,29 +58,20 @@ class _Layout(NamedTuple):
 _SEEN: SeenForms[_Layout] = SeenForms()
 
 
-def from_npy(body: bytes, name: str = "the body") -> Array:
-    """One array, sharing the body's memory. Raises `TensorError`; `name` begins its message."""
+def from_npy(
+    body: bytes, name: str = "the body", *, most_strings: int | None = MOST_STRINGS
+) -> Array:
+    """One array, sharing the body's memory. Raises `TensorError`; `name` begins its message.
+
+    `most_strings`: that it may hold; None for any number.
+    """
     try:
         dtype, order, shape, start = _SEEN.get(body) or _layout(body)
         count = math.prod(shape)
         flat = np.frombuffer(body, dtype, count, start) if count else np.empty(0, dtype)
-        return _plain(flat).reshape(shape, order=order)
+        return _plain(flat, most_strings).reshape(shape, order=order)
     except ValueError as error:
         raise TensorError(f"{name}: no .npy of one tensor: {error}") from None
-
-
-def content_of(body: bytes) -> tuple[np.dtype[Any], int] | None:
-    """Type and place of the numbers of a body that `from_npy` has read, where they are in C's order."""
-    layout = _SEEN.get(body)
-    if layout is None or layout.order == "F":
-        return None
-    return layout.dtype, layout.start
-
-
-def to_npy(array: Array) -> bytes:
-    """The array as a .npy file. Raises `TensorError` for strings that it would cut."""
-    plain = _writable(array)
-    return header_of(plain.dtype, plain.shape) + plain.tobytes()
 
 
 def _layout(body: bytes) -> _Layout:
@@ -111,25 +125,15 @@ def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
     return dtype, fortran, shape
 
 
-@functools.lru_cache(maxsize=256)
-def header_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """What stands before an array's bytes in C's order."""
-    # Many answers have one shape; NumPy's writer takes longer than all else about a small one.
-    said = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, said)
-    return file.getvalue()
-
-
-def _plain(flat: Array) -> Array:
+def _plain(flat: Array, most_strings: int | None) -> Array:
     """Strings as bytes, truth values as 0 and 1: what the file holds may be neither."""
     if flat.dtype.kind == "b":
         return flat.view("u1").astype(np.bool_)
     if flat.dtype.kind not in "SU":
         return flat
-    if len(flat) > MOST_STRINGS:
+    if most_strings is not None and len(flat) > most_strings:
         raise ValueError(
-            f"it holds {len(flat)} strings; at most {MOST_STRINGS} are allowed: send less in one "
+            f"it holds {len(flat)} strings; at most {most_strings} are allowed: send less in one "
             "request, or application/x-protobuf"
         )
     texts = np.empty(len(flat), object)
@@ -147,16 +151,161 @@ def _check_letters(strings: Array) -> None:
     if strings.dtype.kind == "U" and strings.size and strings.dtype.itemsize:
         letters = strings.view(strings.dtype.str[0] + "u4")
         if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
-            raise ValueError("it holds letters that are none")
+            raise ValueError("it holds text that is no Unicode")
 
 
-def _writable(array: Array) -> Array:
-    if array.dtype != object:
-        return array
-    longest = max((len(one) for one in array.ravel().tolist()), default=0)
-    fixed: Array = array.astype(f"S{max(longest, 1)}")
-    if any(one.endswith(b"\0") for one in array.ravel().tolist()):
+def to_npy(array: Array, name: str = "the tensor") -> bytes:
+    """The array as a .npy file.
+
+    Raises `TensorError` for strings that it would cut, and for types that are none of
+    TensorFlow's; `name` begins its message.
+    """
+    if array.dtype.kind == "O":
+        array = _fixed_width(array, name)
+    elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
+        try:
+            number_of(array.dtype)
+        except UnknownTypeError as bad:
+            raise TensorError(f"{name}: {bad}") from None
+    fortran = not array.flags.c_contiguous and array.flags.f_contiguous
+    content = np.ascontiguousarray(array.T if fortran else array)
+    if content.dtype.kind == "V":
+        content = content.view("<u2")  # ml_dtypes' bfloat16 has no buffer
+    # One copy of the numbers: from where they lie into the body.
+    return b"".join((header_of(array.dtype, array.shape, fortran), content.data))
+
+
+@functools.lru_cache(maxsize=256)
+def header_of(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = False) -> bytes:
+    """What stands before an array's bytes."""
+    # Many arrays have one shape; NumPy's writer takes longer than all else about a small one.
+    # bfloat16, which NumPy lacks, is two bytes without a name in these files.
+    descr = "<V2" if dtype.kind == "V" else dtype.str
+    said = {"descr": descr, "fortran_order": fortran, "shape": shape}
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, said)
+    return file.getvalue()
+
+
+def _fixed_width(strings: Array, name: str) -> Array:
+    texts = strings.ravel().tolist()
+    if any(one.endswith(b"\0") for one in texts):
         raise TensorError(
-            "NumPy's files cut zeros at a string's end; accept application/json or protobuf"
+            f"{name}: NumPy's files cut zeros at a string's end; use application/json or protobuf"
         )
+    fixed: Array = strings.astype(f"S{max(map(len, texts), default=0) or 1}")
     return fixed
+
+
+def from_npz(
+    body: bytes,
+    check_names: Callable[[Collection[str]], None] = lambda names: None,
+    *,
+    most_strings: int | None = MOST_STRINGS,
+) -> dict[str, Array]:
+    """The archive's arrays by name. Raises `TensorError`; too large is more than 64 MiB unpacked.
+
+    `check_names` is called before anything is unpacked, and raises for names that are not wanted.
+    `most_strings`: as for `from_npy`, in each array.
+    """
+    if not body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        # An archive is found from its end: before it might stand something else, as a .npy.
+        raise TensorError("the body is no .npz: it does not begin as one")
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            files = archive.infolist()
+            unpacked = sum(file.file_size for file in files)
+            if unpacked > MOST_UNPACKED_BYTES:
+                raise TensorTooLargeError(
+                    f"the .npz unpacks to {unpacked} bytes; "
+                    f"at most {MOST_UNPACKED_BYTES} are allowed: send less in one request",
+                )
+            names = [file.filename.removesuffix(".npy") for file in files]
+            if len(set(names)) < len(names):
+                raise TensorError("the .npz holds the same name twice")
+            check_names(names)
+            if len(names) > MOST_MEMBERS:
+                raise TensorError(f"the .npz holds {len(names)} arrays; at most {MOST_MEMBERS}")
+            return {
+                name: from_npy(_member(archive, file), name[:60], most_strings=most_strings)
+                for name, file in zip(names, files, strict=True)
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise TensorError(f"the body is no .npz: {error}") from None
+    except (RuntimeError, KeyError, OverflowError, IndexError, struct.error) as error:
+        # zipfile's words for an encrypted member, an unknown method, a damaged directory.
+        raise TensorError(f"the .npz cannot be read: {error}") from None
+
+
+def to_npz(arrays: Arrays) -> bytes:
+    """The arrays as an uncompressed .npz file. Raises `TensorError`."""
+    if wrong := [name for name in arrays if "\0" in name]:
+        raise TensorError(f"{wrong[0]!r}: the name of an array in a .npz has no zero in it")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            # Without a time, so that the same arrays give the same bytes.
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array, name))
+    return file.getvalue()
+
+
+def _member(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> bytes:
+    # Other methods can be told to take gigabytes before their first byte is out.
+    if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise TensorError(f"{file.filename[:60]}: compressed by other means than deflate")
+    return archive.read(file)
+
+
+class NpyRelay:
+    """Makes a PredictRequest of a .npy body without an array between, for one signature of one model.
+
+    Numbers stand in both as the same bytes. What is before them depends on type and shape
+    alone, as does whether they fit the signature: it is kept from the first request of that form.
+    """
+
+    def __init__(self) -> None:
+        self._by_length: dict[int, tuple[bytes, bytes]] = {}
+
+    def request(self, body: bytes) -> bytes | None:
+        """The serialized PredictRequest; None for a body of a form that is not known."""
+        known = self._by_length.get(len(body))
+        if known is None:
+            return None
+        header, before = known
+        if not body.startswith(header):
+            return None
+        return b"".join((before, memoryview(body)[len(header) :]))
+
+    def learn(self, body: bytes, request: bytes, signature: Signature) -> None:
+        """This body was fine, and became this request."""
+        layout = _SEEN.get(body)
+        number = signature.inputs[signature.only_input()].dtype
+        if layout is None or layout.order == "F" or number == BFLOAT16:
+            return
+        # A truth value may be any byte there, and is 0 or 1 in a request.
+        if layout.dtype.kind not in "iufc" or layout.dtype != array_dtype(number):
+            return
+        before = request[: len(request) - (len(body) - layout.start)]
+        if layout.start + len(before) > _MOST_HEAD_BYTES:
+            return
+        if len(self._by_length) >= _MOST_FORMS:
+            self._by_length.clear()
+        self._by_length[len(body)] = body[: layout.start], before
+
+
+# An answer's new beginning, and from where to where its numbers are.
+_ANSWERS: SeenForms[tuple[bytes, int, int]] = SeenForms()
+
+
+def npy_in(reply: bytes) -> bytes | None:
+    """The .npy of a PredictResponse's output; None where there is not one of plain numbers."""
+    known = _ANSWERS.get(reply)
+    if known is None:
+        places = places_in(reply)
+        if places is None or len(places) != 1:
+            return None
+        one = places[0]
+        known = header_of(one.dtype, one.shape), one.start, one.end
+        _ANSWERS.keep(reply, [(one.start, one.end)], known)
+    header, start, end = known
+    return b"".join((header, memoryview(reply)[start:end]))

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, wire
 from servable_tensors.seen_forms import SeenForms
 from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (
@@ -35,7 +34,7 @@ _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
 
 
-class Described(NamedTuple):
+class TensorDescription(NamedTuple):
     """An input's type and shape, as an array of it has them."""
 
     dtype: np.dtype[Any]
@@ -79,14 +78,15 @@ def check_model_spec(body: bytes) -> bool:
     return named
 
 
-def described_inputs(body: bytes) -> tuple[dict[str, Described], int]:
+def described_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
     """The inputs by name, and the bytes that they hold beyond what was sent. Raises `TensorError`.
 
     More than was sent: where one value stands for all of a tensor's.
     """
     _, tensors, repeated_bytes = _walked(body)
     inputs = {
-        name: Described(array_dtype(one.dtype), tuple(one.sizes)) for name, one in tensors.items()
+        name: TensorDescription(array_dtype(one.dtype), tuple(one.sizes))
+        for name, one in tensors.items()
     }
     return inputs, repeated_bytes
 

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from servable_tensors import wire
-from servable_tensors.errors import TensorError
+from servable_tensors import TensorError, wire
 from servable_tensors.tensors import BFLOAT16, UnknownTypeError, number_of
 
 # What a plain array of this type may be sent as, beside its own type.

@@ -8,16 +8,11 @@ Source: tensorflow/core/framework/{tensor.proto,tensor_shape.proto}
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from servable_tensors import wire
-from servable_tensors.wire_fields import (
-    BYTES,
-    FIXED32,
-    FIXED64,
-    VARINT,
-    WireError,
-    fields,
-    packed_varints,
-)
+from servable_tensors.tensors import Array
+from servable_tensors.wire_fields import BYTES, FIXED32, FIXED64, VARINT, WireError, fields
 
 # Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
 MOST_PIECES = 256
@@ -29,6 +24,8 @@ _VALUE_FIELDS = {number: name for number, name in _FIELDS.items() if name.endswi
 _STRINGS = next(number for number, name in _FIELDS.items() if name == "string_val")
 FIXED_WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
 _KINDS = {4: FIXED32, 8: FIXED64}
+_VARINT_BYTES = 10
+_CHUNK_BYTES = 1 << 17
 Range = tuple[int, int]
 
 
@@ -94,6 +91,38 @@ def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
     return count, least, greatest
 
 
+def packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """How many varints stand between two places, the least and the greatest, as signed 64 bits.
+
+    Raises `WireError` for bytes that are no varints.
+    """
+    found = np.frombuffer(body, np.uint8, end - start, start)
+    count, least, greatest, at = 0, 1 << 63, -(1 << 63), 0
+    while at < len(found):
+        # In pieces: what is worked out for each byte would fill the memory for all of them.
+        chunk = found[at : at + _CHUNK_BYTES]
+        ends = np.flatnonzero(chunk < 0x80)
+        lengths = np.diff(ends, prepend=-1)
+        if not len(ends) or lengths.max() > _VARINT_BYTES:
+            raise WireError("a number does not end")
+        at += int(ends[-1]) + 1
+        values = _decoded_varints(chunk[: ends[-1] + 1], ends, lengths)
+        count += len(ends)
+        least, greatest = min(least, int(values.min())), max(greatest, int(values.max()))
+    return count, least, greatest
+
+
+def _decoded_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
+    if lengths.max() == 1:
+        return chunk
+    if np.any(chunk[ends[lengths == _VARINT_BYTES]] > 1):
+        raise WireError("a number has more than 64 bits")
+    starts = ends - lengths + 1
+    shifts = (np.arange(len(chunk)) - np.repeat(starts, lengths)).astype(np.uint64) * np.uint64(7)
+    bits = (chunk & 0x7F).astype(np.uint64) << shifts
+    return np.bitwise_or.reduceat(bits, starts).view(np.int64)
+
+
 def _add(found: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
     number, kind, first, last = given
     name = _FIELDS[number]
@@ -102,7 +131,7 @@ def _add(found: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
     if name == "dtype":
         found.dtype = first
     elif name == "tensor_shape":
-        _add_shape(body, first, last, found)
+        found.sizes, found.unknown_rank = shape_of(body, first, last)
     elif name == "tensor_content":
         found.content_at = (first, last)
 
@@ -124,16 +153,20 @@ def _add_values(found: Tensor, name: str, kind: int, first: int, last: int) -> N
         found.least, found.greatest = min(found.least, value), max(found.greatest, value)
 
 
-def _add_shape(body: bytes, start: int, end: int, tensor: Tensor) -> None:
+def shape_of(body: bytes, start: int, end: int) -> tuple[list[int], bool]:
+    """A TensorShapeProto's sizes, and whether its rank is unknown. Raises `WireError`."""
+    sizes: list[int] = []
+    unknown_rank = False
     for number, kind, first, last in fields(body, start, end):
         if number == 2 and kind == BYTES:
-            if len(tensor.sizes) == MOST_DIMENSIONS:
+            if len(sizes) == MOST_DIMENSIONS:
                 raise WireError(f"the tensor has more than {MOST_DIMENSIONS} dimensions")
-            tensor.sizes.append(_size(body, first, last))
-        elif number == 3 and kind == VARINT and not tensor.unknown_rank:
-            tensor.unknown_rank = bool(first)
+            sizes.append(_size(body, first, last))
+        elif number == 3 and kind == VARINT and not unknown_rank:
+            unknown_rank = bool(first)
         else:
             raise WireError(f"field {number} of the shape is none, or comes twice")
+    return sizes, unknown_rank
 
 
 def _size(body: bytes, start: int, end: int) -> int:

@@ -56,6 +56,10 @@ class UnknownTypeError(ValueError):
     """The array or message is no tensor of that type; `str()` says why."""
 
 
+class InexactCastError(ValueError):
+    """A value does not survive the cast; `str()` says which."""
+
+
 def array_dtype(number: int) -> np.dtype[Any]:
     """The NumPy type of arrays for a data type's number. Raises `UnknownTypeError`."""
     if number == STRING:
@@ -80,6 +84,11 @@ def number_of(dtype: np.dtype[Any]) -> int:
     if number is None:
         raise UnknownTypeError(f"{dtype} is no type of TensorFlow's")
     return number
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether it is that of the ml_dtypes package, where somebody uses it."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"  # the name takes longest
 
 
 def element_bytes(number: int) -> int | None:
@@ -215,14 +224,14 @@ def _filled(values: Array, count: int) -> Array:
 
 def string_bytes(one: Any) -> bytes:
     """An element of a tensor of strings. Raises `UnknownTypeError`."""
-    if isinstance(one, str):
-        try:
-            return one.encode()
-        except UnicodeEncodeError:
-            raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
     if isinstance(one, bytes):
         return one
-    raise UnknownTypeError(f"{type(one).__name__} is no string")
+    if not isinstance(one, str):
+        raise UnknownTypeError(f"{type(one).__name__} is no string")
+    try:
+        return one.encode()
+    except UnicodeEncodeError:
+        raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
 
 
 def _bfloat16_bits(array: Array) -> Array:
@@ -244,3 +253,47 @@ def _rounded_bits(floats: Array) -> Array:
     if np.any(too_large):
         raise UnknownTypeError(f"{floats[too_large][0]:.9g} is more than bfloat16 holds")
     return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")
+
+
+def cast_exactly(array: Array, wanted: np.dtype[Any]) -> Array:
+    """The array as the type `wanted`; as it is where no cast between the two is allowed.
+
+    NumPy's own casts wrap integers, and turn what a float32 is too small for into infinity. Here
+    integers and truth values become whatever holds every one of them exactly. Floats and complex
+    numbers are rounded to the nearest, as the numbers of a JSON text are. What never
+    happens: a float becomes an integer, a complex number a float, a number a truth value.
+    Raises `InexactCastError` for an integer that the type does not hold, and for a finite float
+    that would become infinite.
+    """
+    given = array.dtype
+    if given == wanted or given.kind not in "biufc" or wanted.kind not in "iufc":
+        return array
+    if given.kind in "fc":
+        return (
+            _rounded_to(array, wanted) if "fc".find(given.kind) <= "fc".find(wanted.kind) else array
+        )
+    if given.kind == "b":
+        return array.astype(wanted)
+    if wanted.kind in "iu":
+        bounds = np.iinfo(wanted)
+        _require_none(array, (array < bounds.min) | (array > bounds.max), wanted)
+        return array.astype(wanted)
+    found: Array = _rounded_to(array, wanted)
+    # A float beyond the greatest integer cannot be turned back and compared.
+    parts, top = found.real, float(int(np.iinfo(given).max) + 1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        _require_none(array, (parts >= top) | (parts.astype(given) != array), wanted)
+    return found
+
+
+def _rounded_to(array: Array, wanted: np.dtype[Any]) -> Array:
+    with np.errstate(over="ignore"):
+        found: Array = array.astype(wanted)
+    _require_none(array, np.isfinite(array) & ~np.isfinite(found), wanted)
+    return found
+
+
+def _require_none(array: Array, wrong: Array, wanted: np.dtype[Any]) -> None:
+    if np.any(wrong):
+        value = array[wrong].flat[0].item()
+        raise InexactCastError(f"holds {value!r:.40}, which {wanted} cannot hold")

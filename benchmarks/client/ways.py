@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.client import workload
 from servable_client import Endpoint
-from servable_client.formats import CONTENT_TYPES, Form, encode
-from servable_client.selection import Selection
+from servable_client.formats import content_type, encode
+from servable_client.options import Selection
 from servable_tensors import tensors, wire
 
 NAME = "benchmark"
@@ -41,11 +41,11 @@ def ways(url: str) -> dict[str, Way]:
     client = Endpoint(NAME, session=made, endpoint_url=url)
     small, large = workload.rows(workload.SMALL_ROWS), workload.rows(workload.LARGE_ROWS)
 
-    def asked(body: bytes | str, form: Form) -> bytes:
+    def asked(body: bytes | str, form: str) -> bytes:
         answer = runtime.invoke_endpoint(
             EndpointName=NAME,
-            ContentType=CONTENT_TYPES[form],
-            Accept=CONTENT_TYPES[form],
+            ContentType=content_type(form),
+            Accept=content_type(form),
             Body=body,
         )
         content: bytes = answer["Body"].read()
@@ -72,7 +72,7 @@ def ways(url: str) -> dict[str, Way]:
 
         return way
 
-    def ours(array: tensors.Array, form: Form | None) -> Way:
+    def ours(array: tensors.Array, form: str | None) -> Way:
         return lambda: client.predict(x=array, format=form).only
 
     here = Selection()

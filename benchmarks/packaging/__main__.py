@@ -21,7 +21,7 @@ from benchmarks.packaging import workload
 from benchmarks.packaging.report import RESULT
 from benchmarks.packaging.run import ROUNDS, once, recognised, rounds
 from model_packaging.beside import beside
-from model_packaging.content_cache import GRANULARITY_SECONDS
+from model_packaging.manifest import GRANULARITY_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".servable" / "benchmark-packaging"

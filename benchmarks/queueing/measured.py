@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.queueing.simulation import simulate
 from benchmarks.queueing.system import System
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked, LoadCurve, Loop, Step
+from servable.load.measurement import Asked, LoadCurve, LoadStep, Loop
 from servable.load.precision import WINDOW_SECONDS, percentile, throughput
 from servable.load.schedule import Schedule
 
@@ -18,7 +18,7 @@ ASKED = Asked(
 _BLOCKS = 10
 
 
-def step(system: System, *, loop: Loop, load: float, seconds: float, seed: int) -> Step:
+def step(system: System, *, loop: Loop, load: float, seconds: float, seed: int) -> LoadStep:
     users = round(load) if loop == "closed" else None
     rate = load if loop == "open" else None
     run = simulate(system, users=users, rate_rps=rate, seconds=seconds, seed=seed)
@@ -28,7 +28,7 @@ def step(system: System, *, loop: Loop, load: float, seconds: float, seed: int) 
     in_order = run.latencies_ms[np.argsort(run.began_at, kind="stable")]
     pieces = np.array_split(in_order, _BLOCKS)
     blocks = [Latencies.of(piece.tolist()) for piece in pieces]
-    return Step(
+    return LoadStep(
         users=users,
         rate_rps=rate,
         warm_up_seconds=seconds / 5,

@@ -1,75 +1,78 @@
 """How good the search is: `make bench-search`. Writes result.json and docs/performance.md.
 
-Each family is kept when it is done (.servable/bench-search/…): interrupted, the same command goes
-on with the next one, as long as no line of the search or of this benchmark has changed.
-With --develop: the seeds it was developed on, and no page is written.
+What a process of its own is asked stands in contenders: it does not import this module.
 """
 
-import hashlib
-import shutil
+import dataclasses
+import multiprocessing
+import os
+import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks import command
 from benchmarks.machine import machine
-from benchmarks.search.crew import Crew
-from benchmarks.search.families import Families
-from benchmarks.search.report import RESULT, table
-from benchmarks.search.run import BUDGET_TRIALS
-from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP, SEEDS_TO_REPORT
+from benchmarks.search.contenders import BUDGET_TRIALS, CONTENDERS, everyone, flat, known
+from benchmarks.search.report import RESULT
+from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_REPORT
 from benchmarks.search.surfaces.surface import NOISE
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("benchmarks/search", "servable/tune/search", "requirements-tuning.txt")
-KEPT = ROOT / ".servable" / "bench-search"
+Job = TypeVar("Job")
+Done = TypeVar("Done")
+# Of numpy, read when it is imported: with threads of its own it is slower on matrices this small,
+# and many times slower where cores are shared.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
-    about = machine()
-    with Crew() as crew:
-        families = Families(crew, seeds, KEPT / _key(seeds), told)
-        runs = {family: families.runs(family) for family in FAMILIES}
-        stops = families.flat()
+def measured(_: Path, told: command.Told) -> dict[str, Any]:
+    about, runs, seeds = machine(), {}, SEEDS_TO_REPORT
+    with _processes() as pool:
+        for family in FAMILIES:
+            by_seed = dict(_each(pool, partial(everyone, family), seeds))
+            runs[family] = {
+                contender: [dataclasses.asdict(by_seed[seed][at]) for seed in seeds]
+                for at, contender in enumerate(CONTENDERS)
+            }
+            told(f"{family}: {len(runs)} of {len(FAMILIES)} families")
+        stops = dict(_each(pool, flat, seeds))
     return {
         "machine": about,
         "budget_trials": BUDGET_TRIALS,
         "noise": NOISE,
         "seeds": [seeds.start, seeds.stop - 1],
-        "points": {name: sum(1 for _ in FAMILIES[name](0).points()) for name in FAMILIES},
+        "points": {family: len(known(family, 0).space) for family in FAMILIES},
         "runs": runs,
-        "flat": stops,
+        "flat": [{"seed": one, "trials": stops[one][0], "why": stops[one][1]} for one in seeds],
     }
 
 
-def _key(seeds: range) -> str:
-    """Of what the numbers follow from, and not of how they are shown."""
-    found = hashlib.sha256(repr(seeds).encode())
-    for name in SOURCES:
-        path = ROOT / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            if file.name != "report.py":
-                found.update(file.read_bytes())
-    found.update((ROOT / "benchmarks/search/surfaces/simulated.json").read_bytes())
-    return found.hexdigest()[:12]
+@contextmanager
+def _processes() -> Iterator[ProcessPoolExecutor]:
+    """One for each core. Ctrl-C ends them after the searches that are under way: seconds."""
+    os.environ.update(ONE_THREAD)
+    # Not forked: numpy has read its environment here already.
+    spawn = multiprocessing.get_context("spawn")
+    # Ctrl-C reaches every process of the terminal; the first one decides what ends.
+    pool = ProcessPoolExecutor(None, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def main(arguments: list[str]) -> int:
-    if arguments == ["--develop"]:
-        try:
-            found = measured(SEEDS_TO_DEVELOP, ROOT, lambda text: print(text, file=sys.stderr))
-        except KeyboardInterrupt:
-            print("interrupted; the families that are done are kept", file=sys.stderr)
-            return 130
-        print("\n".join(table(found)))
-        return 0
-    ended = command.main(partial(measured, SEEDS_TO_REPORT), RESULT)
-    if ended == 0:
-        # The next run searches again, and does not show this one's numbers.
-        shutil.rmtree(KEPT, ignore_errors=True)
-    return ended
+def _each(
+    pool: ProcessPoolExecutor, work: Callable[[Job], Done], jobs: Sequence[Job]
+) -> Iterator[tuple[Job, Done]]:
+    """As they are done."""
+    under_way = {pool.submit(work, job): job for job in jobs}
+    for future in as_completed(under_way):
+        yield under_way[future], future.result()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.main(measured, RESULT))

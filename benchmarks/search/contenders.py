@@ -1,102 +1,112 @@
-"""Searches with the same budget and the same noise: ours, and three that are plain.
+"""Searches with the same budget and the same noise, on surfaces of which every point is known.
 
-Each returns the number of the point that it recommends, and how many measurements it took.
+Ours, random search, and Optuna's TPE with and without our rules of thumb. Each returns the number of
+the point that it recommends, and how many measurements it took.
 """
 
-from collections.abc import Callable
+import functools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import optuna
+from numpy.typing import NDArray
 
-from benchmarks.search.known import Known, noise
-from servable.tune.search.budget import Budget
+from benchmarks.search.surfaces import FAMILIES, FLAT
+from benchmarks.search.surfaces.surface import NOISE, Surface
 from servable.tune.search.search import Found, Search
-from servable.tune.search.space import Point, Space
+from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Budget, Measurement
 
-Contender = Callable[[Known, int, int], tuple[int, int]]
+BUDGET_TRIALS = 40
 
 
-def ours(surface: Known, seed: int, budget: int, *, draw: int = 0) -> tuple[int, int]:
-    found = search_of(surface, seed, budget, draw=draw)
+@dataclass(frozen=True, kw_only=True)
+class KnownSurface:
+    """Every point looked up once: what all searches measure, and what their answer is worth."""
+
+    space: Space
+    rps: NDArray[np.float64]
+    """Of each point of the space, without noise."""
+    rules: tuple[int, ...]
+    """The points that our rules of thumb name, as near as the space has them."""
+    vcpus: int
+
+    def share_of_best(self, number: int) -> float:
+        """Of the grid's best, without noise."""
+        return float(self.rps[number] / self.rps.max())
+
+    def measured(self, number: int, noise: Iterator[float]) -> float:
+        """With noise that multiplies."""
+        return float(self.rps[number]) * next(noise)
+
+
+# All searches of one seed follow each other.
+@functools.lru_cache(maxsize=2)
+def known(family: str, seed: int) -> KnownSurface:
+    return _looked_up(FAMILIES[family](seed))
+
+
+def _looked_up(surface: Surface) -> KnownSurface:
+    space = _space(tuple(surface.grid.items()))
+    rps = np.array([surface.rps(space.point(number)) for number in range(len(space))])
+    near = [space.nearest(one) for one in rules_of_thumb(space, vcpus=surface.vcpus)]
+    return KnownSurface(space=space, rps=rps, rules=tuple(dict.fromkeys(near)), vcpus=surface.vcpus)
+
+
+@functools.cache
+def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
+    """One of each family: a seed changes what the points are worth, and not which there are."""
+    return Space(dict(grid))
+
+
+def _noise(seed: int) -> Iterator[float]:
+    """Of one measurement after the other: the same for every search."""
+    chance = np.random.default_rng([7, seed])
+    while True:
+        yield float(np.exp(chance.normal(0.0, NOISE)))
+
+
+def ours(surface: KnownSurface, seed: int, budget: int) -> tuple[int, int]:
+    found = _search(surface, seed, budget)
     number = surface.space.number(found.choice.point) if found.choice else None
     return number or 0, len(found.trials)
 
 
-def search_of(surface: Known, seed: int, budget: int, *, draw: int = 0) -> Found:
-    """As `servable tune` does it; Optuna keeps the trials in memory.
+def _search(surface: KnownSurface, seed: int, budget: int) -> Found:
+    """As `servable tune` does it; Optuna keeps the trials in memory."""
+    space, noise = surface.space, _noise(seed)
 
-    Another `draw` is other noise and other points to begin with.
-    """
-    space, drawn = surface.space, noise(seed, draw)
+    def measure(point: Point) -> Measurement:
+        return Measurement(value=surface.measured(space.number(point) or 0, noise))
 
-    def measure(point: Point) -> Measured:
-        return Measured(value=surface.measured(space.number(point) or 0, drawn))
-
-    search = Search(space, rules_of_thumb(space, vcpus=surface.vcpus), seed=seed + 1000 * draw)
+    search = Search(space, rules_of_thumb(space, vcpus=surface.vcpus), seed=seed)
     return search.run(measure, Budget(trials=budget))
 
 
-def random(surface: Known, seed: int, budget: int) -> tuple[int, int]:
+def random(surface: KnownSurface, seed: int, budget: int) -> tuple[int, int]:
     """Different points drawn at random; the highest measurement wins."""
-    drawn = noise(seed)
-    numbers = np.random.default_rng([9, seed]).choice(
-        len(surface.space), size=budget, replace=False
-    )
-    values = [surface.measured(int(number), drawn) for number in numbers]
+    noise, chance = _noise(seed), np.random.default_rng([9, seed])
+    numbers = chance.choice(len(surface.space), size=budget, replace=False)
+    values = [surface.measured(int(number), noise) for number in numbers]
     return int(numbers[int(np.argmax(values))]), budget
 
 
-def tpe(surface: Known, seed: int, budget: int) -> tuple[int, int]:
-    """Optuna's own, as it comes: a whole number for each setting, its rank. The highest wins."""
-    return _tpe(surface, seed, budget, from_rules=False)
+def tpe(
+    surface: KnownSurface, seed: int, budget: int, *, from_rules: bool = False
+) -> tuple[int, int]:
+    """Optuna's own, as it comes: a whole number for each setting, its rank. The highest wins.
 
-
-def tpe_from_rules(surface: Known, seed: int, budget: int) -> tuple[int, int]:
-    """The same, told our rules of thumb first: what is left is the difference in searching."""
-    return _tpe(surface, seed, budget, from_rules=True)
-
-
-def greedy(surface: Known, seed: int, budget: int) -> tuple[int, int]:
-    """From the first rule of thumb: measures the neighbours, one step in one setting, moves to the
-    best while it is higher, and starts anew at random when it is not."""
-    drawn, chance = noise(seed), np.random.default_rng([10, seed])
-    measured: dict[int, float] = {}
-    here = surface.rules[0]
-
-    def value(number: int) -> float:
-        if number not in measured and len(measured) < budget:
-            measured[number] = surface.measured(number, drawn)
-        return measured.get(number, 0.0)
-
-    while len(measured) < budget:
-        value(here)
-        around = [number for number in _neighbours(surface.space, here) if value(number) > 0]
-        best = max(around, key=value, default=here)
-        here = best if value(best) > value(here) else int(chance.integers(len(surface.space)))
-    return max(measured, key=measured.__getitem__), len(measured)
-
-
-CONTENDERS: dict[str, Contender] = {
-    "ours": ours,
-    "random": random,
-    "TPE": tpe,
-    "TPE from our rules of thumb": tpe_from_rules,
-    "greedy neighbourhood": greedy,
-}
-
-
-def _tpe(surface: Known, seed: int, budget: int, *, from_rules: bool) -> tuple[int, int]:
+    `from_rules`: told our rules of thumb first; what is left is the difference in searching.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space, drawn = surface.space, noise(seed)
+    space, noise = surface.space, _noise(seed)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    if from_rules:
-        for number in surface.rules:
-            near = space.point(number)
-            study.enqueue_trial(
-                {name: space.grid[name].index(value) for name, value in near.items()}
-            )
+    for number in surface.rules if from_rules else ():
+        near = space.point(number)
+        study.enqueue_trial({name: space.grid[name].index(value) for name, value in near.items()})
 
     def at(ranks: dict[str, int]) -> int:
         return space.number({name: space.grid[name][ranks[name]] for name in space.names}) or 0
@@ -105,19 +115,53 @@ def _tpe(surface: Known, seed: int, budget: int, *, from_rules: bool) -> tuple[i
         ranks = {
             name: trial.suggest_int(name, 0, len(values) - 1) for name, values in space.grid.items()
         }
-        return surface.measured(at(ranks), drawn)
+        return surface.measured(at(ranks), noise)
 
     study.optimize(measured, n_trials=budget)
     return at(study.best_params), budget
 
 
-def _neighbours(space: Space, number: int) -> list[int]:
-    point, found = space.point(number), []
-    for name, values in space.grid.items():
-        rank = values.index(point[name])
-        for step in (-1, 1):
-            if 0 <= rank + step < len(values):
-                other = space.number({**point, name: values[rank + step]})
-                if other is not None and other != number:
-                    found.append(other)
-    return list(dict.fromkeys(found))
+CONTENDERS: dict[str, Callable[[KnownSurface, int, int], tuple[int, int]]] = {
+    "ours": ours,
+    "random": random,
+    "TPE": tpe,
+    "TPE from our rules of thumb": functools.partial(tpe, from_rules=True),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRun:
+    """One search on one surface: what the point that it recommends is really worth."""
+
+    family: str
+    contender: str
+    seed: int
+    share_of_best: float
+    """Of the grid's best: the formula's value, without noise, of what was recommended."""
+    measurements: int
+    seconds: float
+
+
+def run(family: str, contender: str, seed: int) -> SearchRun:
+    surface = known(family, seed)
+    began = time.monotonic()
+    number, measurements = CONTENDERS[contender](surface, seed, BUDGET_TRIALS)
+    return SearchRun(
+        family=family,
+        contender=contender,
+        seed=seed,
+        share_of_best=surface.share_of_best(number),
+        measurements=measurements,
+        seconds=time.monotonic() - began,
+    )
+
+
+def everyone(family: str, seed: int) -> list[SearchRun]:
+    """Every search, with the same noise."""
+    return [run(family, contender, seed) for contender in CONTENDERS]
+
+
+def flat(seed: int) -> tuple[int, str]:
+    """Measurements until it stops where every point is worth the same, and why it does."""
+    found = _search(_looked_up(FLAT(seed)), seed, BUDGET_TRIALS)
+    return len(found.trials), found.stopped

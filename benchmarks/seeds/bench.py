@@ -1,6 +1,5 @@
 """What every experiment gets: a folder, the models, the way to start a server, and its clock."""
 
-import io
 import tarfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -14,7 +13,6 @@ from infra.policy.container_settings import ContainerSettings
 from model_packaging.request_path import request_path
 
 DEFAULTS = ContainerSettings()
-HANDLER = b"from servable_handler.inference import handler\n"
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,6 @@ class Bench:
                 tar.add(self.models[model].saved_model, f"{model}/1")
                 for entry in request_path(None).entries:
                     tar.add(entry.path, entry.name, recursive=False)
-                member = tarfile.TarInfo("code/inference.py")
-                member.size = len(HANDLER)
-                tar.addfile(member, io.BytesIO(HANDLER))
         return archive
 
     def packed(self, name: str, prefix: str, models: tuple[str, ...]) -> Path:

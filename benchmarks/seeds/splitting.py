@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
 from servable_client import Endpoint, Split
-from servable_client.progress import Progress
+from servable_client.batches import Progress
 
 MODELS = ("small",)
 SECONDS = 120.0

@@ -101,7 +101,29 @@ def python(version: str) -> str | None:
     return _fact(version, "python")
 
 
+@dataclass(frozen=True)
+class ImageModules:
+    """What code in one image can import."""
+
+    python: str
+    """"3.12"."""
+    modules: frozenset[str]
+    """Top-level names beside the standard library. tensorflow is in none: the model server is a
+    program of its own."""
+
+
+def image_modules(version: str) -> ImageModules | None:
+    """Of the version's image; None where nobody has looked into it."""
+    facts = table("image_facts")["versions"].get(_short(version), {})
+    if "modules" not in facts:
+        return None
+    return ImageModules(facts["python"], frozenset(facts["modules"]))
+
+
 def _fact(version: str, name: str) -> str | None:
-    short = ".".join(version.split(".")[:2])
-    found: str | None = table("image_facts")["versions"].get(short, {}).get(name)
+    found: str | None = table("image_facts")["versions"].get(_short(version), {}).get(name)
     return found
+
+
+def _short(version: str) -> str:
+    return ".".join(version.split(".")[:2])

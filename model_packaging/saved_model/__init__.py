@@ -1,7 +1,11 @@
 """What can be known of a SavedModel folder without TensorFlow."""
 
-from model_packaging.saved_model.info import SavedModelInfo, Signature, TensorSpec
-from model_packaging.saved_model.reading import read
-from model_packaging.saved_model.version_folders import versions
+from model_packaging.saved_model.reading import (
+    SavedModelInfo,
+    SignatureInfo,
+    TensorInfo,
+    read,
+    versions,
+)
 
-__all__ = ["SavedModelInfo", "Signature", "TensorSpec", "read", "versions"]
+__all__ = ["SavedModelInfo", "SignatureInfo", "TensorInfo", "read", "versions"]

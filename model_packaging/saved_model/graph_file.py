@@ -9,22 +9,16 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.protobuf_fields import (
-    BYTES,
-    Buffer,
-    DamagedMessageError,
-    Field,
-    fields,
-)
 from servable_tensors import wire
+from servable_tensors.wire_fields import BYTES, Buffer, Field, WireError, fields, written_varint
 
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.
 _SCHEMA_VERSION, _META_GRAPHS = 1, 2
-_GRAPH_DEF, _SAVER_DEF, _COLLECTION_DEF, _OBJECT_GRAPH_DEF = 2, 3, 4, 7
+_GRAPH_DEF = 2
 _NODE, _LIBRARY, _FUNCTION, _FUNCTION_NODE, _OP = 1, 2, 1, 3, 2
-# Large, and read by walking or not at all.
-_STEPPED_OVER = {_GRAPH_DEF, _SAVER_DEF, _COLLECTION_DEF, _OBJECT_GRAPH_DEF}
+# Of a MetaGraphDef, what becomes a message; the rest is large, and read by walking or not at all.
+_SMALL = {field.number for field in wire.MetaGraphDef.DESCRIPTOR.fields}
 
 # The operations that hold a variable: TensorFlow 2, and both kinds of TensorFlow 1.
 VARIABLE_OPS = frozenset({b"VarHandleOp", b"VariableV2", b"Variable"})
@@ -60,7 +54,7 @@ def meta_graphs(file: Path) -> list[MetaGraph]:
         try:
             graphs = [field for field in fields(data, 0, size) if _is_graph(field)]
             found = [_meta_graph(data, graph) for graph in graphs]
-        except (DamagedMessageError, DecodeError) as damage:
+        except (WireError, DecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not found:
         raise PackagingError(
@@ -74,37 +68,39 @@ def _begins_like_one(data: mmap.mmap) -> bool:
 
 
 def _is_graph(field: Field) -> bool:
-    if field.number not in (_SCHEMA_VERSION, _META_GRAPHS):
-        raise DamagedMessageError(f"unknown field {field.number} at byte {field.start}")
-    return field.number == _META_GRAPHS
+    number, kind, *_ = field
+    if number not in (_SCHEMA_VERSION, _META_GRAPHS) or (number == _META_GRAPHS and kind != BYTES):
+        raise WireError(f"unknown field {number}")
+    return number == _META_GRAPHS
 
 
 def _meta_graph(data: mmap.mmap, graph: Field) -> MetaGraph:
     small, has_variables = [], False
-    for field in fields(data, graph.value, graph.end):
-        if field.number not in _STEPPED_OVER:
+    for number, kind, start, end in fields(data, *graph[2:]):
+        if number in _SMALL and kind == BYTES:
             # Fields in a row are a message again: protobuf merges what is repeated.
-            small.append(data[field.start : field.end])
-        elif field.number == _GRAPH_DEF and not has_variables:
-            has_variables = any(op in VARIABLE_OPS for op in _ops(data, field))
+            small += [bytes((number << 3 | kind,)), written_varint(end - start), data[start:end]]
+        elif number == _GRAPH_DEF and not has_variables:
+            has_variables = any(op in VARIABLE_OPS for op in _ops(data, start, end))
     return MetaGraph(wire.MetaGraphDef.FromString(b"".join(small)), has_variables)
 
 
-def _ops(data: Buffer, graph: Field) -> Iterator[bytes]:
-    for field in fields(data, graph.value, graph.end):
-        if field.number == _NODE:
-            yield _op(data, field)
-        elif field.number == _LIBRARY:
-            for function in fields(data, field.value, field.end):
-                if function.number == _FUNCTION:
-                    for node in fields(data, function.value, function.end):
-                        if node.number == _FUNCTION_NODE:
-                            yield _op(data, node)
+def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
+    for place in _inside(data, start, end, _NODE):
+        yield _op(data, *place)
+    for library in _inside(data, start, end, _LIBRARY):
+        for function in _inside(data, *library, _FUNCTION):
+            for place in _inside(data, *function, _FUNCTION_NODE):
+                yield _op(data, *place)
 
 
-def _op(data: Buffer, node: Field) -> bytes:
+def _inside(data: Buffer, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """From where to where the messages in the field `wanted` are."""
+    for number, kind, first, last in fields(data, start, end):
+        if number == wanted and kind == BYTES:
+            yield first, last
+
+
+def _op(data: Buffer, start: int, end: int) -> bytes:
     """The operation's name; the fields behind it, where constants are, are not touched."""
-    for field in fields(data, node.value, node.end):
-        if field.number == _OP:
-            return data[field.value : field.end]
-    return b""
+    return next((data[first:last] for first, last in _inside(data, start, end, _OP)), b"")

@@ -1,20 +1,92 @@
-"""Reads one version of a SavedModel, and refuses what TensorFlow Serving would not serve."""
+"""Finds and reads the versions of a SavedModel; refuses what TensorFlow Serving would not serve."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import MetaGraph, meta_graphs
-from model_packaging.saved_model.info import SavedModelInfo, Signature, TensorSpec
 from model_packaging.saved_model.variables import variable_bytes
 from servable_tensors import wire
+
+# The signature that TensorFlow Serving calls when a request names none.
+DEFAULT_SIGNATURE = "serving_default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorInfo:
+    """One input or output of a signature."""
+
+    name: str
+    """The tensor in the graph, "serving_default_x:0"; requests use its key in the signature."""
+    dtype: str
+    """As TensorFlow and NumPy write it: "float32", "string"."""
+    shape: tuple[int | None, ...] | None
+    """None in place of a size that requests may choose; None alone when the rank is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignatureInfo:
+    """A function that requests can call."""
+
+    inputs: Mapping[str, TensorInfo]
+    outputs: Mapping[str, TensorInfo]
+    method: str
+    """"tensorflow/serving/predict", or classify or regress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModelInfo:
+    """One version of a SavedModel, as read from its files."""
+
+    folder: Path
+    tags: frozenset[str]
+    tensorflow_version: str
+    """Of the TensorFlow that wrote it; "" where it does not say."""
+    signatures: Mapping[str, SignatureInfo]
+    """The callable ones, by name."""
+    assets: tuple[str, ...]
+    """File names under assets/, sorted."""
+    has_variables: bool
+    """Whether the graph has variables; a frozen graph has none and needs no checkpoint."""
+    variable_bytes: int
+    """Size of the variables' data files on disk."""
+    has_warm_up: bool
+    """Whether assets.extra/tf_serving_warmup_requests is there; `warm_up.validate` reads it."""
+
 
 # TensorFlow Serving loads the graph with exactly these tags.
 SERVE = frozenset({"serve"})
 # tensorflow_serving/servables/tensorflow/predict_util.cc answers any other method with an error.
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
+
+
+def versions(folder: Path) -> list[Path]:
+    """The version folders, lowest first.
+
+    The container loads `<version>/saved_model.pb`, where a version is all digits; it
+    ignores every other folder and then waits for a model that never comes.
+    Raises `PackagingError` where there is nothing it would load.
+    """
+    if not folder.is_dir():
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise PackagingError(
+            folder, f"the SavedModel folder {problem}", "write the folder of its versions"
+        )
+    inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    found = sorted((path for path in inside if _is_version(path)), key=lambda path: int(path.name))
+    if not found:
+        raise PackagingError(
+            folder, "holds no version folder, named with digits only", _where_to_export(folder)
+        )
+    for version in found:
+        if not (version / "saved_model.pb").is_file():
+            raise PackagingError(
+                version, "holds no saved_model.pb", "export the SavedModel into it"
+            )
+    return found
 
 
 def read(version: Path) -> SavedModelInfo:
@@ -64,23 +136,33 @@ def _assets(version: Path, message: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _signature(signature: Any) -> Signature:
-    return Signature(
+def _signature(signature: Any) -> SignatureInfo:
+    return SignatureInfo(
         inputs=_specs(signature.inputs),
         outputs=_specs(signature.outputs),
         method=signature.method_name,
     )
 
 
-def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
+def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorInfo]:
     return {name: _spec(tensor) for name, tensor in sorted(tensors.items())}
 
 
-def _spec(tensor: Any) -> TensorSpec:
+def _spec(tensor: Any) -> TensorInfo:
     shape = tensor.tensor_shape
     sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
-    return TensorSpec(
+    return TensorInfo(
         name=tensor.name or tensor.coo_sparse.values_tensor_name,
         dtype=wire.dtype_name(tensor.dtype),
         shape=None if shape.unknown_rank else sizes,
     )
+
+
+def _is_version(path: Path) -> bool:
+    return path.name.isascii() and path.name.isdigit()
+
+
+def _where_to_export(folder: Path) -> str:
+    if (folder / "saved_model.pb").is_file():
+        return f"move what is in it to {folder.name}/1/, or set version = 1 beside saved_model"
+    return f"export the SavedModel to {folder.name}/1/"

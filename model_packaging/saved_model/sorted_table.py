@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from model_packaging.saved_model.protobuf_fields import DamagedMessageError, varint
 from servable_tensors.tfrecord import crc32c, masked
+from servable_tensors.wire_fields import varint
 
 _FOOTER_BYTES = 48
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
@@ -18,14 +18,21 @@ _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 _TRAILER_BYTES = 5
 
 
+class DamagedTableError(ValueError):
+    """The bytes are no sorted table, or not all of one."""
+
+
 def entries(file: BinaryIO, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) in the order of the keys, block by block. Raises `DamagedMessageError`, OSError."""
+    """(key, value) in the order of the keys, block by block.
+
+    Raises `DamagedTableError`, `WireError` for a number that does not end, OSError.
+    """
     if size < _FOOTER_BYTES:
-        raise DamagedMessageError(f"{size} bytes; the footer alone has {_FOOTER_BYTES}")
+        raise DamagedTableError(f"{size} bytes; the footer alone has {_FOOTER_BYTES}")
     file.seek(size - _FOOTER_BYTES)
     footer = file.read(_FOOTER_BYTES)
     if footer[-8:] != _MAGIC:
-        raise DamagedMessageError("no footer at its end")
+        raise DamagedTableError("no footer at its end")
     _, _, after = _handle(footer, 0)
     offset, length, _ = _handle(footer, after)
     for _, handle in _block(file, size, offset, length):
@@ -41,16 +48,16 @@ def _handle(data: bytes, at: int) -> tuple[int, int, int]:
 
 def _block(file: BinaryIO, size: int, offset: int, length: int) -> Iterator[tuple[bytes, bytes]]:
     if length < 4 or offset + length + _TRAILER_BYTES > size:
-        raise DamagedMessageError(
+        raise DamagedTableError(
             f"a block of {length} bytes at byte {offset} does not fit into the file"
         )
     file.seek(offset)
     whole = file.read(length + _TRAILER_BYTES)
     compression, crc = struct.unpack("<BI", whole[length:])
     if masked(crc32c(whole[: length + 1])) != crc:
-        raise DamagedMessageError(f"the CRC of the block at byte {offset} does not match")
+        raise DamagedTableError(f"the CRC of the block at byte {offset} does not match")
     if compression:
-        raise DamagedMessageError(
+        raise DamagedTableError(
             f"the block at byte {offset} is compressed; TensorFlow does not write that"
         )
     # At the end: restart points, which only searching needs, and how many they are.

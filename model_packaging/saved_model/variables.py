@@ -5,9 +5,9 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.protobuf_fields import DamagedMessageError
-from model_packaging.saved_model.sorted_table import entries
+from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
+from servable_tensors.wire_fields import WireError
 
 _AGAIN = "export the SavedModel again, or copy it again"
 
@@ -42,19 +42,17 @@ def _least_sizes(index: Path) -> dict[Path, int]:
             table = entries(opened, index.stat().st_size)
             key, value = next(table, (b"-", b""))
             if key:
-                raise DamagedMessageError("it does not begin with a header")
+                raise DamagedTableError("it does not begin with a header")
             count = wire.BundleHeaderProto.FromString(value).num_shards
             if not 1 <= count <= 99_999:
-                raise DamagedMessageError(f"it counts {count} data files")
+                raise DamagedTableError(f"it counts {count} data files")
             ends = [0] * count
             for key, value in table:
                 entry = wire.BundleEntryProto.FromString(value)
                 if not 0 <= entry.shard_id < count:
-                    raise DamagedMessageError(
-                        f"{key!r} is in data file {entry.shard_id} of {count}"
-                    )
+                    raise DamagedTableError(f"{key!r} is in data file {entry.shard_id} of {count}")
                 ends[entry.shard_id] = max(ends[entry.shard_id], entry.offset + entry.size)
-    except (DamagedMessageError, DecodeError) as damage:
+    except (DamagedTableError, WireError, DecodeError) as damage:
         raise PackagingError(index, f"is truncated or damaged ({damage})", _AGAIN) from None
     return {
         index.with_name(f"variables.data-{number:05d}-of-{count:05d}"): end

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from model_packaging.saved_model.info import DEFAULT_SIGNATURE, Signature, TensorSpec
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo
 
 # InvokeEndpoint takes 6 MiB; a golden request is far smaller, or it is not written.
 LARGEST_REQUEST_BYTES = 5_000_000
@@ -13,7 +13,7 @@ LARGEST_REQUEST_BYTES = 5_000_000
 ROWS, OTHER_SIZE = 1, 8
 
 
-def golden_request(name: str, signature: Signature, notes: list[str]) -> str | None:
+def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
     """A request of one row that fits the signature, of made-up numbers. None: none can be made."""
     said: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
     if any(one.dtype in ("resource", "variant") for one in signature.inputs.values()):
@@ -27,7 +27,7 @@ def golden_request(name: str, signature: Signature, notes: list[str]) -> str | N
     return text
 
 
-def _tensor(spec: TensorSpec, key: str, notes: list[str]) -> Any:
+def _tensor(spec: TensorInfo, key: str, notes: list[str]) -> Any:
     shape = (None,) if spec.shape is None else spec.shape
     sizes = [
         (ROWS if at == 0 else OTHER_SIZE) if size is None else size for at, size in enumerate(shape)

@@ -10,7 +10,7 @@ from infra.parameters.loading import load
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
-from model_packaging.saved_model.info import DEFAULT_SIGNATURE
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.first_file import first_file
 from servable.init.first_machine import first_machine, shown_size
 from servable.init.golden_request import golden_request

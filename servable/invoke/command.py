@@ -21,10 +21,9 @@ from servable.invoke.invoke import (
     embedded,
     written,
 )
-from servable.overrides import SET, loaded_with
-from servable.project import project, unknown
+from servable.project import SET, loaded_with, project, unknown
 from servable_client import Answer, Endpoint, Outputs, PredictionError, Progress
-from servable_client.formats import FORMS
+from servable_client.formats import codecs
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TEXTS = ("application/json", "application/jsonlines", "text/")
@@ -39,7 +38,9 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 @click.option("--url", help="Ask a container, as `servable serve` prints its address.")
 @click.option("--content-type", help="Of the body; left out, by the file's name.")
 @click.option("--accept", default="application/json", show_default=True, help="For a body.")
-@click.option("--format", "form", type=click.Choice(FORMS), help="For arrays; left out, chosen.")
+@click.option(
+    "--format", "form", type=click.Choice([*codecs()]), help="For arrays; left out, chosen."
+)
 @click.option("--split", type=click.IntRange(1), metavar="ROWS", help="Arrays, in parts.")
 @click.option("--variant", help="Of the endpoint; left out, one by weight.")
 @click.option("--model", help="Of an archive with several.")

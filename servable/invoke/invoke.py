@@ -12,7 +12,7 @@ from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
-from servable_client.selection import Selection
+from servable_client.options import Selection
 from servable_local.aws import EmbeddedAws, status
 
 CONTENT_TYPES = {

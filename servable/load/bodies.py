@@ -2,11 +2,15 @@
 
 import base64
 import binascii
+import dataclasses
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from infra.parameters.loading import Loaded
+from model_packaging.refusal import PackagingError
+from servable.load.load_target import Body
 
 CONTENT_TYPES = {
     ".json": "application/json",
@@ -25,13 +29,50 @@ class BodyError(Exception):
     """A file that holds no body. `str()` is a whole sentence."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Body:
-    content: bytes
-    content_type: str
-    weight: float = 1.0
-    """How often, beside the others."""
-    custom_attributes: str | None = None
+def bodies_of(
+    files: Sequence[str], *, content_type: str | None, loaded: Loaded | None
+) -> tuple[list[Body], list[str]]:
+    """(bodies, what they are called). `files`: FILE, or FILE=WEIGHT. Raises BodyError, Refusal.
+
+    Left out: the requests with which the environment's model is warmed up.
+    """
+    if not files:
+        files = _warm_up(loaded)
+    bodies: list[Body] = []
+    names = []
+    for one in files:
+        file, weight = _weighed(one)
+        found = read(file, content_type=content_type, weight=weight)
+        bodies += found
+        share = f", weight {weight:g}" if weight != 1 else ""
+        names.append(f"{len(found)} of {file.name} ({found[0].content_type}{share})")
+    return bodies, names
+
+
+def _weighed(one: str) -> tuple[Path, float]:
+    name, equals, weight = one.rpartition("=")
+    if equals and not Path(one).exists():
+        try:
+            number = float(weight)
+        except ValueError:
+            raise BodyError(f"--body {one}: {weight!r} is no weight; write FILE=3") from None
+        if not 0 < number < float("inf"):
+            raise BodyError(f"--body {one}: a weight is a number above 0")
+        return Path(name), number
+    return Path(one), 1.0
+
+
+def _warm_up(loaded: Loaded | None) -> list[str]:
+    environment = loaded.environment if loaded else None
+    if loaded is None or environment is None:
+        raise BodyError("there is nothing to send; give --body FILE")
+    first = next(iter(environment.variants.values()))
+    found = environment.models[first.model].warm_up
+    files = [str(loaded.root / one) for one in found or [] if Path(one).suffix == ".json"]
+    if not files:
+        problem = f"models.{first.model} has no warm_up requests to send"
+        raise PackagingError(Path(loaded.file), problem, "give --body FILE, or write warm_up")
+    return files
 
 
 def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) -> list[Body]:
@@ -45,7 +86,7 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
         raise BodyError(f"{file}: cannot be read: {error.strerror}") from None
     if content_type is None and _CAPTURED in content[:65536]:
         found = list(_captured(file, content))
-        return [_weighed(one, weight / len(found)) for one in found]
+        return [dataclasses.replace(one, weight=weight / len(found)) for one in found]
     kind = content_type or CONTENT_TYPES.get(file.suffix)
     if kind is None:
         known = ", ".join(CONTENT_TYPES)
@@ -53,15 +94,6 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
     if not content:
         raise BodyError(f"{file}: is empty; give a request that the model answers")
     return [Body(content=content, content_type=kind, weight=weight)]
-
-
-def _weighed(body: Body, weight: float) -> Body:
-    return Body(
-        content=body.content,
-        content_type=body.content_type,
-        weight=weight,
-        custom_attributes=body.custom_attributes,
-    )
 
 
 def _captured(file: Path, content: bytes) -> Iterator[Body]:

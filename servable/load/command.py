@@ -12,29 +12,27 @@ from rich.live import Live
 from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.environment import one_environment
-from servable.load.bodies import BodyError
+from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, passed, verdict
-from servable.load.load import run_folder
-from servable.load.load_generator import Crowd, LoadError, LoadGenerator, Pace, join
-from servable.load.load_test import measure
+from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator, join
+from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.options import checked, is_url, with_options
-from servable.load.output import say
-from servable.load.reached import reached_by
-from servable.load.recorded_bodies import bodies_of
+from servable.load.options import OPTIONS, checked, is_url, with_options
+from servable.load.output import say, table
+from servable.load.pace import Pace
+from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
-from servable.load.table import table
-from servable.report.report import write_load_report
+from servable.load.temporary.live import TemporaryError
+from servable.project import one_environment
+from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective
-from servable.tune.temporary import TemporaryError
 from servable_local.container.launch import LaunchError
 
 
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False)
-@with_options
+@with_options(OPTIONS)
 def load(what: str | None, folder: str, **told: Any) -> int:
     """How much load ENV takes: users are added until more of them bring no more throughput.
 
@@ -61,8 +59,7 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     if told["gate"] and loaded is not None and loaded.environment is not None:
         expected(loaded.environment, told)
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
-    root = loaded.root if loaded else Path.cwd()
-    output = told["output"] or run_folder(root, what)
+    output = told["output"] or run_folder(loaded.root if loaded else Path.cwd(), what)
     private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, told))
     schedule = _schedule(loaded, told)
@@ -72,53 +69,51 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
         most_seconds=told["step_seconds"],
         arrivals=told["arrivals"],
     )
-    console = Console(stderr=True)
-    live = held.enter_context(
-        Live(console=console, transient=True, auto_refresh=False)
-        if console.is_terminal
-        else _silent()
-    )
     generator = held.enter_context(
         LoadGenerator(
             reached.target_within(told["timeout_seconds"]),
             bodies,
             loop=schedule.loop,
-            crowd=Crowd(
-                processes=told["processes"], elsewhere=told["workers"], listen=told["listen"]
+            processes=GeneratorProcesses(
+                here=told["processes"], elsewhere=told["workers"], listen=told["listen"]
             ),
             variables=reached.variables,
             joined_at=_joined_at if told["workers"] else lambda host, port: None,
         )
     )
-    so_far: list[LoadCurve] = []
+    with _live_table() as progress:
+        curve = measure(
+            generator,
+            schedule,
+            pace,
+            reached.asked,
+            target_pid=reached.pid,
+            kept=lambda curve: curve.write(output / CURVE),
+            progress=progress,
+        )
+    return _ended(curve, schedule.objective, output, told)
 
-    def kept(curve: LoadCurve) -> None:
-        so_far[:] = [curve]
-        curve.write(output / CURVE)
 
-    def progress(load: float, found: dict[str, Any]) -> None:
-        if live is not None and so_far:
-            live.update(table(so_far[0], (load, found)), refresh=True)
+@contextmanager
+def _live_table() -> Iterator[Progress]:
+    """Shows on a terminal what was measured so far; elsewhere nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda curve, load, found: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda curve, load, found: live.update(table(curve, (load, found)), refresh=True)
 
-    so_far.append(LoadCurve(asked=reached.asked, loop=schedule.loop, steps=()))
-    curve = measure(
-        generator,
-        schedule,
-        pace,
-        reached.asked,
-        target_pid=reached.pid,
-        kept=kept,
-        progress=progress,
-    )
-    if live is not None:
-        live.update("", refresh=True)
-    gate = (
-        {"held": passed(curve, schedule.objective), "lines": verdict(curve, schedule.objective)}
-        if told["gate"] and schedule.objective
-        else None
-    )
-    say(curve, schedule.objective, output, as_json=told["as_json"], gate=gate)
-    if (report := write_load_report(output, curve, schedule.objective)) is not None:
+
+def _ended(
+    curve: LoadCurve, objective: Objective | None, output: Path, told: dict[str, Any]
+) -> int:
+    """Says what was found, writes the page. The exit code."""
+    gate = None
+    if told["gate"] and objective:
+        gate = {"held": passed(curve, objective), "lines": verdict(curve, objective)}
+    say(curve, objective, output, as_json=told["as_json"], gate=gate)
+    if (report := write_load_report(output, curve, objective)) is not None:
         click.echo(f"{report}: with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
@@ -143,8 +138,3 @@ def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:
 
 def _joined_at(host: str, port: int) -> None:
     click.echo(f"waiting: servable load --join {host}:{port}", err=True)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    yield None

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from infra.parameters.environment import Environment
-from servable.load.measurement import LoadCurve, Step
+from servable.load.measurement import LoadCurve, LoadStep
 from servable.tune.objective import Objective, overloaded
 
 
@@ -40,7 +40,7 @@ def verdict(curve: LoadCurve, objective: Objective) -> list[str]:
     return [_line(step, objective) for step in curve.steps] or ["gate: nothing was measured"]
 
 
-def _line(step: Step, objective: Objective) -> str:
+def _line(step: LoadStep, objective: Objective) -> str:
     found = step.latencies.p99_ms if step.latencies.count else math.nan
     shown = (
         f"{step.load:g} requests/s: p99 {found:.1f} ms, at most {objective.most_ms:g}; "
@@ -50,7 +50,7 @@ def _line(step: Step, objective: Objective) -> str:
     return f"gate: met, {shown}" if why is None else f"gate: NOT met, {shown}; {why}"
 
 
-def _why_not(step: Step, objective: Objective) -> str | None:
+def _why_not(step: LoadStep, objective: Objective) -> str | None:
     """Latency counts from when a request was meant to be sent: lateness makes it worse, never better.
 
     So a step that was sent somewhat late and yet kept its objective is passed all the same.

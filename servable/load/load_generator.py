@@ -13,18 +13,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from servable.load.bodies import Body
-from servable.load.load_target import Target
-from servable.load.measurement import Loop, Step
-from servable.load.pace import ONE, Crowd, Pace
+from servable.load.load_target import Body, LoadTarget
+from servable.load.measurement import LoadStep, Loop
+from servable.load.pace import Pace
 
 Progress = Callable[[dict[str, Any]], None]
-_STEP = TypeAdapter(Step)
-__all__ = ["Crowd", "LoadError", "LoadGenerator", "Pace", "join"]
+_STEP = TypeAdapter(LoadStep)
 
 _LOCALHOST = "127.0.0.1"
 _END_SECONDS = 5.0
@@ -34,14 +33,34 @@ class LoadError(Exception):
     """The load could not be sent. `str()` is a whole sentence: what failed, what to do."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GeneratorProcesses:
+    """How many send. One sends some thousands of requests per second, from one core."""
+
+    here: int = 1
+    """On this machine."""
+    elsewhere: int = 0
+    """On other machines, each started by `servable load --join HOST:PORT`."""
+    listen: tuple[str, int] = (_LOCALHOST, 0)
+    """Where they join: unencrypted, for a private network. Port 0: any."""
+
+    @property
+    def distributed(self) -> bool:
+        return self.here + self.elsewhere > 1 or self.elsewhere > 0
+
+
+ONE = GeneratorProcesses()
+"""Here."""
+
+
 class LoadGenerator:
     def __init__(
         self,
-        target: Target,
+        target: LoadTarget,
         bodies: Sequence[Body],
         *,
         loop: Loop,
-        crowd: Crowd = ONE,
+        processes: GeneratorProcesses = ONE,
         variables: Mapping[str, str] | None = None,
         seed: int = 0,
         joined_at: Callable[[str, int], None] = lambda host, port: None,
@@ -54,20 +73,20 @@ class LoadGenerator:
         self._variables = None if variables is None else dict(variables)
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._head = self._started(*_role(crowd))
+        self._head = self._started(*_role(processes))
         try:
-            if crowd.distributed:
+            if processes.distributed:
                 port = self._heard("port")
-                joined_at(crowd.listen[0], port)
-                for _ in range(crowd.processes):
-                    address = _LOCALHOST if crowd.listen[0] == "*" else crowd.listen[0]
+                joined_at(processes.listen[0], port)
+                for _ in range(processes.here):
+                    address = _LOCALHOST if processes.listen[0] == "*" else processes.listen[0]
                     self._workers.append(self._started("worker", address, str(port)))
             self.aim(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
             raise
 
-    def aim(self, target: Target, bodies: Sequence[Body], *, loop: Loop) -> None:
+    def aim(self, target: LoadTarget, bodies: Sequence[Body], *, loop: Loop) -> None:
         """The same processes ask something else from now on: they take a second to start."""
         self._target, self._loop = target, loop
         sent = [
@@ -84,7 +103,7 @@ class LoadGenerator:
         )
         self._heard("ready")
 
-    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> Step:
+    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
         """`load`: users, or requests per second. Raises LoadError, KeyboardInterrupt.
 
         After KeyboardInterrupt `interrupted()` gives what was measured until then.
@@ -97,7 +116,7 @@ class LoadGenerator:
         self._tell(step=told)
         return _STEP.validate_python(self._heard("done", progress))
 
-    def interrupted(self) -> Step | None:
+    def interrupted(self) -> LoadStep | None:
         """Ends the step that runs, if one does; what the last one has found."""
         self._tell(stop=True)
         found = self._heard("stopped")
@@ -178,8 +197,8 @@ def join(host: str, port: int) -> None:
         worker.wait()
 
 
-def _role(crowd: Crowd) -> tuple[str, ...]:
-    if not crowd.distributed:
+def _role(processes: GeneratorProcesses) -> tuple[str, ...]:
+    if not processes.distributed:
         return ("alone",)
-    host, port = crowd.listen
-    return ("master", host, str(port), str(crowd.processes + crowd.elsewhere))
+    host, port = processes.listen
+    return ("master", host, str(port), str(processes.here + processes.elsewhere))

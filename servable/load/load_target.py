@@ -1,4 +1,4 @@
-"""Where the load goes, in a form that a process of its own can be told."""
+"""Where the load goes and what is sent there, in a form that a process of its own can be told."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -9,7 +9,16 @@ TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class Body:
+    content: bytes
+    content_type: str
+    weight: float = 1.0
+    """How often, beside the others."""
+    custom_attributes: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadTarget:
     """An address that takes POST. Raises ValueError for what is none."""
 
     url: str
@@ -51,16 +60,16 @@ class Target:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
-def container(url: str) -> Target:
+def container(url: str) -> LoadTarget:
     """A container, as `servable serve` prints its address; a path of its own is left as it is."""
     whole = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/invocations"
-    return Target(url=whole)
+    return LoadTarget(url=whole)
 
 
-def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = None) -> Target:
+def endpoint(name: str, *, region: str, runtime_url: str, variant: str | None = None) -> LoadTarget:
     """A deployed endpoint, asked as boto3 would: signed. `runtime_url`: of the runtime API."""
     headers = {"X-Amzn-SageMaker-Target-Variant": variant} if variant else {}
-    return Target(
+    return LoadTarget(
         url=f"{runtime_url.rstrip('/')}/endpoints/{name}/invocations",
         headers=headers,
         signing_region=region,

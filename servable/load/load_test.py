@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from servable.load.load_generator import LoadGenerator, Pace
-from servable.load.measurement import Asked, LoadCurve, Step
+from servable.load.endpoint_processes import UsageWatch
+from servable.load.load_generator import LoadGenerator
+from servable.load.measurement import Asked, LoadCurve, LoadStep
+from servable.load.pace import Pace
 from servable.load.schedule import Schedule
-from servable.load.usage import UsageWatch
 
 Kept = Callable[[LoadCurve], None]
-Progress = Callable[[float, dict[str, Any]], None]
+Progress = Callable[[LoadCurve, float, dict[str, Any]], None]
 
 
 def measure(
@@ -22,7 +23,7 @@ def measure(
     target_pid: int | None = None,
     attempts: int = 1,
     kept: Kept = lambda curve: None,
-    progress: Progress = lambda load, found: None,
+    progress: Progress = lambda curve, load, found: None,
 ) -> LoadCurve:
     """`kept` is told after every step, `progress` several times a second. Raises LoadError.
 
@@ -36,7 +37,7 @@ def measure(
             try:
                 for left in reversed(range(attempts)):
                     watch = UsageWatch(target_pid) if target_pid else None
-                    step = generator.step(load, pace, _watched(load, watch, progress))
+                    step = generator.step(load, pace, _watched(curve, load, watch, progress))
                     if step.refused is None or not left:
                         break
             except KeyboardInterrupt:
@@ -56,15 +57,15 @@ def measure(
 
 
 def _watched(
-    load: float, watch: UsageWatch | None, progress: Progress
+    curve: LoadCurve, load: float, watch: UsageWatch | None, progress: Progress
 ) -> Callable[[dict[str, Any]], None]:
     def told(found: dict[str, Any]) -> None:
         if watch and found["seconds"] > 0:
             watch.look()
-        progress(load, found)
+        progress(curve, load, found)
 
     return told
 
 
-def _used(step: Step, watch: UsageWatch | None) -> Step:
+def _used(step: LoadStep, watch: UsageWatch | None) -> LoadStep:
     return dataclasses.replace(step, target=watch.found() if watch else None)

@@ -5,16 +5,17 @@ curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
 """
 
 import dataclasses
+import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from model_packaging.beside import beside
-from servable.load.interval import Interval
 from servable.load.latencies import Latencies
+from servable.load.precision import Interval
 
 # The file of a run's folder that holds its curve.
 CURVE = "curve.json"
@@ -39,7 +40,7 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LoadStep:
     """One load, held until its throughput was known, or until the time was over.
 
     Latency is counted from when a request was meant to be sent, and only of those answered.
@@ -143,35 +144,31 @@ class LoadCurve:
 
     asked: Asked
     loop: Loop
-    steps: tuple[Step, ...]
+    steps: tuple[LoadStep, ...]
     ended: str = "done"
     """Why there are no more steps: "done", "saturated", "interrupted", "failing"."""
 
     @property
-    def valid(self) -> tuple[Step, ...]:
+    def valid(self) -> tuple[LoadStep, ...]:
         """The steps that were not refused, by rising load."""
         fine = [step for step in self.steps if step.refused is None]
         return tuple(sorted(fine, key=lambda step: step.load))
 
-    def with_step(self, step: Step) -> "LoadCurve":
+    def with_step(self, step: LoadStep) -> "LoadCurve":
         return dataclasses.replace(self, steps=(*self.steps, step))
 
-    def json(self) -> bytes:
-        return _FORM.dump_json(self, indent=1)
-
-    @classmethod
-    def of_json(cls, text: bytes) -> "LoadCurve":
-        """Raises `pydantic.ValidationError`, a ValueError, for what is no curve."""
-        return _FORM.validate_json(text)
+    def as_object(self) -> Any:
+        """As JSON has it."""
+        return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:
         with beside(file) as beside_it:
-            beside_it.write(self.json())
+            beside_it.write(_FORM.dump_json(self, indent=1))
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":
-        """Raises OSError, ValueError."""
-        return cls.of_json(file.read_bytes())
+        """Raises OSError, and ValueError for what is no curve."""
+        return _FORM.validate_json(file.read_bytes())
 
 
 _FORM = TypeAdapter(LoadCurve)

@@ -1,7 +1,7 @@
 """The options of a load test, and which go together."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,15 @@ OPTIONS = (
 )
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """A command with these options, in this order."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 def is_url(what: str) -> bool:

@@ -1,17 +1,76 @@
-"""What a load test says at its end: to people, or to programs."""
+"""What a load test shows: its table while it runs and, at its end, what follows, to people or to programs."""
 
 import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
-from servable.load.interval import Interval
 from servable.load.knee import Knee, Saturation, knee, saturation
-from servable.load.measurement import CURVE, LoadCurve
-from servable.load.table import table
+from servable.load.measurement import CURVE, LoadCurve, LoadStep
+from servable.load.precision import Interval
 from servable.tune.objective import Objective
+
+COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
+
+
+def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> Table:
+    shown = Table(box=None, padding=(0, 1), header_style="bold")
+    shown.add_column("users" if curve.loop == "closed" else "sent/s", justify="right")
+    for column in COLUMNS:
+        shown.add_column(column, justify="right")
+    shown.add_column("")
+    for step in curve.steps:
+        shown.add_row(*_row(step), _remark(step))
+    if now:
+        load, found = now
+        shown.add_row(f"{load:,.4g}", *_so_far(found), style="dim")
+    return shown
+
+
+def _row(step: LoadStep) -> Sequence[str]:
+    found = step.latencies
+    return (
+        f"{step.load:,.4g}",
+        f"{step.throughput_rps.value:,.1f}",
+        f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
+        *(_ms(one) for one in (found.p50_ms, found.p95_ms, found.p99_ms)),
+        f"{step.failed_share:.1%}" if step.failed else "0",
+        _ms(step.send_lag_p99_ms),
+        f"{step.generator_cpu_share:.0%}",
+    )
+
+
+def _so_far(found: dict[str, Any]) -> Sequence[str]:
+    within, p50, p99 = found["known_within"], found["p50_ms"], found["p99_ms"]
+    return (
+        f"{found['rps']:,.1f}",
+        "" if within is None else f"{min(within, 9.99):.0%}",
+        "" if p50 is None else _ms(p50),
+        "",
+        "" if p99 is None else _ms(p99),
+        str(found["failed"]),
+        "",
+        "",
+        f"{found['seconds']:.0f} s" if found["seconds"] else "warming up",
+    )
+
+
+def _remark(step: LoadStep) -> str:
+    if step.refused:
+        return "refused: sent late"
+    return "" if step.known else "not known within 5 %"
+
+
+def _ms(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def say(
@@ -45,12 +104,12 @@ def _lines(
     lines = []
     if full:
         least = "" if full.bounded else "at least, the load was not raised further: "
-        lines.append(f"most: {least}{_shown(full.rps)} requests/s, from {_shown(full.load)} {unit}")
+        lines.append(f"most: {least}{full.rps} requests/s, from {full.load} {unit}")
     if objective and at:
         least = "" if at.bounded else "at least, no step broke it: "
         lines.append(
             f"p{objective.percent:g} within {objective.most_ms:g} ms: {least}"
-            f"{_shown(at.rps)} requests/s, at {_shown(at.load)} {unit}"
+            f"{at.rps} requests/s, at {at.load} {unit}"
         )
     elif objective and curve.valid:
         lines.append(
@@ -78,7 +137,7 @@ def _lines(
 def _object(
     curve: LoadCurve, at: Knee | None, full: Saturation | None, output: Path
 ) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(curve.json())
+    found: dict[str, Any] = curve.as_object()
     for step, shown in zip(curve.steps, found["steps"], strict=True):
         shown |= {
             "p50_ms": step.latencies.p50_ms if step.latencies.count else None,
@@ -95,11 +154,4 @@ def _object(
 
 
 def _point(load: Interval, rps: Interval, bounded: bool) -> dict[str, Any]:
-    return {
-        name: {"value": one.value, "low": one.low, "high": one.high}
-        for name, one in (("load", load), ("rps", rps))
-    } | {"bounded": bounded}
-
-
-def _shown(one: Interval) -> str:
-    return f"{one.value:,.4g} ({one.low:,.4g} to {one.high:,.4g})"
+    return {"load": asdict(load), "rps": asdict(rps), "bounded": bounded}

@@ -1,10 +1,13 @@
-"""How long a step takes, and how many send it."""
+"""How long a step takes, and when its requests are meant to be sent."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from servable.load.arrivals import Arrivals
+import numpy as np
 
-_LOCALHOST = "127.0.0.1"
+Arrivals = Literal["poisson", "constant"]
+_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,21 +24,17 @@ class Pace:
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crowd:
-    """Generator processes. One sends some thousands of requests per second, from one core."""
+def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
+    """Seconds since the beginning, rising, without end.
 
-    processes: int = 1
-    """On this machine."""
-    elsewhere: int = 0
-    """On other machines, each started by `servable load --join HOST:PORT`."""
-    listen: tuple[str, int] = (_LOCALHOST, 0)
-    """Where they join: unencrypted, for a private network. Port 0: any."""
-
-    @property
-    def distributed(self) -> bool:
-        return self.processes + self.elsewhere > 1 or self.elsewhere > 0
-
-
-ONE = Crowd()
-"""One process, here."""
+    "poisson": callers that know nothing of each other. "constant": one at each 1 / rate.
+    """
+    gap, now = 1 / rate_rps, 0.0
+    random = np.random.default_rng(seed)
+    while True:
+        gaps = np.full(_AT_ONCE, gap)
+        if arrivals == "poisson":
+            gaps = random.exponential(gap, _AT_ONCE)
+        moments = now + np.cumsum(gaps)
+        yield from moments.tolist()
+        now = float(moments[-1])

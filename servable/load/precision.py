@@ -1,4 +1,4 @@
-"""How well a step's numbers are known, from how they varied while it ran.
+"""A measured value and how well it is known, from how it varied while it was measured.
 
 Answers of one moment resemble each other (a queue that is long stays long), so single ones say
 too little about the next: the time is cut into batches, and the batches are compared (batch
@@ -6,11 +6,11 @@ means). Source: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.interval import Interval
 from servable.load.latencies import Latencies, middles_ms
 
 WINDOW_SECONDS = 0.1
@@ -22,6 +22,25 @@ BLOCKS = 10
 _DRAWS = 200
 # So few blocks vary less than what they are drawn from: t of 10 for the normal's 1.96, n / (n - 1).
 _FEW_BLOCKS = 2.262 / 1.96 * (10 / 9) ** 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """`low` to `high` holds the true value in 95 of 100 measurements."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width_share(self) -> float:
+        """Half of the interval, as a share of the value: 0.05 is "within 5 %"."""
+        if self.value == 0:
+            return 0.0 if self.low == self.high else float("inf")
+        return (self.high - self.low) / 2 / abs(self.value)
+
+    def __str__(self) -> str:
+        return f"{self.value:,.4g} ({self.low:,.4g} to {self.high:,.4g})"
 
 
 def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: float) -> Interval:

@@ -1,52 +1,234 @@
-"""What `servable load` was told to ask, up and ready."""
+"""What `servable load` asks, up and ready: an environment here or deployed, a copy of it, any address."""
 
-from collections.abc import Iterator
+import dataclasses
+import datetime
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.catalog.prices import price
+from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from servable.aws_account.deployed import account_of
-from servable.environment import refused
-from servable.load.copy import Spending, temporary
-from servable.load.load import Reached, at_url, deployed, local
+from infra.parameters.nearest import meant
+from model_packaging.digest import sha256_of
+from model_packaging.refusal import PackagingError
+from servable.aws_account import Account, account_of
+from servable.load.endpoint_processes import yielding
+from servable.load.load_target import LoadTarget, container, endpoint
+from servable.load.measurement import Asked
+from servable.load.temporary.endpoints import TemporaryEndpoints, explained
+from servable.project import refused
+from servable.serve.container import serve_locally
+from servable.serve.serve import prepared
+
+RUNS = Path(".servable") / "load"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """A target that is up."""
+
+    target: LoadTarget
+    asked: Asked
+    pid: int | None = None
+    """Of its first process, on this machine."""
+    variables: dict[str, str] | None = None
+    """For the generator's processes; None: those of this one."""
+
+    def target_within(self, timeout_seconds: float) -> LoadTarget:
+        return dataclasses.replace(self.target, timeout_seconds=timeout_seconds)
 
 
 @contextmanager
 def reached_by(
-    what: str, loaded: Loaded | None, names: list[str], output: Path, told: dict[str, Any]
+    what: str, loaded: Loaded | None, names: list[str], output: Path, options: Mapping[str, Any]
 ) -> Iterator[Reached]:
-    """Raises what the target has to say, and click.UsageError."""
+    """`loaded` None: `what` is an address. Raises what the target has to say, and click.UsageError."""
     if loaded is None:
         try:
-            yield at_url(what, names)
+            target = container(what)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-    elif told["target"] == "local":
+        yield Reached(target=target, asked=asked_of("url", what, names))
+        return
+    variant = options["variant"]
+    if options["target"] == "local":
         if problems := refused(loaded):
             raise click.ClickException("\n".join(problems))
-        with local(loaded, names, variant=told["variant"], log=output / "endpoint.log") as reached:
+        with _local(loaded, names, variant=variant, log=output / "endpoint.log") as reached:
             yield reached
-    else:
-        environment = loaded.environment
-        assert environment is not None  # looked at when it was loaded
-        account = account_of(environment, local=told["local"], endpoint_url=told["endpoint_url"])
-        account.meant()
-        where: dict[str, Any] = {
-            "name": loaded.name,
-            "variant": told["variant"],
-            "account": account,
-        }
-        if told["target"] == "deployed":
-            yield deployed(environment, names, **where, whole=told["gate"])
-            return
-        spending = Spending(
-            budget_usd=told["dollars"],
-            instance_type=told["instance_type"],
-            usd_per_hour=told["usd_per_hour"],
-            told=lambda line: click.echo(line, err=True),
+        return
+    environment, name = loaded.environment, loaded.name
+    assert environment is not None  # looked at when it was loaded
+    account = account_of(environment, local=options["local"], endpoint_url=options["endpoint_url"])
+    account.meant()
+    if options["target"] == "deployed":
+        whole = options["gate"]
+        yield deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
+        return
+    with _copied(environment, names, name=name, account=account, options=options) as reached:
+        yield reached
+
+
+@contextmanager
+def _local(
+    loaded: Loaded, bodies: Sequence[str], *, variant: str | None, log: Path
+) -> Iterator[Reached]:
+    """The container's double, for as long as the load runs. Raises PackagingError, LaunchError."""
+    served = prepared(loaded, variant=variant)
+    with serve_locally(served, port=0, log=log) as process:
+        yielding(process.pid)
+        archive = served.archive
+        yield Reached(
+            target=container(process.url),
+            asked=asked_of(
+                "local",
+                process.url,
+                bodies,
+                environment=loaded.name,
+                variant=served.variant,
+                model_sha256=sha256_of(archive) if archive else None,
+            ),
+            pid=process.pid,
         )
-        with temporary(environment, names, **where, spending=spending) as reached:
-            yield reached
+
+
+def deployed(
+    environment: Environment,
+    bodies: Sequence[str],
+    *,
+    name: str,
+    variant: str | None,
+    account: Account,
+    whole: bool = False,
+) -> Reached:
+    """The live endpoint. `whole`: without a variant all share the load. Raises PackagingError."""
+    live = environment.endpoint.name
+    instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
+    found = at_endpoint(
+        account, live, bodies, name=name, variant=chosen, instance_type=instance_type
+    )
+    if not whole or variant is not None:
+        return found
+    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
+    return dataclasses.replace(found, target=target)
+
+
+def at_endpoint(
+    account: Account,
+    live: str,
+    bodies: Sequence[str],
+    *,
+    name: str,
+    variant: str,
+    instance_type: str | None,
+    model_at: str | None = None,
+) -> Reached:
+    """An endpoint that is in service."""
+    return Reached(
+        target=endpoint(
+            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
+        ),
+        asked=asked_of(
+            "sagemaker",
+            live,
+            bodies,
+            environment=name,
+            variant=variant,
+            model_at=model_at,
+            # The embedded AWS answers on this machine, whatever the instance is called.
+            instance_type=None if account.embedded else instance_type,
+        ),
+        variables=account.variables(),
+    )
+
+
+def _runtime_url(account: Account) -> str:
+    return str(account.client("sagemaker-runtime").meta.endpoint_url)
+
+
+def run_folder(root: Path, name: str) -> Path:
+    """A new one; nothing is made yet."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return root / RUNS / f"{safe.strip('-')[:60]}-{now}"
+
+
+def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
+    """(instance type, variant) of a live endpoint. Raises PackagingError."""
+    try:
+        found = client.describe_endpoint(EndpointName=name)
+        config = client.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
+    except (ClientError, BotoCoreError) as error:
+        fix = "deploy it first, or look at the credentials: `aws sts get-caller-identity`"
+        raise PackagingError(
+            Path(name), f"the endpoint cannot be described: {error}", fix
+        ) from None
+    if found["EndpointStatus"] not in ("InService", "Updating"):
+        problem = f"the endpoint is {found['EndpointStatus']}"
+        raise PackagingError(Path(name), problem, "wait until it is InService")
+    variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
+    chosen = variant or next(iter(variants))
+    if chosen not in variants:
+        problem = f"there is no variant {chosen!r}; allowed: {', '.join(variants)}"
+        raise PackagingError(Path(name), problem, meant(chosen, variants))
+    return variants[chosen].get("InstanceType"), chosen
+
+
+def asked_of(target: str, address: str, bodies: Sequence[str], **more: str | None) -> Asked:
+    """What is measured, from this computer and now."""
+    cores = os.cpu_count()
+    now = datetime.datetime.now(datetime.UTC)
+    return Asked(
+        target=target,
+        address=address,
+        bodies=tuple(bodies),
+        started_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        machine=f"{platform.node()}, {cores} cores, {platform.machine()}",
+        **more,
+    )
+
+
+@contextmanager
+def _copied(
+    environment: Environment,
+    bodies: Sequence[str],
+    *,
+    name: str,
+    account: Account,
+    options: Mapping[str, Any],
+) -> Iterator[Reached]:
+    """A copy of the live endpoint on an instance of its own. Raises PackagingError, TemporaryError."""
+
+    def usd_per_hour(instance_type: str) -> float | None:
+        known = price(instance_type, environment.region)
+        return options["usd_per_hour"] or (known.usd_per_hour if known else None)
+
+    endpoints = TemporaryEndpoints(
+        account.client("sagemaker"),
+        budget_usd=options["dollars"],
+        usd_per_hour=usd_per_hour,
+        poll_seconds=0.2 if account.embedded else 5.0,
+        told=_say,
+    )
+    live = environment.endpoint.name
+    instance_type, variant = _serving(account.client("sagemaker"), live, options["variant"])
+    kind = options["instance_type"] or instance_type
+    with explained(live):
+        endpoints.sweep()
+        with endpoints.like(live, variant=variant, instance_type=kind) as made:
+            _say(f"{made} is in service on {kind}")
+            yield at_endpoint(account, made, bodies, name=name, variant=variant, instance_type=kind)
+    over = "; the budget ended it" if endpoints.ended_by_budget else ""
+    _say(f"{made} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

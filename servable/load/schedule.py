@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servable.load.measurement import Loop, Step
+from servable.load.measurement import LoadStep, Loop
 from servable.tune.objective import Objective, overloaded
 
 # Flat: twice the load, less than this much more throughput.
@@ -35,7 +35,7 @@ class Schedule:
     further: int = 0
     """After them, so many times at most: the last load raised again where it was borne, and brought more."""
 
-    def next(self, steps: Sequence[Step]) -> float | None:
+    def next(self, steps: Sequence[LoadStep]) -> float | None:
         """None: done; `ended(steps)` says why."""
         if self.fixed:
             number = len(steps)
@@ -47,7 +47,7 @@ class Schedule:
             return self._whole(min(self.most, by_load[-1].load * self.growth))
         return self._between(by_load)
 
-    def _further(self, steps: Sequence[Step]) -> float | None:
+    def _further(self, steps: Sequence[LoadStep]) -> float | None:
         last, before = steps[-1], steps[-2:-1]
         if len(steps) >= len(self.fixed) + self.further or last.refused is not None:
             return None
@@ -57,13 +57,13 @@ class Schedule:
             return None
         return self._whole(min(self.most, last.load * self.growth))
 
-    def ended(self, steps: Sequence[Step]) -> str:
+    def ended(self, steps: Sequence[LoadStep]) -> str:
         by_load = sorted(steps, key=lambda step: step.load)
         if by_load and by_load[-1].failed_share > _FAILING_SHARE:
             return "failing"
         return "saturated" if by_load and self._is_flat(by_load) else "done"
 
-    def _is_top(self, by_load: Sequence[Step]) -> bool:
+    def _is_top(self, by_load: Sequence[LoadStep]) -> bool:
         last = by_load[-1]
         if last.refused is not None or last.failed_share > _FAILING_SHARE:
             return True
@@ -77,7 +77,7 @@ class Schedule:
                 return self._is_flat(by_load) and len(by_load) > 1 and self._is_flat(by_load[:-1])
         return self._is_flat(by_load)
 
-    def _is_flat(self, by_load: Sequence[Step]) -> bool:
+    def _is_flat(self, by_load: Sequence[LoadStep]) -> bool:
         if self.loop == "open":
             return overloaded(by_load[-1])
         last = by_load[-1]
@@ -86,7 +86,7 @@ class Schedule:
             return False
         return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value
 
-    def _between(self, by_load: Sequence[Step]) -> float | None:
+    def _between(self, by_load: Sequence[LoadStep]) -> float | None:
         """Halfway, by ratio, between the last load that is borne and the first that is not."""
         borne = self._borne(by_load)
         if borne is None or borne == len(by_load) - 1:
@@ -97,7 +97,7 @@ class Schedule:
         middle = self._whole(math.sqrt(low * high))
         return middle if low < middle < high else None
 
-    def _borne(self, by_load: Sequence[Step]) -> int | None:
+    def _borne(self, by_load: Sequence[LoadStep]) -> int | None:
         """The place of the highest load below the first that is not borne."""
         if self.objective:
             met = [self.objective.met_by(step) for step in by_load]

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.catalog import images
+from infra.catalog.images import ImageModules, image_modules
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.policy.image import newest_version
 from infra.policy.machine import machine
-from model_packaging import dependencies, lock_file
+from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
+from model_packaging.dependencies import WANTED, Wheel, locked
 from model_packaging.digest import sha256_of
-from model_packaging.image_modules import ImageModules, image_modules
 from model_packaging.manifest import key_and_tree
 from model_packaging.places import ARCHIVES, MADE, WHEELS
-from model_packaging.progress import Progress
 from model_packaging.refusal import PackagingError
-from model_packaging.requirements_file import WANTED
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.source_file import Progress
 from model_packaging.tree import Tree
 
 
@@ -62,7 +62,7 @@ def package(
     assert environment is not None  # the caller has looked at its findings
     for name, at_root in _archives(environment):
         model = environment.models[name]
-        wheels: list[lock_file.Wheel] = []
+        wheels: list[Wheel] = []
         if model.code is not None and model.install == "vendored":
             wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
         inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
@@ -98,9 +98,7 @@ def _archives(environment: Environment) -> list[tuple[str, bool]]:
     return list(dict.fromkeys(found))
 
 
-def _wheels(
-    loaded: Loaded, name: str, code: Path, find_links: Path | None
-) -> list[lock_file.Wheel]:
+def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
     """Of the lock where it holds, newly resolved where it does not."""
     if not (code / WANTED).is_file():
         return []
@@ -110,7 +108,7 @@ def _wheels(
         raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')
     wheels = loaded.root / WHEELS
     try:
-        lock_file.locked(code, python=python)
+        locked(code, python=python)
     except PackagingError:
         return dependencies.lock(code, python=python, wheels=wheels, find_links=find_links)
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)

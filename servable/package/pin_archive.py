@@ -9,7 +9,7 @@ from typing import Any
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_packaging.unpacked_size import UnpackedSize
+from model_packaging.existing_archive import UnpackedSize
 
 CHUNK_BYTES = 8 * 1024 * 1024
 

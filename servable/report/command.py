@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from servable.report.page import page
-from servable.report.report import ReportError, content_of, told_apart
+from servable.report import page
+from servable.report.content import ReportError, content_of, told_apart
 from servable.tune.objective import Objective
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -7,25 +7,123 @@ import click
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement, placements
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account, account_of
-from servable.environment import one_environment, refused
-from servable.load.bodies import BodyError
+from servable.aws_account import Account, account_of
+from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
-from servable.load.recorded_bodies import bodies_of
+from servable.load.options import (
+    ABOVE_0,
+    AS_JSON,
+    BODY,
+    CONTENT_TYPE,
+    ENDPOINT_URL,
+    ENVIRONMENTS,
+    LOCAL,
+    with_options,
+)
+from servable.load.temporary.live import TemporaryError
+from servable.project import one_environment, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
-from servable.tune.asking import Asking
-from servable.tune.options import LOCAL_MINUTES, checked, with_options
 from servable.tune.output import say, speaker
-from servable.tune.run import TuneError
-from servable.tune.temporary import TemporaryError
+from servable.tune.run import TuneError, TuneOptions
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
+
+TARGETS = ("local", "sagemaker")
+# What the whole search may take where it costs nothing but time.
+LOCAL_MINUTES = 9.5
+
+
+class Names(click.ParamType[Any]):
+    """a,b"""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        found = tuple(one.strip() for one in str(value).split(","))
+        if not all(found):
+            self.fail(f"{value!r}: write names with commas between", param, ctx)
+        return found
+
+
+OPTIONS = (
+    ENVIRONMENTS,
+    click.option("--variant", help="One of the environment's variants; left out, the first."),
+    # --- where
+    click.option(
+        "--target",
+        type=click.Choice(TARGETS),
+        default="local",
+        show_default=True,
+        help="ENV's double on this machine, or copies of its live endpoint, one for each trial.",
+    ),
+    LOCAL,
+    ENDPOINT_URL,
+    # --- what
+    click.option(
+        "--for",
+        "goal",
+        type=click.Choice(("throughput", "cost")),
+        default="throughput",
+        show_default=True,
+        help="Most requests per second, or least dollars per million, within the limit.",
+    ),
+    click.option("--p99-ms", type=ABOVE_0, help="The latency limit; left out, ENV's alarm's."),
+    click.option("--setting", "only", multiple=True, help="May change; none named, all may."),
+    click.option(
+        "--instance-types",
+        type=Names(),
+        default=(),
+        metavar="A,B",
+        help="May be taken too, with --target sagemaker.",
+    ),
+    BODY,
+    CONTENT_TYPE,
+    # --- how much
+    click.option(
+        "--trials", default=40, show_default=True, type=click.IntRange(1), help="At most."
+    ),
+    click.option(
+        "--minutes",
+        type=ABOVE_0,
+        help=f"At most, about, of everything; left out, {LOCAL_MINUTES:g} on this machine.",
+    ),
+    click.option("--dollars", type=ABOVE_0, help="For the copies, at most, all runs together."),
+    click.option(
+        "--usd-per-hour", type=ABOVE_0, help="Of ENV's instance, where the catalog has no price."
+    ),
+    # --- what becomes of it
+    click.option(
+        "--new", "anew", is_flag=True, help="Begin anew, the dollars too; left out, a run goes on."
+    ),
+    click.option("--write", is_flag=True, help="Apply the diff to the environment's file."),
+    click.option(
+        "--force-local-numbers", is_flag=True, help="Scaling and alarms from this machine."
+    ),
+    AS_JSON,
+)
+
+
+def checked(told: dict[str, Any]) -> None:
+    """Raises click.UsageError for what does not go together."""
+    here = told["target"] == "local"
+    if here and (told["endpoint_url"] or told["local"]):
+        raise click.UsageError("--endpoint-url and --local are for --target sagemaker")
+    if here != (told["dollars"] is None):
+        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
+    if here and told["instance_types"]:
+        raise click.UsageError(
+            "--instance-types needs --target sagemaker: this machine is one type and stays it"
+        )
+    if told["local"] and told["endpoint_url"]:
+        raise click.UsageError("--local and --endpoint-url are two places: give one")
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@with_options
+@with_options(OPTIONS)
 def tune(environment: str, folder: str, **told: Any) -> int:
     """Measure settings of ENV's container; the best ones, as a diff to its file.
 
@@ -39,8 +137,8 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     placement = _placement(loaded, told["variant"])
     as_ctrl_c()
     try:
-        asking = _asking(loaded, told)
-        tuned = search(loaded, placement, asking, speaker(told["trials"]), anew=told["anew"])
+        options = _options(loaded, told)
+        tuned = search(loaded, placement, options, speaker(told["trials"]), anew=told["anew"])
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 1
@@ -64,25 +162,21 @@ def _placement(loaded: Loaded, variant: str | None) -> Placement:
     return placed[name]
 
 
-def _asking(loaded: Loaded, told: dict[str, Any]) -> Asking:
+def _options(loaded: Loaded, told: dict[str, Any]) -> TuneOptions:
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
     account = _account(loaded, told)
     minutes = told["minutes"]
     if minutes is None and account is None:
         minutes = LOCAL_MINUTES
-    return Asking(
+    same = ("goal", "only", "instance_types", "trials", "usd_per_hour", "force_local_numbers")
+    return TuneOptions(
         bodies=bodies,
         body_names=tuple(names),
         most_ms=told["p99_ms"],
-        goal=told["goal"],
-        only=told["only"],
-        instance_types=told["instance_types"],
         account=account,
-        trials=told["trials"],
         minutes=minutes,
         dollars=told["dollars"] or 0.0,
-        usd_per_hour=told["usd_per_hour"],
-        force_local_numbers=told["force_local_numbers"],
+        **{name: told[name] for name in same},
     )
 
 

@@ -1,7 +1,8 @@
 """What may be tried on a variant's machine: typed settings, without what could not run there."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from infra.parameters.finding import Severity
@@ -58,10 +59,8 @@ def space(loaded: Loaded, placement: Placement, only: tuple[str, ...] = ()) -> S
     chosen = {name: values for name, values in whole.items() if not only or name in only}
     everything = Space(chosen)
     points = [everything.point(number) for number in range(len(everything))]
-    refused = _Refused(loaded, placement)
-    return Space(
-        chosen, [one for one in points if _fits(one, placement) and not refused.holds(one)]
-    )
+    refused = _refused(loaded, placement)
+    return Space(chosen, [one for one in points if _fits(one, placement) and not refused(one)])
 
 
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
@@ -129,39 +128,26 @@ def _fits(point: Point, placement: Placement) -> bool:
     return needed is None or needed.needed_gib <= placement.instance.memory_gib
 
 
-class _Refused:
-    """What preflight says of parts of points; each part is looked at once."""
+def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
+    """Whether preflight refuses a point for one of its parts; each part is looked at once."""
+    environment, name = loaded.environment, placement.name
+    if environment is None:
+        return lambda point: False
 
-    def __init__(self, loaded: Loaded, placement: Placement) -> None:
-        self._loaded, self._placement = loaded, placement
-        self._known: dict[tuple[tuple[str, Value], ...], bool] = {}
-        self._now = self._errors({})
-
-    def holds(self, point: Point) -> bool:
-        return any(self._part(part) for part in _parts(point))
-
-    def _part(self, part: Mapping[str, Value]) -> bool:
-        key = tuple(part.items())
-        if key not in self._known:
-            self._known[key] = bool(self._errors(part) - self._now)
-        return self._known[key]
-
-    def _errors(self, part: Mapping[str, Value]) -> set[str]:
-        environment, name = self._loaded.environment, self._placement.name
-        if environment is None:
-            return set()
-        variant = environment.variants[name]
-        changed = variant.model_copy(
-            update={"container": _with(self._placement.variant.container, part)}
-        )
+    @functools.cache
+    def errors(part: tuple[tuple[str, Value], ...]) -> set[str]:
+        container = _with(placement.variant.container, dict(part))
+        changed = environment.variants[name].model_copy(update={"container": container})
         variants = {**environment.variants, name: changed}
         other = environment.model_copy(update={"variants": variants})
-        loaded = dataclasses.replace(self._loaded, environment=other, draft=other)
-        return {f.rule for f in check_all(loaded) if f.severity is Severity.ERROR}
+        found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
+        return {one.rule for one in found if one.severity is Severity.ERROR}
+
+    return lambda point: any(errors(part) - errors(()) for part in _parts(point))
 
 
-def _parts(point: Point) -> Iterator[Mapping[str, Value]]:
+def _parts(point: Point) -> Iterator[tuple[tuple[str, Value], ...]]:
     for names in TOGETHER:
-        part = {name: point[name] for name in names if name in point}
+        part = tuple((name, point[name]) for name in names if name in point)
         if part:
             yield part

@@ -9,10 +9,10 @@ from typing import Any
 import tomlkit
 
 from model_packaging.beside import beside
-from servable.tune.recommendation import Change
+from servable.tune.recommendation import KeyChange
 
 
-def edited(text: str, changes: Sequence[Change], *, note: str) -> str:
+def edited(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
     """The file with these keys. `note`: beside what is new, where it comes from."""
     document: Any = tomlkit.parse(text)
     for change in changes:
@@ -38,7 +38,7 @@ def write(file: Path, text: str) -> None:
         to.write(text.encode())
 
 
-def _put(document: Any, change: Change, note: str) -> None:
+def _put(document: Any, change: KeyChange, note: str) -> None:
     table = document
     for depth, name in enumerate(change.key[:-1]):
         if name not in table:

@@ -1,10 +1,11 @@
-"""What must hold for a load to be borne."""
+"""What must hold for a load to be borne, and what a search makes as high as it can."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from servable.load.measurement import Step
+from servable.load.measurement import LoadStep
 
 # An open loop that is answered less than this share of what was sent has a queue that grows.
 KEPT_UP_SHARE = 0.95
@@ -19,7 +20,7 @@ class Objective:
     most_failed_share: float = 0.01
     """More than a stray failure: an error's share below it cannot be told in a step of seconds."""
 
-    def latency_ms(self, step: Step) -> float:
+    def latency_ms(self, step: LoadStep) -> float:
         """That percentile; infinity for a step that fails.
 
         Of a load that is not kept up with, at least more than is allowed: it grows with the time.
@@ -29,10 +30,10 @@ class Objective:
         found = step.latencies.percentile_ms(self.percent)
         return max(found, 1.05 * self.most_ms) if overloaded(step) else found
 
-    def met_by(self, step: Step) -> bool:
+    def met_by(self, step: LoadStep) -> bool:
         return self.latency_ms(step) <= self.most_ms
 
-    def spread(self, step: Step) -> float:
+    def spread(self, step: LoadStep) -> float:
         """Standard deviation of that percentile's logarithm, as far as the step tells."""
         known = {95.0: step.p95_interval_ms, 99.0: step.p99_interval_ms}.get(self.percent)
         if known is None or not 0 < known.low <= known.high:
@@ -46,9 +47,31 @@ _LEAST_SPREAD = 0.005
 _UNKNOWN_SPREAD = 0.1
 
 
-def overloaded(step: Step) -> bool:
+def overloaded(step: LoadStep) -> bool:
     """An open loop whose answers fall behind what is sent."""
     if step.rate_rps is None:
         return False
     # What was sent, not what was meant: random arrivals differ from their mean by chance.
     return step.throughput_rps.value < KEPT_UP_SHARE * step.sent / step.seconds
+
+
+SECONDS_PER_HOUR = 3600
+MILLION = 1_000_000
+
+Goal = Literal["throughput", "cost"]
+
+
+def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float:
+    """Requests per second, or predictions per dollar. ValueError: a cost without a price."""
+    if goal == "throughput":
+        return rps
+    if usd_per_hour is None:
+        raise ValueError(
+            "cost needs the price of the instance, and no source states it; give --usd-per-hour"
+        )
+    return rps * SECONDS_PER_HOUR / usd_per_hour
+
+
+def usd_per_million(rps: float, usd_per_hour: float) -> float:
+    """Of predictions, each a request, on an instance that is always this busy."""
+    return usd_per_hour / (rps * SECONDS_PER_HOUR) * MILLION

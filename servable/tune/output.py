@@ -6,16 +6,15 @@ from typing import Any
 
 import click
 
-from servable.load.interval import Interval
-from servable.tune.answer import Tuned
-from servable.tune.asking import Told
-from servable.tune.objective import Objective
-from servable.tune.objective_value import usd_per_million
-from servable.tune.search.space import Point, Space
+from servable.load.precision import Interval
+from servable.tune.objective import Objective, usd_per_million
+from servable.tune.run import TuneProgress
+from servable.tune.search.space import Point, Space, shown
 from servable.tune.search.trial import Trial
+from servable.tune.tune import Tuned
 
 
-def speaker(most_trials: int) -> Told:
+def speaker(most_trials: int) -> TuneProgress:
     """On stderr, so that stdout is the answer."""
 
     def began(folder: Path, space: Space, done: int, objective: Objective) -> None:
@@ -36,13 +35,13 @@ def speaker(most_trials: int) -> Told:
         line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}"
         click.echo(line, err=True)
 
-    return Told(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
+    return TuneProgress(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
 
 
 def settings(point: Point) -> str:
     """One line of it; without batching nothing is said of it."""
     return " ".join(
-        f"{name}={_shown(value)}"
+        f"{name}={shown(value)}"
         for name, value in point.items()
         if value is not None and not (name.startswith("batching.") and _off(point))
     )
@@ -50,10 +49,6 @@ def settings(point: Point) -> str:
 
 def _off(point: Point) -> bool:
     return point.get("batching.max_batch_size", 0) is None
-
-
-def _shown(value: object) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
@@ -70,8 +65,8 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
         for change in advice.changes:
             click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
     else:
-        shown = f"the best of the others {interval}" if advice.choice.rival else interval
-        click.echo(f"nothing better than today's settings was shown: {shown}; they stay")
+        best = f"the best of the others {interval}" if advice.choice.rival else interval
+        click.echo(f"nothing better than today's settings was shown: {best}; they stay")
     rps = advice.rps
     click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")
     if (cost := _usd_per_million(tuned)) is not None:

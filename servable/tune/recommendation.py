@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from infra.parameters.environment import Environment
 from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
-from servable.load.interval import Interval
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
-from servable.tune.search.recommended import Choice
+from servable.load.precision import Interval
+from servable.tune.search.recommended import ChosenPoint
 from servable.tune.search.space import INSTANCE_TYPE, Value
 
 # CloudWatch has a minute's metrics within the next one or two.
@@ -23,7 +23,7 @@ AWS_SAFETY_FACTOR = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class KeyChange:
     """One key of the environment file."""
 
     key: tuple[str, ...]
@@ -36,12 +36,12 @@ class Recommendation:
     asked: Asked
     relative: bool
     """Measured on this machine: it ranks settings and sets nothing that AWS's machines decide."""
-    choice: Choice
+    choice: ChosenPoint
     rps: Interval
     """Per instance, at the knee of the chosen settings."""
     scaling_target_per_minute: float
-    changes: tuple[Change, ...]
-    withheld: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
+    withheld: tuple[KeyChange, ...]
     """What follows from the numbers, and is not written because they are relative."""
 
 
@@ -50,7 +50,7 @@ def recommend(
     variant: str,
     *,
     asked: Asked,
-    choice: Choice,
+    choice: ChosenPoint,
     knee: Knee,
     latencies: Latencies,
     force_local_numbers: bool = False,
@@ -71,7 +71,7 @@ def recommend(
     )
 
 
-def _settings(variant: str, choice: Choice) -> tuple[Change, ...]:
+def _settings(variant: str, choice: ChosenPoint) -> tuple[KeyChange, ...]:
     """Only where something better was shown: else what is there stays."""
     if not choice.better:
         return ()
@@ -80,7 +80,7 @@ def _settings(variant: str, choice: Choice) -> tuple[Change, ...]:
     moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
     table = ("variants", variant)
     return tuple(
-        Change(
+        KeyChange(
             key=(*table, name)
             if name == INSTANCE_TYPE
             else (*table, "container", *name.split(".")),
@@ -96,17 +96,17 @@ def _settings(variant: str, choice: Choice) -> tuple[Change, ...]:
 
 def _numbers(
     environment: Environment, variant: str, rps: Interval, latencies: Latencies
-) -> tuple[Change, ...]:
+) -> tuple[KeyChange, ...]:
     table, safety = ("variants", variant), _safety(environment, variant)
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
     found = [
-        Change(
+        KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
             reason=f"measured {rps.value:.4g}, at least {rps.low:.4g}",
         ),
-        Change(
+        KeyChange(
             key=(*table, "scaling", "safety_factor"),
             value=safety,
             reason=f"target {60 * most * safety:.4g} a minute and instance",
@@ -117,7 +117,7 @@ def _numbers(
         milliseconds = latencies.percentile_ms(percent)
         if math.isfinite(milliseconds):
             found.append(
-                Change(
+                KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
                     value=_rounded_up(milliseconds),
                     reason=f"{name} at the most that one instance shall carry",
@@ -128,7 +128,9 @@ def _numbers(
     return tuple(found)
 
 
-def _instances(environment: Environment, variant: str, most: float, safety: float) -> list[Change]:
+def _instances(
+    environment: Environment, variant: str, most: float, safety: float
+) -> list[KeyChange]:
     """For the traffic that the file states, of which this variant gets its weight's share."""
     traffic, table = environment.traffic, environment.variants[variant]
     share = table.weight / (sum(one.weight for one in environment.variants.values()) or 1.0)
@@ -143,11 +145,11 @@ def _instances(environment: Environment, variant: str, most: float, safety: floa
             count = least = max(count, min(2, table.min_instances))
         count = max(count, least)
         reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
-        found.append(Change(key=("variants", variant, name), value=count, reason=reason))
+        found.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
     return found
 
 
-def _bake(environment: Environment) -> Change:
+def _bake(environment: Environment) -> KeyChange:
     """Longer than an alarm needs to fire, and than the first share needs to say anything."""
     window = environment.alarms.window_minutes
     least = window + METRIC_DELAY_MINUTES + 1
@@ -160,7 +162,7 @@ def _bake(environment: Environment) -> Change:
             reason = (
                 f"{ENOUGH_REQUESTS} requests of {rollout.canary_percent} % of {quiet:g} a second"
             )
-    return Change(
+    return KeyChange(
         key=("rollout", "bake_minutes"), value=min(least, LONGEST_BAKE_MINUTES), reason=reason
     )
 

@@ -4,21 +4,25 @@ A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where 
 """
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from infra.parameters.loading import Loaded
 from infra.preflight.placement import Placement
-from servable.tune.answer import Tuned, answer
-from servable.tune.asking import Asking, Told
-from servable.tune.machine_space import Machines, machines
+from servable.load.knee import knee
+from servable.load.measurement import LoadCurve
+from servable.load.temporary.endpoints import BudgetSpentError
+from servable.report import page
+from servable.report.content import RUN, Content
+from servable.tune import environment_edit
 from servable.tune.objective import Objective
-from servable.tune.run import RUNS, STUDY, Run, TuneError, alone
-from servable.tune.search.budget import Budget
+from servable.tune.recommendation import recommend
+from servable.tune.run import STUDY, Run, TuneError, TuneOptions, TuneProgress, alone
+from servable.tune.search.recommended import ChosenPoint, effects
 from servable.tune.search.search import Found, Search
-from servable.tune.target import digest, live_of, run_name, trials_of
-from servable.tune.temporary import BudgetSpentError
-from servable.tune.temporary.live import LiveVariant
-from servable.tune.trials.trials import NotServedError, Trials
+from servable.tune.search.trial import Budget
+from servable.tune.temporary_trials import TemporaryTrials
+from servable.tune.trials import LocalTrials, NotServedError, Trials
 
 # Each of the choice and of today's settings, in turn, at the end.
 CONFIRM = 2
@@ -27,108 +31,146 @@ CONFIRM = 2
 CURVES = 2.5
 
 
-def tune(loaded: Loaded, placement: Placement, asking: Asking, told: Told, *, anew: bool) -> Tuned:
-    """Raises TuneError, LaunchError, LoadError, Refusal, TemporaryError, ValueError for what
-    cannot be asked, KeyboardInterrupt (resumable)."""
-    assert loaded.environment is not None  # it was placed
-    if placement.served.multi_model:
-        raise TuneError("several models behind one endpoint: which are loaded decides, not tune")
-    kinds = machines(loaded, placement, only=asking.only, instance_types=asking.instance_types)
-    if not len(kinds.space):
-        raise TuneError("no setting may be tried: all are refused; see `servable check`")
-    model = live_of(loaded, placement, asking) or digest(loaded, placement)
-    folder = loaded.root / RUNS / run_name(loaded, placement, asking, kinds, model)
-    with alone(folder):
-        if anew:
-            shutil.rmtree(folder, ignore_errors=True)
-        return _tuned(loaded, placement, asking, told, kinds=kinds, model=model, folder=folder)
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    report: Path
+    content: Content
+    after: str
+    """The file with the recommendation."""
+    file: Path
+    diff: str
+    """Of the file by its path from the project, as `patch` and `git apply` take it there."""
 
 
-def _tuned(
+def tune(
     loaded: Loaded,
     placement: Placement,
-    asking: Asking,
-    told: Told,
+    options: TuneOptions,
+    progress: TuneProgress,
     *,
-    kinds: Machines,
-    model: LiveVariant | str,
-    folder: Path,
+    anew: bool,
 ) -> Tuned:
-    assert loaded.environment is not None  # it was placed
-    run = Run(folder=folder, stage=told.stage)
-    with trials_of(kinds, placement, asking, folder, model, told) as trials:
-        try:
-            objective = run.objective(
-                trials,
-                kinds.wanted[0],
-                most_ms=asking.most_ms,
-                stated_ms=loaded.environment.alarms.p99_latency_ms,
-                percent=asking.percent,
-            )
-            search = Search(kinds.space, kinds.wanted, confirm=CONFIRM, file=folder / STUDY)
-            told.began(folder, kinds.space, len(search.trials()), objective)
-            found = _searched(search, run, trials, objective, asking, told)
-        except NotServedError as error:
-            raise TuneError(f"today's settings do not start: {error}") from None
-        if not found.trials:
-            raise TuneError(_none(found.stopped, asking))
-        if found.choice is None:
-            raise TuneError(
-                f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
-                "give a higher --p99-ms, or a smaller body"
-            )
-        told.stage("the load curve of the choice")
-        try:
-            curve = trials.full_curve(found.choice.point, objective, "choice")
-        except NotServedError as error:
-            raise TuneError(
-                f"the choice did not start again: {error}; the same command goes on"
-            ) from None
-        price = trials.usd_per_hour(found.choice.point)
-    tuned = answer(
-        kinds,
-        placement.name,
-        folder,
-        found=found,
-        curve=curve,
-        objective=objective,
-        goal=asking.goal,
-        usd_per_hour=price,
-        force_local_numbers=asking.force_local_numbers,
-    )
-    if tuned is None:
-        raise TuneError("the choice did not meet the objective again; run it on a quiet machine")
-    return tuned
+    """Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what
+    cannot be asked, KeyboardInterrupt (resumable)."""
+    run = Run(loaded, placement, options, progress)
+    with alone(run.folder):
+        if anew:
+            shutil.rmtree(run.folder, ignore_errors=True)
+        with _trials(run) as trials:
+            try:
+                objective = trials.objective()
+                found = _searched(run, trials, objective)
+            except NotServedError as error:
+                raise TuneError(f"today's settings do not start: {error}") from None
+            choice = _choice(found, objective, options)
+            progress.stage("the load curve of the choice")
+            try:
+                curve = trials.full_curve(choice.point, objective, "choice")
+            except NotServedError as error:
+                raise TuneError(
+                    f"the choice did not start again: {error}; the same command goes on"
+                ) from None
+            price = trials.usd_per_hour(choice.point)
+        return _answer(run, found, choice, curve, objective, price)
 
 
-def _none(stopped: str, asking: Asking) -> str:
-    if asking.trials <= 2 * CONFIRM:
-        return (
-            f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
-            f"give --trials {2 * CONFIRM + 1} or more"
+def _trials(run: Run) -> Trials:
+    """Where they are measured. Raises TuneError for what has no price, before anything is spent."""
+    trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
+    if run.options.account is None and run.options.goal != "cost":
+        return trials
+    today = run.machines.today
+    unknown = [kind for kind in run.machines.kinds if trials.price_of(kind) is None]
+    if today in unknown:
+        raise TuneError(f"{today}: no source states its price; give it with --usd-per-hour")
+    if unknown:
+        raise TuneError(
+            f"{', '.join(unknown)}: no source states the price; leave it out of --instance-types"
         )
-    return f"no trial was made beside the load curve of today's settings: {stopped}; give more"
+    return trials
 
 
-def _searched(
-    search: Search, run: Run, trials: Trials, objective: Objective, asking: Asking, told: Told
-) -> Found:
-    tried = trials.machines.space
-    around = run.around(trials, tried, trials.machines.wanted[0], objective)
+def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
+    options, machines = run.options, run.machines
+    search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
+    run.progress.began(run.folder, machines.space, len(search.trials()), objective)
+    around = trials.around(objective)
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
-    minutes = asking.minutes
+    minutes = options.minutes
     if minutes is not None:
         minutes = max(0.0, minutes - CURVES * around.seconds / 60)
-    told_usd = sum(float(one.measured.about.get("usd", 0.0)) for one in search.trials())
-    usd = asking.dollars - (trials.spent_usd - told_usd) - around.usd
+    trials_usd = sum(trial.usd for trial in search.trials())
+    usd = options.dollars - (trials.spent_usd - trials_usd) - around.usd
     budget = Budget(
-        trials=asking.trials, minutes=minutes, usd=usd if asking.account is not None else None
+        trials=options.trials, minutes=minutes, usd=usd if options.account is not None else None
     )
     try:
         return search.run(
             lambda point: trials.trial(point, objective, around.users),
             budget,
-            lambda trial: told.trial(trial, budget.seconds_left(search.trials())),
+            lambda trial: run.progress.trial(trial, budget.seconds_left(search.trials())),
         )
     except BudgetSpentError as spent:
         return Found(trials=search.trials(), stopped=str(spent), choice=search.choice())
+
+
+def _choice(found: Found, objective: Objective, options: TuneOptions) -> ChosenPoint:
+    if found.choice is not None:
+        return found.choice
+    if found.trials:
+        raise TuneError(
+            f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
+            "give a higher --p99-ms, or a smaller body"
+        )
+    if options.trials <= 2 * CONFIRM:
+        raise TuneError(
+            f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
+            f"give --trials {2 * CONFIRM + 1} or more"
+        )
+    raise TuneError(
+        f"no trial was made beside the load curve of today's settings: {found.stopped}; give more"
+    )
+
+
+def _answer(
+    run: Run,
+    found: Found,
+    choice: ChosenPoint,
+    curve: LoadCurve,
+    objective: Objective,
+    usd_per_hour: float | None,
+) -> Tuned:
+    """The recommendation, the diff, the page. `curve`: of the choice."""
+    label, file = f"{run.loaded.name}, {run.placement.name}", run.loaded.root / run.loaded.file
+    at = knee(curve, objective)
+    step = Content(label=label, curve=curve, knee=at).at_knee
+    if at is None or step is None:
+        raise TuneError("the choice did not meet the objective again; run it on a quiet machine")
+    asked = curve.asked
+    advice = recommend(
+        run.environment,
+        run.placement.name,
+        asked=asked,
+        choice=choice,
+        knee=at,
+        latencies=step.latencies,
+        force_local_numbers=run.options.force_local_numbers,
+    )
+    content = Content(
+        label=label,
+        curve=curve,
+        knee=at,
+        trials=found.trials,
+        effects=effects(run.machines.space, found.trials, choice),
+        recommendation=advice,
+        stopped=found.stopped,
+        goal=run.options.goal,
+        usd_per_hour=None if asked.relative else usd_per_hour,
+    )
+    content.write(run.folder / RUN)
+    before = file.read_text(encoding="utf-8")
+    note = f"measured {asked.started_at[:10]}, servable tune"
+    after = environment_edit.edited(before, advice.changes, note=note) if advice.changes else before
+    diff = environment_edit.diff(run.loaded.file, before, after)
+    report = page.write(run.folder, [content], diff=diff)
+    return Tuned(report=report, content=content, after=after, file=file, diff=diff)

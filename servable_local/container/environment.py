@@ -22,7 +22,8 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     # A handler posts to the model server on this machine: never through a proxy.
     for name in ("NO_PROXY", "no_proxy"):
         found[name] = ",".join(filter(None, [found.get(name), "127.0.0.1", "localhost"]))
-    # The container overwrites a PYTHONPATH of the variables too.
+    # The container overwrites a PYTHONPATH of the variables too. This one is for our own processes:
+    # the one that runs user code exchanges it for the image's (image_imports.py).
     paths = [str(PROJECT), os.environ.get("PYTHONPATH")]
     found["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return found

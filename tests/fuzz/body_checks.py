@@ -14,7 +14,6 @@ from unittest import mock
 import falcon
 import numpy as np
 
-from servable_handler.accept import CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_handler.call import Call
 from servable_handler.handler import Handler
 from servable_handler.hooks import Hooks
@@ -22,6 +21,7 @@ from servable_handler.refusal import RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import wire
+from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
 from servable_tensors.tensors import to_proto
 from tests.fuzz import body_reference as reference
 from tests.fuzz.body_generator import Body

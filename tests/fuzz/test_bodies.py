@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from servable_handler.accept import NPY, NPZ, PROTOBUF
+from servable_tensors.codecs import NPY, NPZ, PROTOBUF
 from tests.fuzz.body_checks import REFUSALS, Checked
 from tests.fuzz.body_generator import CONTENT_TYPES, bodies
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable_client.errors import BadAnswerError
-from servable_client.formats import CONTENT_TYPES, Form, decode
+from servable_client.formats import codecs, content_type, decode
 from tests.fuzz.client_answers import check, check_body, run
 from tests.fuzz.client_reference import Response
 
@@ -36,7 +36,7 @@ def test_a_damaged_answer_is_read_as_the_reference_reads_it_or_refused(seed: int
 def test_many_damaged_answers_are_read_as_the_reference_reads_them_or_refused() -> None:
     outcomes, faults = run(1_000_000, 100_000, seconds=45)
     assert faults == []
-    assert all(outcomes[f"{form} read"] for form in CONTENT_TYPES)
+    assert all(outcomes[f"{form} read"] for form in codecs())
 
 
 def one_tensor(size: int, dtype: int, fields: bytes) -> bytes:
@@ -108,7 +108,7 @@ def values(count: int) -> bytes:
 # How many times its own bytes an answer may take: numbers that lie in it as in memory are shared;
 # a varint of one byte becomes eight, a string an object of Python's.
 NUMBERS, OBJECTS, TEXT = 4, 80, 80
-HOSTILE: dict[str, tuple[Form, int, Callable[[], bytes]]] = {
+HOSTILE: dict[str, tuple[str, int, Callable[[], bytes]]] = {
     "a tensor that claims 8 GB": ("protobuf", NUMBERS, lambda: one_tensor(2**30, 9, b"\x50\x01")),
     "a tensor that claims 1 GB": ("protobuf", NUMBERS, lambda: one_tensor(2**27, 2, b"")),
     "many dimensions": ("protobuf", 20, many_dimensions),
@@ -158,7 +158,7 @@ def zipped(content: bytes) -> bytes:
     return file.getvalue()
 
 
-def taken(form: Form, body: bytes) -> tuple[float, int]:
+def taken(form: str, body: bytes) -> tuple[float, int]:
     """Seconds of CPU, and bytes of memory above those before, of decoding in a process of its own."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -167,7 +167,7 @@ def taken(form: Form, body: bytes) -> tuple[float, int]:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             began = time.process_time()
             try:
-                decode(CONTENT_TYPES[form], body)
+                decode(content_type(form), body)
             except BadAnswerError:
                 pass
             seconds = time.process_time() - began
@@ -194,9 +194,9 @@ def test_an_answer_of_a_megabyte_takes_little_time_and_memory(name: str) -> None
     assert grown < (8 << 20) + times * len(body)
 
 
-def decode_once_for_imports(form: Form) -> None:
+def decode_once_for_imports(form: str) -> None:
     try:
-        decode(CONTENT_TYPES[form], b"")
+        decode(content_type(form), b"")
     except BadAnswerError:
         pass
 

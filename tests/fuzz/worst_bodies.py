@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from servable_handler.accept import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
+from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from tests.fuzz.body_generator import Body
 
 MB = 1_000_000

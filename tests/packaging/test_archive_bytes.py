@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from model_packaging.archive import pack
-from model_packaging.gzip_blocks import BLOCK_BYTES, GzipBlocks
+from model_packaging.compressed_file import BLOCK_BYTES, GzipBlocks
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.servable import Servable
 
@@ -96,6 +96,14 @@ SEVERAL_BLOCKS = random.Random(0).randbytes(3 * BLOCK_BYTES) + b"weights " * 500
 @pytest.mark.parametrize("threads", [2, 3, 4, 8])
 def test_the_number_of_cores_changes_no_byte(threads: int) -> None:
     assert gzipped(SEVERAL_BLOCKS, threads) == gzipped(SEVERAL_BLOCKS, 1)
+
+
+def test_how_much_comes_at_once_changes_no_byte() -> None:
+    pieces: list[bytes] = []
+    with GzipBlocks(pieces.append, threads=2) as packed:
+        for start in range(0, len(SEVERAL_BLOCKS), 65_521):
+            packed.write(SEVERAL_BLOCKS[start : start + 65_521])
+    assert b"".join(pieces) == gzipped(SEVERAL_BLOCKS, 2)
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])

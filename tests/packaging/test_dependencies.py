@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.dependencies import fetch, lock, vendored
-from model_packaging.lock_file import LOCK, locked
+from model_packaging.dependencies import LOCK, fetch, lock, locked, vendored
 from model_packaging.refusal import PackagingError
 from tests.packaging.wheelhouse import wheel
 

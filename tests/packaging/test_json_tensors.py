@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from model_packaging.json_tensors import JsonValueError, tensor
-from model_packaging.saved_model.info import TensorSpec
+from model_packaging.json_requests import RequestValueError, tensor
+from model_packaging.saved_model.reading import TensorInfo
 
 
-def spec(dtype: str, *shape: int | None) -> TensorSpec:
-    return TensorSpec(name="x:0", dtype=dtype, shape=shape)
+def spec(dtype: str, *shape: int | None) -> TensorInfo:
+    return TensorInfo(name="x:0", dtype=dtype, shape=shape)
 
 
 def as_array(message: Any) -> Any:
@@ -42,7 +42,7 @@ def test_both_ends_of_int64_arrive(number: int) -> None:
 
 @pytest.mark.parametrize("number", [-(2**63) - 1, 2**63])
 def test_beyond_both_ends_of_int64_is_refused(number: int) -> None:
-    with pytest.raises(JsonValueError, match="is out of range for int64"):
+    with pytest.raises(RequestValueError, match="is out of range for int64"):
         tensor([number], spec("int64", None))
 
 
@@ -57,12 +57,12 @@ def test_strings_are_text_or_base64() -> None:
 
 @pytest.mark.parametrize("bad", ["?", "é"])
 def test_bad_base64_is_refused(bad: str) -> None:
-    with pytest.raises(JsonValueError, match='holds a "b64" that is no base64'):
+    with pytest.raises(RequestValueError, match='holds a "b64" that is no base64'):
         tensor([{"b64": bad}], spec("string", None))
 
 
 def test_half_a_character_is_refused() -> None:
-    with pytest.raises(JsonValueError, match="half of a character; strings are UTF-8"):
+    with pytest.raises(RequestValueError, match="half of a character; strings are UTF-8"):
         tensor(["\ud800"], spec("string", None))
 
 
@@ -71,7 +71,7 @@ def test_a_single_number_is_a_tensor_without_dimensions() -> None:
 
 
 def test_any_shape_fits_an_unknown_rank() -> None:
-    unknown = TensorSpec(name="x:0", dtype="int32", shape=None)
+    unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
     assert as_array(tensor([[[1]]], unknown)).shape == (1, 1, 1)
 
 
@@ -81,11 +81,11 @@ def test_an_empty_list_keeps_its_shape() -> None:
 
 @pytest.mark.parametrize("value", [[1, [2]], [[1], 2], [[1], [2, 3]]])
 def test_ragged_lists_are_refused(value: Any) -> None:
-    unknown = TensorSpec(name="x:0", dtype="int32", shape=None)
-    with pytest.raises(JsonValueError, match="is ragged|is nested deeper"):
+    unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
+    with pytest.raises(RequestValueError, match="is ragged|is nested deeper"):
         tensor(value, unknown)
 
 
 def test_a_type_that_json_cannot_carry_is_refused() -> None:
-    with pytest.raises(JsonValueError, match="is complex64, which JSON requests cannot carry"):
+    with pytest.raises(RequestValueError, match="is complex64, which JSON requests cannot carry"):
         tensor([1], spec("complex64", None))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging import content_cache, manifest
+from model_packaging import manifest
+from model_packaging import manifest as content_cache
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.servable import Servable

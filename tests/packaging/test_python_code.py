@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_packaging.image_modules import image_modules
+from infra.catalog.images import image_modules
 from model_packaging.python_code import check_code
 
 HANDLER = "def handler(data, context): ...\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from model_packaging.saved_model import SavedModelInfo, TensorSpec, read
+from model_packaging.saved_model import SavedModelInfo, TensorInfo, read
 from tests.packaging.conftest import Breakable
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker" / "model" / "1"
@@ -66,7 +66,7 @@ def test_the_rankers_tag_is_serve() -> None:
 
 
 def test_the_rankers_input_has_39_columns_and_any_number_of_rows() -> None:
-    assert ranker().signatures["serving_default"].inputs["feat_ids"] == TensorSpec(
+    assert ranker().signatures["serving_default"].inputs["feat_ids"] == TensorInfo(
         name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39)
     )
 

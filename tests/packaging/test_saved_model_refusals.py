@@ -67,7 +67,8 @@ def test_a_truncated_saved_model_pb_says_so(breakable: Breakable) -> None:
     version = breakable("keras")
     size = (version / "saved_model.pb").stat().st_size
     cut(version / "saved_model.pb", size - 100)
-    problem = "is truncated or damaged (field 2 at byte 2 ends 100 bytes too late)"
+    left = size - 100 - 6  # behind the schema version, the tag and the length
+    problem = f"is truncated or damaged (field 2 is {left + 100} bytes long; {left} are left)"
     assert refusal(version) == ("saved_model.pb", problem, AGAIN)
 
 

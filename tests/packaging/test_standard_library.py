@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from model_packaging.standard_library import standard_library
+from model_packaging.python_source import standard_library
 
 
 def test_our_own_is_what_python_says() -> None:

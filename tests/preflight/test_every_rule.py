@@ -71,6 +71,7 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_code_secrets.py,
 # test_models_together.py and tests/servable/test_check_against.py, tests/servable/test_init_preview.py.
 WITH_FILES = {
+    "multi-model-packages",
     "saved-model",
     "warm-up",
     "code",

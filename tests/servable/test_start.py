@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from infra.parameters.finding import Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check
-from model_packaging.saved_model.info import Signature, TensorSpec
+from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.init.command import init
 from servable.init.golden_request import golden_request
 from tests.conftest import RANKER
@@ -114,10 +114,10 @@ def shape_of(value: object) -> list[int]:
 @given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
 def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
     specs = {
-        key: TensorSpec(name=key, dtype=dtype, shape=shape)  # type: ignore[arg-type]
+        key: TensorInfo(name=key, dtype=dtype, shape=shape)  # type: ignore[arg-type]
         for key, (dtype, shape) in inputs.items()
     }
-    signature = Signature(inputs=specs, outputs={}, method="tensorflow/serving/predict")
+    signature = SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
     body = golden_request("serving_default", signature, [])
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():

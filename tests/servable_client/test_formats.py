@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
 from servable_client.formats import chosen, decode, encode
-from servable_client.selection import Selection
+from servable_client.options import Selection
 from servable_tensors import tensors, wire
-from servable_tensors.npy import from_npy
-from servable_tensors.npz import from_npz
+from servable_tensors.npy import from_npy, from_npz
 from servable_tensors.protobuf_walk import check_predict_request
 from tests.servable_client.array_strategies import NAMES, numbers, quick, strings
 from tests.servable_client.predict_bodies import inputs_of

@@ -1,6 +1,7 @@
 import pytest
 
-from servable_handler.accept import CSV, JSON, NPY, NPZ, PROTOBUF, chosen
+from servable_handler.plan import chosen
+from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
 
 
 @pytest.mark.parametrize(

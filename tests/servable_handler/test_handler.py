@@ -601,7 +601,7 @@ def bomb(count: int) -> bytes:
 def test_explaining_a_refusal_makes_no_arrays(
     server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable_handler.forms.to_array", None)
+    monkeypatch.setattr("servable_tensors.codecs.to_array", None)
     status, answer, _ = ask(bomb(15), "application/x-protobuf")
     assert (status, b"x: not given; '" in answer) == (400, True), answer
     assert b"and 6 more" in answer
@@ -611,7 +611,7 @@ def test_a_long_text_is_not_parsed_to_explain_a_refusal(
     server: FakeModelServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.rest_answer = 400, b'{"error": "no"}'
-    monkeypatch.setattr("servable_handler.forms.parse", None)
+    monkeypatch.setattr("servable_tensors.codecs.parse", None)
     body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
     assert ask(body)[:2] == (400, b'{"error": "no"}')
 

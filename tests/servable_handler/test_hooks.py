@@ -13,8 +13,9 @@ def loaded(folder: Path, transforms: str | None) -> subprocess.CompletedProcess[
     if transforms is not None:
         (folder / "transforms.py").write_text(transforms)
     code = (
-        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
-        "from servable_handler.hooks import load_hooks\nhooks = load_hooks()\n"
+        f"import sys, pathlib; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from servable_handler.hooks import load_hooks\n"
+        f"hooks = load_hooks(pathlib.Path({str(folder)!r}))\n"
         "print(hooks.preprocess is not None, hooks.postprocess is not None)"
     )
     return subprocess.run(

@@ -1,13 +1,13 @@
 """What the handler may import, and what importing it may do: it runs in the image, before the fork."""
 
 import ast
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from infra.catalog.images import image_modules
 from model_packaging.request_path import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +35,9 @@ def test_only_what_the_image_holds_is_imported(file: Path) -> None:
 
 
 def test_the_image_is_known_to_hold_it() -> None:
-    table = ROOT / "model_packaging" / "image_modules.json"
-    assert set(json.loads(table.read_text())["versions"]["2.20"]["modules"]) >= IN_THE_IMAGE
+    image = image_modules("2.20")
+    assert image is not None
+    assert image.modules >= IN_THE_IMAGE
 
 
 def run(code: str) -> str:

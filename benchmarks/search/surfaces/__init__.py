@@ -7,7 +7,7 @@ SEEDS_TO_REPORT; a seed draws the formula's parameters and the noise of its meas
 
 from collections.abc import Callable
 
-from benchmarks.search.surfaces import detector, flat, plateaus, queueing, retrieval, simulated
+from benchmarks.search.surfaces import detector, plateaus, queueing, retrieval, simulated
 from benchmarks.search.surfaces.surface import Surface
 
 SEEDS_TO_DEVELOP = range(10)
@@ -24,4 +24,4 @@ FAMILIES: dict[str, Callable[[int], Surface]] = {
     "simulated, 36 cores": lambda seed: simulated.surface(seed, cores=36),
     "random plateaus": plateaus.surface,
 }
-FLAT = flat.surface
+FLAT = plateaus.flat

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.search.surfaces.surface import Point, Surface, slowest
+from benchmarks.search.surfaces.surface import Surface, number, slowest
+from servable.tune.search.space import Point
 
 VCPUS = 8
 # (gunicorn_workers, tfs_processes, omp_threads, inter_op_threads, intra_op_threads) -> requests/s
@@ -33,7 +34,7 @@ GRID = {
 
 
 @dataclass(frozen=True)
-class Parameters:
+class DetectorParameters:
     handler_s: float = 0.0145
     gpu_s: float = 0.0445
     overlap: float = 0.45
@@ -48,14 +49,14 @@ class Parameters:
     """Processes that the GPU's memory holds; one more does not start."""
 
 
-def rps(point: Point, of: Parameters) -> float:
+def rps(point: Point, of: DetectorParameters) -> float:
     """One GPU that all share, and the handlers that feed it."""
-    workers, processes = int(point["gunicorn_workers"] or 1), int(point["tfs_processes"] or 1)
+    workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
     if processes > of.fits:
         return 0.0
-    threads = int(point["inter_op_threads"] or 1) * int(point["intra_op_threads"] or 1)
+    threads = number(point, "inter_op_threads") * number(point, "intra_op_threads")
     faster = 1 + of.threads_gain * math.log2(threads)
-    faster /= 1 + of.omp_cost * math.log2(int(point["omp_threads"] or 1))
+    faster /= 1 + of.omp_cost * math.log2(number(point, "omp_threads"))
     won = 1 + of.overlap * (1 - math.exp(-(processes - 1) / of.overlap_by))
     slower = 1 + of.crowded * max(0, workers - VCPUS) / VCPUS
     return slowest(
@@ -66,11 +67,11 @@ def rps(point: Point, of: Parameters) -> float:
     )
 
 
-def drawn(seed: int) -> Parameters:
+def drawn(seed: int) -> DetectorParameters:
     """Another model on the same machine: heavier handlers, more or less to overlap."""
     of = np.random.default_rng([102, seed])
-    usual = Parameters()
-    return Parameters(
+    usual = DetectorParameters()
+    return DetectorParameters(
         handler_s=usual.handler_s * float(np.exp(of.normal(0.5, 0.7))),
         gpu_s=usual.gpu_s * float(np.exp(of.normal(-0.3, 0.5))),
         overlap=float(of.uniform(0.2, 1.2)),
@@ -84,4 +85,4 @@ def drawn(seed: int) -> Parameters:
 
 def surface(seed: int) -> Surface:
     of = drawn(seed)
-    return Surface(grid=GRID, rps=lambda point: rps(point, of), vcpus=VCPUS, gpus=1)
+    return Surface(grid=GRID, rps=lambda point: rps(point, of), vcpus=VCPUS)

@@ -5,7 +5,8 @@ No machine is behind it: it is here so that the search is not fitted to one shap
 
 import numpy as np
 
-from benchmarks.search.surfaces.surface import Point, Surface
+from benchmarks.search.surfaces.surface import Surface
+from servable.tune.search.space import Point
 
 VCPUS = 16
 GRID = {
@@ -40,6 +41,12 @@ def surface(seed: int) -> Surface:
         return found
 
     return Surface(grid=GRID, rps=rps, vcpus=VCPUS)
+
+
+def flat(seed: int) -> Surface:
+    """A server that is limited by something no setting touches: every point is worth the same."""
+    height = float(np.random.default_rng([105, seed]).uniform(10, 500))
+    return Surface(grid=GRID, rps=lambda _: height, vcpus=VCPUS)
 
 
 def _terrace(of: np.random.Generator, steps: int) -> list[float]:

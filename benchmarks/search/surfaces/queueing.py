@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.search.surfaces.surface import Point, Surface, slowest
+from benchmarks.search.surfaces.surface import Surface, number, slowest
+from servable.tune.search.space import Point
 
 USERS_PER_CORE = 8
 
 
 @dataclass(frozen=True)
-class Parameters:
+class QueueingParameters:
     cores: int
     handler_s: float
     """CPU of one request in a worker."""
@@ -34,10 +35,10 @@ class Parameters:
     memory_gib: float
 
 
-def rps(point: Point, of: Parameters) -> float:
+def rps(point: Point, of: QueueingParameters) -> float:
     """The highest load whose latency stays below the limit; 0 where memory does not suffice."""
-    workers, processes = int(point["gunicorn_workers"] or 1), int(point["tfs_processes"] or 1)
-    inter, intra = int(point["inter_op_threads"] or 1), int(point["intra_op_threads"] or 1)
+    workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
+    inter, intra = number(point, "inter_op_threads"), number(point, "intra_op_threads")
     if processes * of.process_gib + workers * 0.125 > 0.9 * of.memory_gib:
         return 0.0
     users = USERS_PER_CORE * of.cores
@@ -63,12 +64,12 @@ def rps(point: Point, of: Parameters) -> float:
     return carried * max(0.0, 1 - alone_s / of.limit_s)
 
 
-def drawn(seed: int, cores: int) -> Parameters:
+def drawn(seed: int, cores: int) -> QueueingParameters:
     of = np.random.default_rng([103, cores, seed])
     handler_s = 0.004 * float(np.exp(of.normal(0, 0.7)))
     call_s = 0.004 * float(np.exp(of.normal(0, 0.9)))
     rows_s = 0.004 * float(np.exp(of.normal(0, 0.9)))
-    return Parameters(
+    return QueueingParameters(
         cores=cores,
         handler_s=handler_s,
         call_s=call_s,

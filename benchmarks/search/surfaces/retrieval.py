@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.search.surfaces.surface import Point, Surface, slowest
+from benchmarks.search.surfaces.surface import Surface, number, slowest
+from servable.tune.search.space import Point
 
 VCPUS = 36
 # (gunicorn_workers, tfs_processes, omp_threads, inter_op_threads, intra_op_threads) -> requests/s
@@ -31,7 +32,7 @@ GRID = {
 
 
 @dataclass(frozen=True)
-class Parameters:
+class RetrievalParameters:
     handler_s: float = 0.0154
     server_s: float = 0.0148
     omp_cost: float = 0.43
@@ -46,11 +47,11 @@ class Parameters:
     onednn_gain: float = 1.0
 
 
-def rps(point: Point, of: Parameters) -> float:
+def rps(point: Point, of: RetrievalParameters) -> float:
     """Closed loop: the slowest of workers waiting, workers computing, and the model servers."""
-    workers, processes = int(point["gunicorn_workers"] or 1), int(point["tfs_processes"] or 1)
-    inter, intra = int(point["inter_op_threads"] or 1), int(point["intra_op_threads"] or 1)
-    slower = 1 + of.omp_cost * math.log2(int(point["omp_threads"] or 1))
+    workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
+    inter, intra = number(point, "inter_op_threads"), number(point, "intra_op_threads")
+    slower = 1 + of.omp_cost * math.log2(number(point, "omp_threads"))
     slower *= 1 + of.intra_cost * math.log2(intra)
     server_s = of.server_s * slower / (of.onednn_gain if point["onednn"] else 1.0)
     at_once = processes * inter / (1 + of.inter_shared * (inter - 1))
@@ -66,11 +67,11 @@ def rps(point: Point, of: Parameters) -> float:
     )
 
 
-def drawn(seed: int) -> Parameters:
+def drawn(seed: int) -> RetrievalParameters:
     """Another model on the same machine: handler against server, threads against processes."""
     of = np.random.default_rng([101, seed])
-    usual = Parameters()
-    return Parameters(
+    usual = RetrievalParameters()
+    return RetrievalParameters(
         handler_s=usual.handler_s * float(np.exp(of.normal(0, 0.5))),
         server_s=usual.server_s * float(np.exp(of.normal(0, 0.5))),
         omp_cost=usual.omp_cost * float(of.uniform(0, 1.2)),

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from benchmarks.queueing.simulation import simulate
 from benchmarks.queueing.system import Batching, System, Work
-from benchmarks.search.surfaces.surface import Point, Surface, Value
+from benchmarks.search.surfaces.surface import Surface, number
 from model_packaging.beside import beside
+from servable.tune.search.space import Point, Space, Value
 
 TABLE = Path(__file__).with_name("simulated.json")
 CORES = (4, 16, 36)
@@ -56,10 +57,10 @@ def rps(point: Point, cores: int, requests: int) -> float:
         )
     system = System(
         cores=cores,
-        workers=int(point["gunicorn_workers"] or 1),
-        processes=int(point["tfs_processes"] or 1),
-        calls_at_once=int(point["inter_op_threads"] or 1),
-        threads_per_call=int(point["intra_op_threads"] or 1),
+        workers=number(point, "gunicorn_workers"),
+        processes=number(point, "tfs_processes"),
+        calls_at_once=number(point, "inter_op_threads"),
+        threads_per_call=number(point, "intra_op_threads"),
         batching=batching,
         switching_share=SWITCHING_SHARE,
         work=WORK,
@@ -92,7 +93,8 @@ def main() -> None:
     found: dict[str, dict[str, float]] = {}
     with ProcessPoolExecutor() as pool:
         for cores in CORES:
-            points = list(Surface(grid=grid(cores), rps=lambda _: 0.0, vcpus=cores).points())
+            space = Space(grid(cores))
+            points = [space.point(at) for at in range(len(space))]
             known = _simulated(pool, points, cores, REQUESTS)
             most = max(known.values())
             best = [point for point in points if known[_key(point)] >= BEST_FROM * most]

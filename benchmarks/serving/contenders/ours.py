@@ -8,11 +8,14 @@ import os
 import random
 from typing import Any
 
-from servable_handler.inference import handler as whole
+from servable_handler.handler import Handler
+from servable_handler.hooks import Hooks
+from servable_handler.settings import read_settings
 from servable_handler.transport import model_servers
 from servable_handler.transport.server_choice import ServerChoice
 
 counts: dict[int, int] = {}
+whole = Handler(read_settings(os.environ), Hooks(), os.environ)
 
 
 class Counted(ServerChoice):

@@ -24,13 +24,12 @@ from gevent.fileobject import FileObject
 from locust.env import Environment
 from pydantic import TypeAdapter
 
-from servable.load.generator.conductor import Conductor, GeneratorError
-from servable.load.generator.desk import HERE, Caller, Desk
-from servable.load.generator.join_port import refuse_http
-from servable.load.generator.signature import MissingCredentialsError
-from servable.load.measurement import Step
+from servable.load.generator.coordinator import Coordinator, GeneratorError, refuse_http
+from servable.load.generator.load_worker import HERE, Caller, LoadWorker
+from servable.load.generator.prepared import MissingCredentialsError
+from servable.load.measurement import LoadStep
 
-_STEP = TypeAdapter(Step)
+_STEP = TypeAdapter(LoadStep)
 # For the message to those on other machines, who would otherwise wait for a minute.
 _QUIT_SECONDS = 2.0
 
@@ -47,7 +46,7 @@ def main(role: str, *where: str) -> None:
     if role == "worker":
         gevent.spawn(_end_with, lines)
         worker = environment.create_worker_runner(where[0], int(where[1]))
-        Desk(worker)
+        LoadWorker(worker)
         worker.send_message(HERE)
         worker.greenlet.join()
         return
@@ -55,47 +54,47 @@ def main(role: str, *where: str) -> None:
         refuse_http()
         master = environment.create_master_runner(where[0], int(where[1]))
         _say(port=master.server.port)
-        conductor = Conductor(master, int(where[2]))
+        coordinator = Coordinator(master, int(where[2]))
     else:
         alone = environment.create_local_runner()
-        conductor = Conductor(alone, 1)
-        Desk(alone)
+        coordinator = Coordinator(alone, 1)
+        LoadWorker(alone)
         alone.send_message(HERE)
-    gevent.spawn(_obey, lines, conductor).join()
+    gevent.spawn(_obey, lines, coordinator).join()
 
 
-def _obey(lines: FileObject, conductor: Conductor) -> None:
+def _obey(lines: FileObject, coordinator: Coordinator) -> None:
     for line in lines:
         told = json.loads(line)
         # Beside this: a step can be stopped.
-        gevent.spawn(_stop if "stop" in told else _do, told, conductor)
+        gevent.spawn(_stop if "stop" in told else _do, told, coordinator)
     with gevent.Timeout(_QUIT_SECONDS, False):
-        conductor.quit()
+        coordinator.quit()
     os._exit(0)
 
 
-def _do(told: dict[str, Any], conductor: Conductor) -> None:
+def _do(told: dict[str, Any], coordinator: Coordinator) -> None:
     try:
         if "plan" in told:
-            conductor.wait_for_workers()
-            conductor.plan(told["plan"])
+            coordinator.wait_for_workers()
+            coordinator.plan(told["plan"])
             _say(ready=True)
         else:
-            conductor.step(told["step"], lambda found: _say(progress=found))
-            _say(done=_shown(conductor.last))
+            coordinator.step(told["step"], lambda found: _say(progress=found))
+            _say(done=_shown(coordinator.last))
     except (GeneratorError, MissingCredentialsError) as error:
         _say(error=str(error))
 
 
-def _stop(told: dict[str, Any], conductor: Conductor) -> None:
+def _stop(told: dict[str, Any], coordinator: Coordinator) -> None:
     """Answered once, whether the step had ended by itself or not."""
-    conductor.stop()
-    while conductor.busy:
+    coordinator.stop()
+    while coordinator.busy:
         gevent.sleep(0.02)
-    _say(stopped=_shown(conductor.last))
+    _say(stopped=_shown(coordinator.last))
 
 
-def _shown(step: Step | None) -> Any:
+def _shown(step: LoadStep | None) -> Any:
     return None if step is None else _STEP.dump_python(step, mode="json")
 
 

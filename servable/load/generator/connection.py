@@ -12,7 +12,7 @@ import time
 
 import httptools
 
-from servable.load.load_target import Target
+from servable.load.load_target import LoadTarget
 
 OK = ""
 TIMEOUT = "timeout"
@@ -24,7 +24,7 @@ _MOST_ERROR_BYTES = 4096
 class Connection:
     """To one target, opened when it is first needed. For one caller at a time."""
 
-    def __init__(self, target: Target, encryption: ssl.SSLContext | None) -> None:
+    def __init__(self, target: LoadTarget, encryption: ssl.SSLContext | None) -> None:
         self.target = target
         self._encryption = encryption
         self._socket: socket.socket | None = None

@@ -1,12 +1,35 @@
-"""Requests as the bytes that go over the wire, in the mix that is wanted."""
+"""Requests as the bytes that go over the wire: signed for SageMaker, in the mix that is wanted."""
 
 import itertools
 import random
 import time
 
-from servable.load.bodies import Body
-from servable.load.generator.signature import Signer
-from servable.load.load_target import Target
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+
+from servable.load.load_target import Body, LoadTarget
+
+
+class MissingCredentialsError(Exception):
+    """`str()` is a whole sentence."""
+
+
+class Signer:
+    """With the credentials of the environment, asked anew each time: they may expire."""
+
+    def __init__(self, target: LoadTarget) -> None:
+        self._target = target
+        self._credentials = botocore.session.Session().get_credentials()
+        if self._credentials is None:
+            raise MissingCredentialsError("no AWS credentials were found; see `aws configure`")
+
+    def signed(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
+        request = AWSRequest("POST", self._target.url, headers=headers, data=body)
+        frozen = self._credentials.get_frozen_credentials()
+        SigV4Auth(frozen, "sagemaker", self._target.signing_region).add_auth(request)
+        return dict(request.headers.items())
+
 
 # A signature is good for 5 minutes, for the same bytes as often as they are sent; signing costs
 # more than sending. Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
@@ -18,7 +41,7 @@ _ROUND = 10_007
 class Prepared:
     """`next()`: the bytes of one request. The same seed gives the same order."""
 
-    def __init__(self, target: Target, bodies: list[Body], *, seed: int) -> None:
+    def __init__(self, target: LoadTarget, bodies: list[Body], *, seed: int) -> None:
         self._target = target
         self._bodies = bodies
         self._signer = Signer(target) if target.signing_region else None

@@ -1,12 +1,14 @@
-"""Which of the measured points is the best, and how much better than where the search began."""
+"""What the measurements say: the best point, how much better it is, what each setting does."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servable.load.interval import Interval
-from servable.tune.search.model import WITHIN_95, Model
-from servable.tune.search.space import Point, Space
+import numpy as np
+
+from servable.load.precision import Interval
+from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
+from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.trial import Trial, logarithms
 
 
@@ -20,7 +22,7 @@ class Rival:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ChosenPoint:
     """The best of those measured: the one whose value is surely the highest."""
 
     point: Point
@@ -51,7 +53,7 @@ class Choice:
         return self.gain if self.rival is None else self.rival.gain
 
 
-def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> Choice | None:
+def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> ChosenPoint | None:
     """From all measurements together. None where nothing ran.
 
     The highest low end wins: of forty points the one expected most of is often one that was
@@ -68,7 +70,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     if not ran:
         return None
     at = space.features
-    model = Model(
+    model = GaussianProcess(
         at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
     )
     low = model.low(at[ran])
@@ -84,7 +86,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     if best == start and others:
         second = max(others)[1]
         rival = Rival(point=space.point(second), gain=over_start(second))
-    return Choice(
+    return ChosenPoint(
         point=space.point(best),
         value=math.exp(float(model.mean(at[[best]])[0])),
         start=space.point(start),
@@ -92,3 +94,48 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         noise=model.noise,
         rival=rival,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One value of one setting, the others as in the choice."""
+
+    value: Value
+    relative: Interval
+    """Expected throughput, of the choice's: 1 is the same."""
+
+
+def effects(
+    space: Space, trials: Sequence[Trial], choice: ChosenPoint
+) -> dict[str, tuple[Effect, ...]]:
+    """setting -> each value that the space has beside the choice's others."""
+    known = [(space.number(trial.point), trial.measured.value) for trial in trials]
+    measured = [(number, value) for number, value in known if number is not None]
+    at = space.coordinates
+    model = GaussianProcess(
+        at[[number for number, _ in measured]],
+        logarithms([value for _, value in measured]),
+        noise=choice.noise,
+    )
+    chosen = space.number(choice.point)
+    if chosen is None:
+        return {}
+    found: dict[str, tuple[Effect, ...]] = {}
+    for name, values in space.grid.items():
+        row = []
+        for value in values:
+            number = space.number({**choice.point, name: value})
+            if number is None:
+                continue
+            mean, deviation = (
+                (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])
+            )
+            relative = Interval(
+                value=float(np.exp(mean)),
+                low=float(np.exp(mean - WITHIN_95 * deviation)),
+                high=float(np.exp(mean + WITHIN_95 * deviation)),
+            )
+            row.append(Effect(value=value, relative=relative))
+        if len(row) > 1:
+            found[name] = tuple(row)
+    return found

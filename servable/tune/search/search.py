@@ -6,31 +6,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from model_packaging.private_folder import private_folder, touch_private
-from servable.tune.search.budget import Budget
-from servable.tune.search.next_point import STARTS
-from servable.tune.search.recommended import Choice, choose
-from servable.tune.search.sampler import ModelSampler, distributions
+from servable.tune.search.next_point import STARTS, Proposal, propose
+from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
-from servable.tune.search.trial import Measured, Trial
+from servable.tune.search.trial import Budget, Measurement, Trial
 
 # The study of a storage of ours; a file holds one.
 STUDY = "tune"
 # Assumption, until the measurements say otherwise: two load tests of the same differ by so much.
 NOISE = 0.05
 
-Measure = Callable[[Point], Measured]
+Measure = Callable[[Point], Measurement]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     trials: tuple[Trial, ...]
     stopped: str
-    choice: Choice | None
+    choice: ChosenPoint | None
     """None where nothing ran."""
 
 
@@ -55,85 +54,98 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._space, self._noise, self._confirm = space, noise, confirm
         self._starts = starts(space, wanted, count=STARTS, seed=seed)
-        self._sampler = ModelSampler(space, self._starts, noise=noise)
+        self._distributions: dict[str, BaseDistribution] = {
+            name: CategoricalDistribution(values) for name, values in space.grid.items()
+        }
         self._study = optuna.create_study(
-            storage=_storage(file),
-            study_name=STUDY,
-            sampler=self._sampler,
-            direction="maximize",
-            load_if_exists=True,
+            storage=_storage(file), study_name=STUDY, direction="maximize", load_if_exists=True
         )
-        # What was under way when the process was killed is measured anew, under another number.
-        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
-            self._study.tell(trial.number, state=TrialState.FAIL)
 
     def trials(self) -> tuple[Trial, ...]:
         """What is complete, in order."""
-        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return tuple(
             Trial(
                 number=number,
                 point=dict(trial.params),
-                measured=Measured(
+                measured=Measurement(
                     value=trial.value or 0.0,
                     failure=trial.user_attrs.get("failure"),
                     about=trial.user_attrs.get("about", {}),
                 ),
                 seconds=float(trial.user_attrs.get("seconds", 0.0)),
             )
-            for number, trial in enumerate(done)
+            for number, trial in enumerate(self._done())
         )
 
     def run(
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
     ) -> Found:
         """Until it ends. `told` hears of each trial once it is kept."""
-        stopped, self._sampler.trials = "", budget.trials
-        while not stopped:
+        stopped: str | None = None
+        while stopped is None:
             kept = budget.without(2 * self._confirm, self.trials())
-            stopped = kept.ended(self.trials()) or self._proposed() or ""
-            if not stopped:
-                self._measure(measure, told)
+            stopped = kept.ended(self.trials())
+            if stopped is None and self._confirmed():
+                stopped = "the choice of an earlier run was being confirmed; --new searches again"
+            if stopped is None:
+                proposal = self._proposal(budget.trials)
+                stopped = proposal.stopped
+                if proposal.number is not None:
+                    self._measure(self._space.point(proposal.number), measure, told)
         # On a flat surface there is nothing to confirm: its points were as many measurements of one.
-        flat = self._confirm and not self._confirmed() and self._sampler.proposal(self._study).flat
+        flat = self._confirm and not self._confirmed() and self._proposal(budget.trials).flat
         for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
             choice = self.choice()
             if choice is None or choice.compared is None or budget.ended(self.trials()):
                 break
-            self._sampler.forced = choice.start if number % 2 else choice.compared
-            self._measure(measure, told, confirms=True)
-        self._sampler.forced = None
+            point = choice.start if number % 2 else choice.compared
+            self._measure(point, measure, told, confirms=True)
         return Found(trials=self.trials(), stopped=stopped, choice=self.choice())
 
-    def _proposed(self) -> str | None:
-        """Why nothing is proposed; what is measured again at the end has ended it already."""
-        if self._confirmed():
-            return "the choice of an earlier run was being confirmed; --new searches again"
-        return self._sampler.proposal(self._study).stopped
+    def _proposal(self, trials: int) -> Proposal:
+        """It follows from what is kept: a search that was killed asks for what it would have asked for."""
+        known = [
+            (number, trial.value)
+            for trial in self._done()
+            if (number := self._space.number(trial.params)) is not None and trial.value is not None
+        ]
+        tried, values = [number for number, _ in known], [value for _, value in known]
+        return propose(self._space, self._starts, tried, values, self._noise, trials)
+
+    def _done(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
     def _confirmed(self) -> int:
-        done = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return sum(1 for trial in done if trial.user_attrs.get("confirms"))
+        return sum(1 for trial in self._done() if trial.user_attrs.get("confirms"))
 
     def _measure(
-        self, measure: Measure, told: Callable[[Trial], None] | None, *, confirms: bool = False
+        self,
+        point: Point,
+        measure: Measure,
+        told: Callable[[Trial], None] | None,
+        *,
+        confirms: bool = False,
     ) -> None:
-        asked = self._study.ask(distributions(self._space))
+        """Kept when it is done: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
-        try:
-            measured = measure(dict(asked.params))
-        except BaseException:
-            self._study.tell(asked, state=TrialState.FAIL)
-            raise
-        asked.set_user_attr("confirms", confirms)
-        asked.set_user_attr("failure", measured.failure)
-        asked.set_user_attr("about", dict(measured.about))
-        asked.set_user_attr("seconds", time.monotonic() - began)
-        self._study.tell(asked, measured.value)
+        measured = measure(dict(point))
+        self._study.add_trial(
+            create_trial(
+                params=dict(point),
+                distributions=self._distributions,
+                value=measured.value,
+                user_attrs={
+                    "confirms": confirms,
+                    "failure": measured.failure,
+                    "about": dict(measured.about),
+                    "seconds": time.monotonic() - began,
+                },
+            )
+        )
         if told is not None:
             told(self.trials()[-1])
 
-    def choice(self) -> Choice | None:
+    def choice(self) -> ChosenPoint | None:
         return choose(self._space, self._starts[0], self.trials(), self._noise)
 
 

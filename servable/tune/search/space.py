@@ -131,3 +131,10 @@ def _typed(key: Key) -> tuple[tuple[str, Value], ...]:
 def _product(grid: Mapping[str, tuple[Value, ...]]) -> Iterable[Point]:
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
+
+
+def shown(value: Value) -> str:
+    """A setting's value for people."""
+    if value is None:
+        return "off"
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

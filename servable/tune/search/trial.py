@@ -1,5 +1,6 @@
-"""One measured setting of everything."""
+"""One measured setting of everything, what a model learns from its value, and how many there may be."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ BENT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """What a measurement says of a point."""
 
     value: float
@@ -32,8 +33,13 @@ class Trial:
     number: int
     """From 0, in the order in which they were measured."""
     point: Point
-    measured: Measured
+    measured: Measurement
     seconds: float
+
+    @property
+    def usd(self) -> float:
+        """What it cost; nothing on this computer."""
+        return float(self.measured.about.get("usd", 0.0))
 
 
 def logarithms(values: Sequence[float]) -> NDArray[np.float64]:
@@ -53,3 +59,50 @@ def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     top = logs.max()
     learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt
+
+
+# What the stages of the search were developed for.
+TRIALS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Whichever ends first. A trial that would probably not end within it is not begun."""
+
+    trials: int = TRIALS
+    minutes: float | None = None
+    usd: float | None = None
+
+    def ended(self, trials: Sequence[Trial]) -> str | None:
+        """Why no other trial is begun; None while one may be. Time is that of the trials."""
+        if len(trials) >= self.trials:
+            return f"{self.trials} trials are done"
+        spent = sum(trial.seconds for trial in trials)
+        next_one = max((trial.seconds for trial in trials[-5:]), default=0.0)
+        if self.minutes is not None and spent + next_one > 60 * self.minutes:
+            return f"{spent / 60:.1f} of {self.minutes:.3g} minutes are spent"
+        costs = [trial.usd for trial in trials]
+        if self.usd is not None and sum(costs) + max(costs[-5:], default=0.0) > self.usd:
+            return f"the dollars are spent: {sum(costs):.2f} in trials"
+        return None
+
+    def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
+        """What is left for the others where `count` trials as long as the last ones are yet to come."""
+        seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
+        usd = count * max((trial.usd for trial in trials[-5:]), default=0.0)
+        return dataclasses.replace(
+            self,
+            trials=self.trials - count,
+            minutes=None if self.minutes is None else self.minutes - seconds / 60,
+            usd=None if self.usd is None else self.usd - usd,
+        )
+
+    def seconds_left(self, trials: Sequence[Trial]) -> float | None:
+        """An estimate from the trials so far; None before the first."""
+        if not trials:
+            return None
+        spent = sum(trial.seconds for trial in trials)
+        left = (self.trials - len(trials)) * spent / len(trials)
+        if self.minutes is not None:
+            left = min(left, 60 * self.minutes - spent)
+        return max(0.0, left)

@@ -8,11 +8,11 @@ Source: RFC 9113 (HTTP/2), https://github.com/grpc/grpc/blob/master/doc/PROTOCOL
 import re
 import struct
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from servable_handler.transport.http2 import frames
 from servable_handler.transport.http2.frames import Frames, frame
 from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read, request_headers
-from servable_handler.transport.http2.seen_answer import SeenAnswer, Shape, seen
 from servable_handler.transport.rest import HOST, BrokenOffError, NotTakenError, left
 
 _FIRST_WINDOW = 65_535
@@ -40,6 +40,8 @@ _ALTSVC = 10
 _SETTINGS = ((1, 0), (2, 0), (4, frames.LARGEST), (5, (1 << 24) - 1))
 # What a server may say: pushes, a call's window, a frame's size, and connections in calls.
 _ALLOWED = {2: (0, 0), 4: (0, frames.LARGEST), 5: (1 << 14, (1 << 24) - 1), 8: (0, 1)}
+Shape = tuple[int, int, int]
+"""A frame's type, its flags, and the bytes of its payload."""
 _OPENING = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     + frame(frames.SETTINGS, 0, 0, b"".join(struct.pack(">HI", *pair) for pair in _SETTINGS))
@@ -58,6 +60,57 @@ class CallFailedError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class SeenAnswer(NamedTuple):
+    """The bytes around a call's message: the same for one answer after the other.
+
+    What stands before, between and behind the two or three places of the stream's number. A server
+    sends headers, one message and a status. Where an answer is as long as the last one that was
+    read frame by frame, and all but its message and its stream's number is the same, reading it
+    so again would find the same. Sound because no table of headers is used (hpack.py): the same
+    bytes mean the same.
+    """
+
+    length: int
+    headers: bytes
+    data: bytes
+    message: bytes
+    trailers: bytes
+    end: bytes
+
+    def message_in(self, answer: bytes, stream: bytes) -> bytes | None:
+        """The message; None for an answer that is of another form."""
+        if len(answer) != self.length:
+            return None
+        before = self.headers + stream + self.data + stream + self.message
+        behind = self.trailers + stream + self.end
+        if answer.startswith(before) and answer.endswith(behind):
+            return answer[len(before) : len(answer) - len(behind)]
+        return None
+
+
+def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
+    """Of an answer that was read as these frames; None where it is no plain one."""
+    plain = [
+        (frames.HEADERS, frames.END_HEADERS),
+        (frames.DATA, 0),
+        (frames.HEADERS, frames.END_HEADERS | frames.END_STREAM),
+    ]
+    if [shape[:2] for shape in shapes] != plain:
+        return None
+    data = 9 + shapes[0][2]
+    trailers = data + 9 + shapes[1][2]
+    if trailers + 9 + shapes[2][2] != len(answer):
+        return None
+    return SeenAnswer(
+        len(answer),
+        answer[:5],
+        answer[9 : data + 5],
+        answer[data + 9 : data + 9 + _PREFIX_BYTES],
+        answer[trailers : trailers + 5],
+        answer[trailers + 9 :],
+    )
 
 
 class GrpcConnection:
@@ -166,7 +219,7 @@ class GrpcConnection:
             return int(code), headers.get(b"grpc-message", b""), b""
         if not wanted or size != wanted:
             raise UnexpectedAnswerError("an answer that is not one message")
-        self._seen = seen(ahead, shapes)
+        self._seen = _seen(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
     def _headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:

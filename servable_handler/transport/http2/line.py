@@ -18,7 +18,7 @@ from servable_handler.transport.rest import BrokenOffError, connected, left
 _CLOSED = "the connection was closed"
 
 
-class Line(Protocol):
+class DeadlineSocket(Protocol):
     """Methods raise OSError and `BrokenOffError`; it is to be closed then."""
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -33,7 +33,7 @@ class Line(Protocol):
     def close(self) -> None: ...
 
 
-def line_to(port: int, deadline: float) -> Line:
+def line_to(port: int, deadline: float) -> DeadlineSocket:
     """Raises `DeadlineError`, `NotTakenError`."""
     connection = connected(port, deadline)
     monkey = sys.modules.get("gevent.monkey")

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from servable_local.container.gunicorn.app import Invocations, Ping, application
 from servable_local.container.gunicorn.models import Models
 from servable_local.container.gunicorn.user_code import CodeError, Handler, load, pass_on
 from servable_local.container.image_code import image_code
+from servable_local.container.image_imports import give_imports_of_the_image
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
@@ -59,12 +59,10 @@ def run() -> None:
     folder = Path.cwd()
     events.tell(loading=True)
     try:
-        handler: Handler = pass_on(image)
-        if plan["code"]:
-            inference = Path(plan["inference"]) if plan["inference"] else None
-            code = ArchiveCode(Path(plan["code"]), inference)
-            sys.path[:0] = [str(path) for path in code.import_paths]
-            handler = load(inference, image) if inference else pass_on(image)
+        inference = Path(plan["inference"]) if plan["inference"] else None
+        code = ArchiveCode(Path(plan["code"]), inference) if plan["code"] else None
+        give_imports_of_the_image(code.import_paths if code else [])
+        handler: Handler = load(inference, image) if inference else pass_on(image)
     except CodeError as error:
         events.tell(error=str(error))
         return

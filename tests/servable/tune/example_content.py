@@ -7,20 +7,19 @@ import numpy as np
 from benchmarks.queueing.measured import curve
 from benchmarks.queueing.system import System, Work
 from benchmarks.search.surfaces import FAMILIES
+from benchmarks.search.surfaces.surface import NOISE
 from infra.parameters.environment import Environment
-from servable.load.interval import Interval
 from servable.load.knee import knee
+from servable.load.precision import Interval
 from servable.load.schedule import Schedule
-from servable.report.page.content import Content
-from servable.report.page.curve_pictures import at_knee
-from servable.report.page.effects import effects
+from servable.report.content import Content
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
-from servable.tune.search.budget import Budget
+from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Budget, Measurement
 
 OBJECTIVE = Objective(most_ms=100.0)
 ENVIRONMENT = Environment.model_validate(
@@ -41,16 +40,17 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     """A search of a few trials on a surface, with a simulated curve of the choice."""
     surface = FAMILIES["queueing, 4 cores"](seed)
     space, noise = Space(surface.grid), np.random.default_rng(seed)
+    best_rps = max(surface.rps(space.point(number)) for number in range(len(space)))
 
-    def measure(point: Point) -> Measured:
-        rps = surface.measured(point, noise)
+    def measure(point: Point) -> Measurement:
+        rps = surface.rps(point) * float(np.exp(noise.normal(0.0, NOISE)))
         if rps == 0:
-            return Measured(value=0.0, failure="did not start: out of memory")
+            return Measurement(value=0.0, failure="did not start: out of memory")
         about = {
             "rps": {"value": rps, "low": 0.97 * rps, "high": 1.03 * rps},
-            "p99_ms": 90 * (surface.best_rps() / rps) ** 0.3,
+            "p99_ms": 90 * (best_rps / rps) ** 0.3,
         }
-        return Measured(value=rps, about=about)
+        return Measurement(value=rps, about=about)
 
     search = Search(space, rules_of_thumb(space, vcpus=4))
     found = search.run(measure, Budget(trials=trials))
@@ -61,7 +61,7 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     at = knee(measured, OBJECTIVE)
     assert at is not None
     plain = Content(label=label, curve=measured, knee=at)
-    step = at_knee(plain)
+    step = plain.at_knee
     assert step is not None
     return Content(
         label=label,

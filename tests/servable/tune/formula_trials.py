@@ -14,16 +14,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import servable.tune.target
-from servable.load.load import Reached
+import servable.tune.tune
 from servable.load.measurement import LoadCurve
 from servable.load.pace import Pace
+from servable.load.reached import Reached
 from servable.tune.objective import Objective
 from servable.tune.search.space import Point
-from servable.tune.search.trial import Measured
-from servable.tune.trials.trials import Trials
+from servable.tune.search.trial import Measurement
+from servable.tune.trials import Trials
 from tests.servable.tune.measured import curve, step
 
 HOLD = "SERVABLE_TEST_HOLD"
@@ -43,17 +42,15 @@ class FormulaTrials(Trials):
     flat = False
     fails: type[BaseException] | None = None
 
-    def __init__(self, machines: Any, bodies: Any, asked: Any, folder: Path, *, goal: Any) -> None:
-        super().__init__(machines, bodies, folder, goal=goal)
-        self._begun = 0
+    _begun = 0
 
     @contextmanager
     def reached(self, point: Point) -> Iterator[Reached]:
         raise AssertionError("nothing is started")
         yield
 
-    def objective(self, today: Point, stated_ms: float | None, percent: float) -> Objective:
-        return Objective(percent=percent, most_ms=LIMIT_MS)
+    def _objective(self, stated_ms: float | None) -> Objective:
+        return Objective(most_ms=LIMIT_MS)
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
         return curve(
@@ -64,7 +61,7 @@ class FormulaTrials(Trials):
             step(16, 390.0, 130.0),
         )
 
-    def trial(self, point: Point, objective: Objective, users: float) -> Measured:
+    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
         self._say("begin", point)
         self._begun += 1
         if os.environ.get(HOLD) == str(self._begun):
@@ -74,7 +71,7 @@ class FormulaTrials(Trials):
         rps = 100.0 if self.flat else value(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)
-        return self._valued(Measured(value=rps, about=about), point, 0.0)
+        return self._valued(Measurement(value=rps, about=about), point, 0.0)
 
     def _say(self, what: str, point: Point) -> None:
         if self.log:
@@ -86,5 +83,5 @@ if __name__ == "__main__":
     from servable.main import main
 
     FormulaTrials.log = Path(sys.argv.pop(1))
-    vars(servable.tune.target)["LocalTrials"] = FormulaTrials
+    vars(servable.tune.tune)["LocalTrials"] = FormulaTrials
     main()

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from servable.load.interval import Interval
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked, LoadCurve, Step
+from servable.load.measurement import Asked, LoadCurve, LoadStep
+from servable.load.precision import Interval
 
 ASKED = Asked(
     target="local",
@@ -14,7 +14,7 @@ ASKED = Asked(
 )
 
 
-def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> Step:
+def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> LoadStep:
     """Answers spread evenly between half of `p50_ms` and one and a half of it."""
     spread = [p50_ms * (0.5 + number / 100) for number in range(101)]
     given: dict[str, Any] = {
@@ -26,8 +26,8 @@ def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> St
         "send_lags": Latencies.of([0.1] * 101),
         "generator_cpu_share": 0.2,
     }
-    return Step(**(given | told))
+    return LoadStep(**(given | told))
 
 
-def curve(*steps: Step) -> LoadCurve:
+def curve(*steps: LoadStep) -> LoadCurve:
     return LoadCurve(asked=ASKED, loop="closed", steps=steps)

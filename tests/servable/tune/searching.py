@@ -12,10 +12,9 @@ import time
 import zlib
 from pathlib import Path
 
-from servable.tune.search.budget import Budget
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
-from servable.tune.search.trial import Measured
+from servable.tune.search.trial import Budget, Measurement
 
 GRID = {
     "tfs_processes": (1, 2, 4, 8),
@@ -35,11 +34,11 @@ def value(point: Point) -> float:
 
 
 def search(study: Path | None, log: Path | None, seconds: float, trials: int) -> Found:
-    def measure(point: Point) -> Measured:
+    def measure(point: Point) -> Measurement:
         _say(log, {"begins": dict(point)})
         time.sleep(seconds)
         _say(log, {"done": dict(point)})
-        return Measured(value=value(point))
+        return Measurement(value=value(point))
 
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     return Search(Space(GRID), [start], file=study).run(measure, Budget(trials=trials))

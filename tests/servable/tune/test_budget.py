@@ -1,11 +1,10 @@
 """How much may be measured, and what is kept back for what comes at the end."""
 
-from servable.tune.search.budget import Budget
-from servable.tune.search.trial import Measured, Trial
+from servable.tune.search.trial import Budget, Measurement, Trial
 
 
 def trial(seconds: float = 30.0, **about: float) -> Trial:
-    return Trial(number=0, point={}, measured=Measured(value=1.0, about=about), seconds=seconds)
+    return Trial(number=0, point={}, measured=Measurement(value=1.0, about=about), seconds=seconds)
 
 
 def test_time_for_what_comes_at_the_end_is_kept_back() -> None:

@@ -1,9 +1,11 @@
 """What may be tried on a machine."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
@@ -77,6 +79,18 @@ def test_what_preflight_refuses_is_not_tried(prod: tuple[Loaded, Placement, Spac
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
     other = Loaded(**{**vars(loaded), "environment": changed, "draft": changed})
     assert not errors(check(other))
+
+
+def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_refused(loaded: Loaded) -> list[SimpleNamespace]:
+        assert loaded.environment is not None
+        container = loaded.environment.variants["primary"].container
+        errors = [SimpleNamespace(rule="no-onednn", severity=Severity.ERROR)]
+        return errors if container.onednn is False else []
+
+    monkeypatch.setattr("servable.tune.container_space.check_all", one_refused)
+    tried = space(*placed("local"), ("onednn", "intra_op_threads"))
+    assert {tried.point(number)["onednn"] for number in range(len(tried))} == {True}
 
 
 @pytest.fixture(scope="module")

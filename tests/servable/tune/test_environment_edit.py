@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from servable.tune.environment_edit import diff, edited
-from servable.tune.recommendation import Change
+from servable.tune.recommendation import KeyChange
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "environments").glob("*.toml"))
@@ -23,8 +23,8 @@ p99_latency_ms = 100
 """
 
 
-def change(key: str, value: object) -> Change:
-    return Change(key=tuple(key.split(".")), value=value, reason="")  # type: ignore[arg-type]
+def change(key: str, value: object) -> KeyChange:
+    return KeyChange(key=tuple(key.split(".")), value=value, reason="")  # type: ignore[arg-type]
 
 
 CHANGES = [

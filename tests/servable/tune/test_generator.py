@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from servable.load.bodies import Body
-from servable.load.load_generator import Crowd, LoadError, LoadGenerator, Pace
-from servable.load.load_target import Target, container, endpoint
-from servable.load.measurement import Loop, Step
+from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator
+from servable.load.load_target import Body, LoadTarget, container, endpoint
+from servable.load.measurement import LoadStep, Loop
+from servable.load.pace import Pace
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"
 
-Measured = Callable[..., Step]
+Measured = Callable[..., LoadStep]
 
 
 def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
@@ -35,7 +35,9 @@ def generator() -> Iterator[LoadGenerator]:
 
 @pytest.fixture
 def measured(generator: LoadGenerator) -> Measured:
-    def step(target: Target, load: float, pace: Pace = BRIEF, *, loop: Loop = "closed") -> Step:
+    def step(
+        target: LoadTarget, load: float, pace: Pace = BRIEF, *, loop: Loop = "closed"
+    ) -> LoadStep:
         generator.aim(target, [BODY], loop=loop)
         return generator.step(load, pace)
 
@@ -43,7 +45,7 @@ def measured(generator: LoadGenerator) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def both(generator: LoadGenerator) -> tuple[Server, Step, Step]:
+def both(generator: LoadGenerator) -> tuple[Server, LoadStep, LoadStep]:
     """Two bodies, one three times as often as the other: two users' step, and four users'."""
     seldom = Body(content=b"1,2", content_type="text/csv", custom_attributes="tfs-model-name=a")
     often = Body(content=BODY.content, content_type=BODY.content_type, weight=3.0)
@@ -52,32 +54,44 @@ def both(generator: LoadGenerator) -> tuple[Server, Step, Step]:
         return server, generator.step(2, BRIEF), generator.step(4, BRIEF)
 
 
-def test_every_request_has_its_body_s_content_type(both: tuple[Server, Step, Step]) -> None:
+def test_every_request_has_its_body_s_content_type(both: tuple[Server, LoadStep, LoadStep]) -> None:
     kinds = {(headers["Content-Type"], body) for headers, body in both[0].asked}
     assert kinds == {("text/csv", b"1,2"), ("application/json", BODY.content)}
 
 
-def test_captured_attributes_are_sent_again(both: tuple[Server, Step, Step]) -> None:
+def test_captured_attributes_are_sent_again(both: tuple[Server, LoadStep, LoadStep]) -> None:
     sent = {headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in both[0].asked}
     assert sent == {"tfs-model-name=a", None}
 
 
-def test_bodies_come_as_often_as_they_weigh(both: tuple[Server, Step, Step]) -> None:
+def test_bodies_come_as_often_as_they_weigh(both: tuple[Server, LoadStep, LoadStep]) -> None:
     asked = [headers["Content-Type"] for headers, _ in both[0].asked]
     assert asked.count("text/csv") / len(asked) == pytest.approx(0.25, abs=0.1)
 
 
-def test_a_step_has_as_many_users_as_were_asked_for(both: tuple[Server, Step, Step]) -> None:
+def test_a_step_has_as_many_users_as_were_asked_for(
+    both: tuple[Server, LoadStep, LoadStep],
+) -> None:
     assert [step.users for step in both[1:]] == [2, 4]
 
 
-def test_the_warm_up_is_not_counted(both: tuple[Server, Step, Step]) -> None:
+def test_the_warm_up_is_not_counted(both: tuple[Server, LoadStep, LoadStep]) -> None:
     server, *steps = both
     assert sum(step.sent for step in steps) < len(server.asked)
 
 
-def test_the_generator_s_share_of_cpu_is_in_every_step(both: tuple[Server, Step, Step]) -> None:
+def test_the_generator_s_share_of_cpu_is_in_every_step(
+    both: tuple[Server, LoadStep, LoadStep],
+) -> None:
     assert 0 < both[1].generator_cpu_share <= 1.1
+
+
+def test_throughput_is_what_was_answered_per_second(
+    both: tuple[Server, LoadStep, LoadStep],
+) -> None:
+    step = both[1]
+    answered = step.throughput_rps.value * step.seconds
+    assert answered == pytest.approx(step.latencies.count, rel=0.3)
 
 
 def test_connections_are_kept(measured: Measured) -> None:
@@ -115,7 +129,7 @@ def test_what_is_not_answered_in_time_is_a_timeout_and_no_latency(measured: Meas
         return OK
 
     with Server(hang) as server:
-        target = Target(url=f"{server.url}/invocations", timeout_seconds=0.3)
+        target = LoadTarget(url=f"{server.url}/invocations", timeout_seconds=0.3)
         step = measured(target, 1)
     assert (step.latencies.count, step.timeouts > 0) == (0, True)
 
@@ -161,24 +175,24 @@ def test_a_server_that_stalls_for_2_seconds_is_never_reported_as_fast(
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Iterator[LoadGenerator]:
+def two_processes() -> Iterator[LoadGenerator]:
     """Two processes that send, and Locust's master."""
     nowhere = container("http://127.0.0.1:1")
-    with LoadGenerator(nowhere, [BODY], loop="closed", crowd=Crowd(processes=2)) as one:
+    with LoadGenerator(nowhere, [BODY], loop="closed", processes=GeneratorProcesses(here=2)) as one:
         yield one
 
 
 @pytest.mark.long
-def test_two_processes_share_the_users(crowd: LoadGenerator) -> None:
+def test_two_processes_share_the_users(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
-        crowd.aim(container(server.url), [BODY], loop="closed")
-        crowd.step(4, BRIEF)
+        two_processes.aim(container(server.url), [BODY], loop="closed")
+        two_processes.step(4, BRIEF)
     assert len(server.ports) == 4
 
 
 @pytest.mark.long
-def test_two_processes_send_the_rate_together(crowd: LoadGenerator) -> None:
+def test_two_processes_send_the_rate_together(two_processes: LoadGenerator) -> None:
     with Server(ready) as server:
-        crowd.aim(container(server.url), [BODY], loop="open")
-        step = crowd.step(60, BRIEF)
+        two_processes.aim(container(server.url), [BODY], loop="open")
+        step = two_processes.step(60, BRIEF)
     assert step.sent / step.seconds == pytest.approx(60, rel=0.25)

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.queueing.known import mmc_highest_rate
 from benchmarks.queueing.measured import curve as simulated
 from benchmarks.queueing.system import System, Work
-from servable.load.interval import Interval
 from servable.load.knee import knee, saturation
 from servable.load.latencies import Latencies
+from servable.load.precision import Interval
 from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
 from tests.servable.tune.measured import curve, step

@@ -4,7 +4,7 @@ from servable.load.knee import knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import LoadCurve
 from servable.tune.objective import Objective
-from servable.tune.trials.measured import lateness
+from servable.tune.trials import lateness
 from tests.servable.tune.measured import curve, step
 
 HUNDRED = Objective(most_ms=100.0)

@@ -5,8 +5,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from servable.load.arrivals import Arrivals, times
 from servable.load.latencies import Latencies
+from servable.load.pace import Arrivals, times
 from servable.load.precision import percentile, throughput
 
 WINDOW_SECONDS = 0.1

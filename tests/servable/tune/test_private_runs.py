@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from servable.load.temporary.ledger import Ledger
 from servable.tune.run import RUNS, STUDY, alone
 from servable.tune.search.search import _storage
-from servable.tune.temporary.ledger import Ledger
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
 

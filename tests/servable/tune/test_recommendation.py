@@ -4,17 +4,17 @@ import dataclasses
 
 import pytest
 
-from servable.load.interval import Interval
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
+from servable.load.precision import Interval
 from servable.tune.recommendation import Recommendation, recommend
-from servable.tune.search.recommended import Choice
+from servable.tune.search.recommended import ChosenPoint
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = Asked(target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores")
 IN_AWS = dataclasses.replace(ASKED, target="sagemaker", instance_type="ml.c5.xlarge")
-CHOICE = Choice(
+CHOICE = ChosenPoint(
     point={"tfs_processes": 4, "gunicorn_workers": 8, "batching.max_batch_size": 64},
     value=100.0,
     start={"tfs_processes": 1, "gunicorn_workers": 8, "batching.max_batch_size": 8},
@@ -24,7 +24,7 @@ CHOICE = Choice(
 
 
 def recommended(
-    asked: Asked = ASKED, choice: Choice = CHOICE, *, force: bool = False
+    asked: Asked = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
 ) -> Recommendation:
     return recommend(
         ENVIRONMENT,

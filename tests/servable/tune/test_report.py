@@ -10,10 +10,10 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from servable.report import page
 from servable.report.command import report
-from servable.report.page import page
-from servable.report.page.content import RUN, Content
-from servable.report.report import told_apart, write_load_report
+from servable.report.content import RUN, Content, told_apart
+from servable.report.page import write_load_report
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from servable.load.measurement import Step
+from servable.load.measurement import LoadStep
 from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
 from tests.servable.tune.measured import step
@@ -12,15 +12,15 @@ from tests.servable.tune.measured import step
 HUNDRED = Objective(most_ms=100.0)
 
 
-def loads(schedule: Schedule, target: Callable[[int], Step]) -> list[float]:
-    steps: list[Step] = []
+def loads(schedule: Schedule, target: Callable[[int], LoadStep]) -> list[float]:
+    steps: list[LoadStep] = []
     while (load := schedule.next(steps)) is not None:
         steps.append(target(round(load)))
         assert len(steps) < 40, "it never ends"
     return [one.load for one in steps]
 
 
-def full_at_20(users: int) -> Step:
+def full_at_20(users: int) -> LoadStep:
     """20 requests/s for each user until there are 20; p99 is one and a half of the median."""
     return step(users, 20.0 * min(users, 20), 50.0 * max(1.0, users / 20))
 
@@ -62,7 +62,7 @@ def test_given_loads_are_taken_as_they_are() -> None:
 
 
 def test_an_open_loop_is_raised_until_the_answers_fall_behind() -> None:
-    def open_step(rate: int) -> Step:
+    def open_step(rate: int) -> LoadStep:
         kept_up = min(rate, 100)
         return step(None, kept_up, rate_rps=rate, seconds=101.0 / rate)
 

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.search.run import flat, run
+from benchmarks.search.contenders import flat, run
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
-from servable.tune.search.budget import Budget
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.sudden import LEARN_FROM, Sudden
-from servable.tune.search.trial import Measured, Trial, logarithms
+from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,11 +50,11 @@ def test_the_choice_is_one_that_ran(uninterrupted: Found) -> None:
 
 
 def test_a_point_that_never_starts_is_not_chosen() -> None:
-    def measure(point: object) -> Measured:
+    def measure(point: object) -> Measurement:
         assert isinstance(point, dict)
         if point["tfs_processes"] == 8:
-            return Measured(value=0.0, failure="out of memory")
-        return Measured(value=100.0 * int(point["tfs_processes"]))
+            return Measurement(value=0.0, failure="out of memory")
+        return Measurement(value=100.0 * int(point["tfs_processes"]))
 
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start]).run(measure, Budget(trials=20))
@@ -67,7 +65,7 @@ def test_a_point_that_never_starts_is_not_chosen() -> None:
 def test_where_nothing_runs_nothing_is_chosen() -> None:
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start]).run(
-        lambda _: Measured(value=0.0, failure="no"), Budget(trials=12)
+        lambda _: Measurement(value=0.0, failure="no"), Budget(trials=12)
     )
     assert found.choice is None
 
@@ -75,7 +73,7 @@ def test_where_nothing_runs_nothing_is_chosen() -> None:
 def test_todays_settings_are_measured_first() -> None:
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
     found = Search(Space(GRID), [start]).run(
-        lambda point: Measured(value=value(point)), Budget(trials=1)
+        lambda point: Measurement(value=value(point)), Budget(trials=1)
     )
     assert found.trials[0].point == start
 
@@ -89,7 +87,7 @@ def test_a_gain_that_is_luck_has_an_interval_around_nothing() -> None:
     noise = np.random.default_rng(3)
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
+        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=30)
     )
     assert found.choice is not None
     assert not found.choice.better
@@ -100,7 +98,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     good, lucky = space.point(0), space.point(len(space) - 1)
     values = [(good, 100.0)] * 4 + [(space.point(3), 60.0), (space.point(4), 70.0), (lucky, 103.0)]
     trials = [
-        Trial(number=at, point=point, measured=Measured(value=value), seconds=1.0)
+        Trial(number=at, point=point, measured=Measurement(value=value), seconds=1.0)
         for at, (point, value) in enumerate(values)
     ]
     found = choose(space, 3, trials, 0.05)
@@ -111,7 +109,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
 def test_the_choice_and_todays_settings_are_confirmed_in_turn() -> None:
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda point: Measured(value=value(point)), Budget(trials=18)
+        lambda point: Measurement(value=value(point)), Budget(trials=18)
     )
     assert [trial.point == start for trial in found.trials[-4:]] == [False, True, False, True]
 
@@ -120,7 +118,7 @@ def test_where_todays_settings_win_they_and_the_best_of_the_others_are_confirmed
     space = Space(GRID)
     best = max((space.point(number) for number in range(len(space))), key=value)
     found = Search(space, [best], confirm=2).run(
-        lambda point: Measured(value=value(point)), Budget(trials=18)
+        lambda point: Measurement(value=value(point)), Budget(trials=18)
     )
     assert [trial.point == best for trial in found.trials[-4:]] == [False, True, False, True]
 
@@ -129,7 +127,7 @@ def test_on_a_flat_surface_nothing_is_confirmed() -> None:
     noise = np.random.default_rng(5)
     start = {name: values[0] for name, values in GRID.items()}
     found = Search(Space(GRID), [start], confirm=2).run(
-        lambda _: Measured(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
+        lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
     )
     assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
 
@@ -138,12 +136,12 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
     start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
     measured = 0
 
-    def measure(point: Point) -> Measured:
+    def measure(point: Point) -> Measurement:
         nonlocal measured
         measured += 1
         if measured == 16:  # the second of four that confirm
             raise KeyboardInterrupt
-        return Measured(value=value(point))
+        return Measurement(value=value(point))
 
     def run() -> Found:
         search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
@@ -158,11 +156,11 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
 
-    def asking(*told: Any, sudden: Sudden) -> Proposal:
+    def asking(*told: Any) -> Proposal:
         asked.add(told[-1])
-        return propose(*told, sudden=sudden)
+        return propose(*told)
 
-    monkeypatch.setattr("servable.tune.search.sampler.propose", asking)
+    monkeypatch.setattr("servable.tune.search.search.propose", asking)
     search(None, None, 0.0, 11)
     assert asked == {11}
 
@@ -171,14 +169,6 @@ def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Fou
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
-
-
-def test_resumed_where_sudden_effects_are_learnt_it_ends_with_the_same_trials(
-    tmp_path: Path,
-) -> None:
-    for trials in (LEARN_FROM + 1, LEARN_FROM + 3):
-        found = search(tmp_path / "study", None, 0.0, trials)
-    assert _points(found) == _points(search(None, None, 0.0, LEARN_FROM + 3))
 
 
 def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:
@@ -207,7 +197,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
 
 
 def test_minutes_are_a_budget() -> None:
-    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=50.0)]
+    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=50.0)]
     assert (Budget(minutes=1).ended(trials), Budget(minutes=2).ended(trials)) == (
         "0.8 of 1 minutes are spent",
         None,
@@ -215,8 +205,9 @@ def test_minutes_are_a_budget() -> None:
 
 
 def test_dollars_are_a_budget() -> None:
-    trials = [Trial(number=0, point={}, measured=Measured(value=1.0), seconds=1800.0)]
-    ends = [Budget(usd=usd, usd_per_hour=4.0).ended(trials) for usd in (3.9, 4.1)]
+    measured = Measurement(value=1.0, about={"usd": 2.0})
+    trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
+    ends = [Budget(usd=usd).ended(trials) for usd in (3.9, 4.1)]
     assert [one is not None for one in ends] == [True, False]
 
 

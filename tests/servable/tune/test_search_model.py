@@ -5,14 +5,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable.tune.search import gain, next_point
-from servable.tune.search.budget import TRIALS
-from servable.tune.search.kernel import SIZES, Array, Levels, Ranks, covariance
-from servable.tune.search.model import Expected, Model
-from servable.tune.search.next_point import AGAIN_EVERY, AGAIN_FROM, LAST, propose
+from servable.tune.search import next_point
+from servable.tune.search.gaussian_process import (
+    SIZES,
+    Array,
+    Expected,
+    GaussianProcess,
+    Levels,
+    Ranks,
+    covariance,
+)
+from servable.tune.search.next_point import (
+    AGAIN_EVERY,
+    AGAIN_FROM,
+    LAST,
+    chance_to_run,
+    knowledge_gradient,
+    propose,
+)
 from servable.tune.search.space import Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import bent
+from servable.tune.search.trial import TRIALS, bent
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
@@ -55,7 +68,7 @@ def test_a_covariance_has_no_negative_variance_in_any_direction(
 @settings(max_examples=10, deadline=None)
 def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> None:
     y = np.random.default_rng(seed).normal(size=len(points))
-    once, again = (Model(points, y, noise=0.05).mean(points) for _ in range(2))
+    once, again = (GaussianProcess(points, y, noise=0.05).mean(points) for _ in range(2))
     assert once.tolist() == again.tolist()
 
 
@@ -63,8 +76,8 @@ def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> 
 @settings(max_examples=10, deadline=None)
 def test_a_measurement_is_never_expected_to_make_the_answer_worse(points: Array, seed: int) -> None:
     at = np.unique(points, axis=0)
-    model = Model(at, np.random.default_rng(seed).normal(size=len(at)), noise=0.05)
-    worth = gain.of_answering(
+    model = GaussianProcess(at, np.random.default_rng(seed).normal(size=len(at)), noise=0.05)
+    worth = knowledge_gradient(
         model.expected(at)[0], model.together(at)[0], np.ones(len(at), dtype=bool)
     )
     assert worth.min() >= 0
@@ -73,13 +86,13 @@ def test_a_measurement_is_never_expected_to_make_the_answer_worse(points: Array,
 def test_a_repeat_that_cannot_win_is_worth_nothing() -> None:
     known = Expected(np.array([0.0, -3.0]), np.array([0.03, 0.03]), 0.05)
     together = np.diag(known.deviation**2)
-    first, hopeless = gain.of_answering(known, together, np.array([True, True]))
+    first, hopeless = knowledge_gradient(known, together, np.array([True, True]))
     assert (first < 1e-6, hopeless < 1e-6) == (True, True)
 
 
 def test_a_repeat_that_could_still_win_is_worth_something() -> None:
     known = Expected(np.array([0.0, -0.01]), np.array([0.03, 0.03]), 0.05)
-    worth = gain.of_answering(known, np.diag(known.deviation**2), np.array([True, True]))
+    worth = knowledge_gradient(known, np.diag(known.deviation**2), np.array([True, True]))
     assert worth.min() > 1e-3
 
 
@@ -87,14 +100,14 @@ def test_a_repeat_that_could_still_win_is_worth_something() -> None:
 @settings(max_examples=10, deadline=None)
 def test_a_chance_lies_between_never_and_always(points: Array, seed: int) -> None:
     ran = np.random.default_rng(seed).random(len(points)) < 0.7
-    found = gain.chance_to_run(points, points, ran)
+    found = chance_to_run(points, points, ran)
     assert (found.min() >= 0, found.max() <= 1) == (True, True)
 
 
 def test_what_failed_makes_its_neighbours_unlikely_and_not_those_far_away() -> None:
     line = np.linspace(0, 1, 5)[:, None]
     ran = np.array([True, True, True, False, False])
-    found = gain.chance_to_run(line, line, ran)
+    found = chance_to_run(line, line, ran)
     assert (found[0] > 0.9, found[4] < 0.1) == (True, True)
 
 

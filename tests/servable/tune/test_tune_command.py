@@ -15,16 +15,15 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-import servable.report.page.page
-import servable.tune.target
+import servable.report.page
 import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.report.page.content import RUN, Content
+from servable.report.content import RUN, Content
 from servable.tune.command import tune
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import Found
-from servable.tune.trials.trials import NotServedError
+from servable.tune.trials import NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
@@ -49,10 +48,10 @@ def made(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(servable.tune.target, "LocalTrials", FormulaTrials)
+        patch.setattr(servable.tune.tune, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
         patch.setattr(
-            servable.report.page.page, "write", lambda folder, *_, **__: folder / "report.html"
+            servable.report.page, "write", lambda folder, *_, **__: folder / "report.html"
         )
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
@@ -138,7 +137,7 @@ def not_served(*_: object) -> NoReturn:
 def test_without_a_limit_settings_that_do_not_start_are_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     said = ran("--setting", "inter_op_threads").stderr
     assert "today's settings do not start: no ping" in said
 
@@ -165,7 +164,7 @@ def test_two_runs_of_the_same_question_are_held_apart(tmp_path: Path) -> None:
 
 
 def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FormulaTrials, "objective", not_served)
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
     file = project / "environments" / "prod.toml"
     (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
     before, known = file.read_text(), set((project / RUNS).iterdir())
@@ -179,7 +178,7 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
 def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.tune.trials.trials.price", lambda *_: None)
+    monkeypatch.setattr("servable.tune.trials.price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
 

@@ -4,13 +4,18 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from model_packaging.archive import pack
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.servable import Servable
 from servable_local.aws import EmbeddedAws, running
 from tests.checkouts import ROOT
+from tests.conformance.archives import MODELS
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.embedded_account import Account
 
@@ -91,3 +96,50 @@ def test_the_double_predicts_with_the_target(real: EmbeddedAws) -> None:
     found = json.loads(answer["Body"].read())["predictions"]
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def _with_hooks(folder: Path, factor: int) -> bytes:
+    """The model whose output is three times its input, behind hooks of its own."""
+    code = folder / "code"
+    code.mkdir(parents=True)
+    (code / "factor.py").write_text(f"FACTOR = {factor}\n")
+    (code / "transforms.py").write_text(
+        "import numpy as np\n"
+        "from factor import FACTOR\n"
+        "from servable_handler.hooks import InputError\n\n"
+        "def preprocess(body, context):\n"
+        "    if not body.isdigit():\n"
+        "        raise InputError(f'send a number, for {FACTOR}')\n"
+        "    return {'x': np.array([[FACTOR * int(body), 0]], np.float32)}\n\n"
+        "def postprocess(tensors, context):\n"
+        "    return {'factor': FACTOR, 'answer': next(iter(tensors.values()))[0, 0].item()}\n"
+    )
+    numbers = Servable(name="numbers", folder=MODELS / "numbers", at_root=True)
+    packed = pack(ArchiveInputs(servables=(numbers,), code=code), folder / "model.tar.gz")
+    return packed.path.read_bytes()
+
+
+@pytest.mark.long
+def test_two_models_with_hooks_of_their_own_answer_in_one_endpoint(
+    real: EmbeddedAws, tmp_path: Path
+) -> None:
+    s3, runtime = real.client("s3"), real.client("sagemaker-runtime")
+    for factor in (5, 7):
+        body = _with_hooks(tmp_path / str(factor), factor)
+        s3.put_object(Bucket="archives", Key=f"models/times-{factor}.tar.gz", Body=body)
+
+    def ask(factor: int, body: bytes) -> Any:
+        answer = runtime.invoke_endpoint(
+            EndpointName="ranker", TargetModel=f"times-{factor}.tar.gz", Body=body
+        )
+        return json.loads(answer["Body"].read())
+
+    answers = [ask(factor, b"2") for factor in (5, 7, 5)]
+    assert answers == [
+        {"factor": 5, "answer": 30.0},
+        {"factor": 7, "answer": 42.0},
+        {"factor": 5, "answer": 30.0},
+    ]
+    for factor in (5, 7):
+        with pytest.raises(ClientError, match=f"send a number, for {factor}"):
+            ask(factor, b"two")

@@ -15,13 +15,12 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
-from servable.aws_account import deployed as operations_account
+from servable import aws_account as operations_account
 from servable.load.command import load
-from servable.load.load import deployed
-from servable.tune.temporary import BudgetSpentError, TemporaryEndpoints, TemporaryError
-from servable.tune.temporary.live import live_variant
-from servable.tune.temporary.marks import PREFIX, TAG, is_abandoned, owner, tags
-from servable.tune.temporary.removal import remove_endpoint
+from servable.load.reached import deployed
+from servable.load.temporary.endpoints import BudgetSpentError, TemporaryEndpoints
+from servable.load.temporary.live import TemporaryError, live_variant
+from servable.load.temporary.removal import PREFIX, TAG, is_abandoned, owner, remove_endpoint, tags
 from servable_local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID
@@ -116,7 +115,7 @@ def test_what_was_spent_is_counted(client: Any) -> None:
 def test_the_end_of_the_budget_deletes_it_in_the_middle(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.tune.temporary.endpoints._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("servable.load.temporary.endpoints._LEAST_SECONDS", 0.0)
     one = endpoints(client, budget_usd=1e-6)
     with one.like("ranker"):
         deadline = time.monotonic() + 30
@@ -232,7 +231,7 @@ def killed(account: Account) -> None:
     told = account.aws.environment(account=account.number)
     code = f"""
 import boto3, time
-from servable.tune.temporary import TemporaryEndpoints
+from servable.load.temporary.endpoints import TemporaryEndpoints
 client = boto3.client("sagemaker", endpoint_url={account.aws.url!r})
 one = TemporaryEndpoints(client, budget_usd=10, usd_per_hour=lambda kind: 1.0, poll_seconds=0.02)
 with one.like("ranker"):

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -18,15 +19,20 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import Loaded, load
 from infra.preflight.placement import placements
-from servable.aws_account import deployed as operations_account
+from servable import aws_account as operations_account
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace
+from servable.load.temporary.endpoints import (
+    BudgetSpentError,
+    NotInServiceError,
+    TemporaryEndpoints,
+)
+from servable.load.temporary.live import live_variant
+from servable.load.temporary.removal import PREFIX
 from servable.tune.command import tune
-from servable.tune.machine_space import Machines, machines
-from servable.tune.temporary import BudgetSpentError, NotInServiceError, TemporaryEndpoints
-from servable.tune.temporary.live import live_variant
-from servable.tune.temporary.marks import PREFIX
-from servable.tune.trials.temporary import LEDGER, TemporaryTrials
+from servable.tune.machine_space import machines
+from servable.tune.run import Run, TuneOptions, TuneProgress
+from servable.tune.temporary_trials import LEDGER, TemporaryTrials
 from servable_local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -62,29 +68,42 @@ def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return load(root, root / "environments")[0]
 
 
-@pytest.fixture(scope="module")
-def kinds(prod: Loaded) -> Machines:
-    assert prod.environment is not None
-    (placement,) = placements(prod, prod.environment)
-    return machines(prod, placement, only=("gunicorn_workers",), instance_types=("ml.c5.2xlarge",))
-
-
 Made = Callable[..., TemporaryTrials]
 
 
 @pytest.fixture
-def trials(kinds: Machines, account: Account, prod: Loaded, tmp_path: Path) -> Made:
-    def make(budget_usd: float = 5.0) -> TemporaryTrials:
-        assert prod.environment is not None
-        where = operations_account.Account(
-            region=prod.environment.region, number=account.number, aws=account.aws
-        )
-        live = live_variant(where.client("sagemaker"), "ranker", "primary")
-        return TemporaryTrials(
-            kinds, [], where, tmp_path, body_names=(), live=live, budget_usd=budget_usd
-        )
+def run(account: Account, prod: Loaded) -> Run:
+    assert prod.environment is not None
+    (placement,) = placements(prod, prod.environment)
+    where = operations_account.Account(
+        region=prod.environment.region, number=account.number, aws=account.aws
+    )
+    options = TuneOptions(
+        bodies=[],
+        body_names=(),
+        only=("gunicorn_workers",),
+        instance_types=("ml.c5.2xlarge",),
+        account=where,
+        dollars=5.0,
+    )
+    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock())
+    return Run(prod, placement, options, silent)
 
-    return make
+
+@pytest.fixture
+def trials(run: Run) -> Iterator[Made]:
+    def make(dollars: float = 5.0) -> TemporaryTrials:
+        options = dataclasses.replace(run.options, dollars=dollars)
+        return TemporaryTrials(dataclasses.replace(run, options=options))
+
+    yield make
+    shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def private(run: Run) -> Path:
+    """Its folder, made."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    return run.folder
 
 
 def point(workers: int, kind: str = "ml.c5.4xlarge") -> dict[str, Any]:
@@ -127,16 +146,16 @@ def test_after_a_trial_nothing_is_left(trials: Made, account: Account) -> None:
     assert temporary(account) == []
 
 
-def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, tmp_path: Path) -> None:
+def test_what_earlier_runs_spent_is_of_the_same_budget(trials: Made, run: Run) -> None:
     entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": time.time()}
-    (tmp_path / LEDGER).write_text(json.dumps([entry]))
-    with trials(budget_usd=1.1) as one, pytest.raises(BudgetSpentError), one.reached(point(8)):
+    (private(run) / LEDGER).write_text(json.dumps([entry]))
+    with trials(dollars=1.1) as one, pytest.raises(BudgetSpentError), one.reached(point(8)):
         pass
 
 
-def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, tmp_path: Path) -> None:
+def test_an_endpoint_that_was_left_costs_until_it_is_removed(trials: Made, run: Run) -> None:
     entry = {"name": "x", "usd_per_hour": 1.0, "began": time.time() - 3600, "ended": None}
-    (tmp_path / LEDGER).write_text(json.dumps([entry]))
+    (private(run) / LEDGER).write_text(json.dumps([entry]))
     one = trials()
     spent = one.spent_usd
     time.sleep(0.05)
@@ -149,7 +168,7 @@ def test_settings_that_do_not_start_are_a_failed_trial(
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 
-    monkeypatch.setattr("servable.tune.temporary.endpoints.TemporaryEndpoints._wait", failing)
+    monkeypatch.setattr("servable.load.temporary.endpoints.TemporaryEndpoints._wait", failing)
     with trials() as one:
         found = one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")

@@ -1,0 +1,49 @@
+"""What the models of a multi-model endpoint have in common, without being asked."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.preflight.rule import Rule
+from model_packaging.dependencies import vendored_versions
+from model_packaging.refusal import PackagingError
+
+
+class MultiModelPackages(Rule):
+    """The models share one process, and the first one's package is imported for all of them.
+
+    Which is the first depends on the requests: the same model would answer one way on one instance
+    and another way on the next.
+    Source: https://github.com/aws/deep-learning-containers, python_service.py
+    (_import_custom_modules appends each model's code/lib to sys.path)
+    """
+
+    acknowledgeable = True
+    example = "# multi_model of two models whose requirements.lock files name two versions"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            members = [one for one in model.multi_model or [] if one in environment.models]
+            first: dict[str, tuple[str, str]] = {}
+            for member in members:
+                for package, version in self._versions(environment, member).items():
+                    other, others_version = first.setdefault(package, (member, version))
+                    if version != others_version:
+                        yield self.finding(
+                            f"models.{name}.multi_model",
+                            f"{package} is {version} in the code of {member!r}, and "
+                            f"{others_version} in that of {other!r}; they share one process",
+                            given=member,
+                            allowed="one version of a package in all models of the endpoint",
+                            remedy=f"name one version in the requirements.txt of both, and run: "
+                            f"servable package {self.loaded.name}",
+                        )
+
+    def _versions(self, environment: Environment, member: str) -> dict[str, str]:
+        folder = self.candidate.code_folders.get(member)
+        if folder is None or environment.models[member].install != "vendored":
+            return {}
+        try:
+            return vendored_versions(folder)
+        except PackagingError:
+            return {}  # a lock that does not hold is found by CodeNotVendored

@@ -1,0 +1,23 @@
+"""What the code of a model needs beside the image: asked for in requirements.txt, locked, vendored."""
+
+from model_packaging.dependencies.lock_file import LOCK, Wheel, locked
+from model_packaging.dependencies.requirements_file import WANTED
+from model_packaging.dependencies.wheels import (
+    fetch,
+    lock,
+    require,
+    vendored,
+    vendored_versions,
+)
+
+__all__ = [
+    "LOCK",
+    "WANTED",
+    "Wheel",
+    "fetch",
+    "lock",
+    "locked",
+    "require",
+    "vendored",
+    "vendored_versions",
+]

@@ -1,0 +1,225 @@
+"""The code's dependencies as wheels for the image's Python and platform, not the builder's.
+
+`lock` and `fetch` ask an index, and nothing else does: synth and publishing live on
+code/requirements.lock and the wheels that it names.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from model_packaging.dependencies import requirements_file
+from model_packaging.dependencies.lock_file import (
+    LOCK,
+    PLATFORM,
+    REMEDY,
+    Wheel,
+    disk,
+    locked,
+    write,
+)
+from model_packaging.dependencies.requirements_file import WANTED
+from model_packaging.digest import sha256_of
+from model_packaging.private_folder import private_folder
+from model_packaging.refusal import PackagingError
+
+# Parts of a wheel's .data folder that are imported. Scripts, headers and data have no place
+# in the container's code/lib. https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+IMPORTED = ("purelib", "platlib")
+_TAGS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
+_TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
+
+
+def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
+    """Resolves code/requirements.txt for `python` on x86-64; writes the lock, fills `wheels`.
+
+    `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
+    """
+    with disk(code), tempfile.TemporaryDirectory() as folder:
+        resolved = Path(folder) / LOCK
+        # Not pip: it evaluates `python_version` of the machine it runs on.
+        _run(
+            code,
+            [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
+            # This interpreter only reads metadata; else uv looks for, and downloads, another.
+            + ["--python", sys.executable, "--no-python-downloads"]
+            + ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
+            + ["--generate-hashes", "--only-binary", ":all:", "--python-platform", PLATFORM]
+            + ["--python-version", python, *_source(find_links)]
+            + ["--output-file", str(resolved), str(code / WANTED)],
+        )
+        requirements = resolved.read_text(encoding="utf-8").splitlines()
+        chosen = _download(code, requirements, wheels, python, find_links)
+        _refuse_other_hashes(code, chosen)
+        write(code, chosen, python=python)
+    return chosen
+
+
+def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = None) -> list[Wheel]:
+    """The wheels of a lock that holds, brought into `wheels` where they are missing.
+
+    Resolves nothing: what was locked is what is fetched. Raises `PackagingError`.
+    """
+    wanted = locked(code, python=python)
+    missing = [one for one in wanted if not _is_there(wheels, one)]
+    with disk(wheels):
+        _download(code, [one.requirement for one in missing], wheels, python, find_links)
+    return wanted
+
+
+def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
+    """The wheels that the code wants, all of them here; none where it wants nothing.
+
+    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
+    """
+    if not (code / WANTED).is_file():
+        return []
+    wanted = locked(code, python=python)
+    for one in wanted:
+        if not _is_there(wheels, one):
+            raise PackagingError(code / LOCK, f"{one.name} is not on this machine", REMEDY)
+    return wanted
+
+
+def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
+    """The folder that becomes code/lib/, from lock and wheels alone; None where nothing is wanted.
+
+    Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
+    """
+    if not (code / WANTED).is_file():
+        return None
+    wanted = require(code, wheels=wheels)
+    said = "".join(one.sha256 for one in wanted)
+    target = unpacked / hashlib.sha256(said.encode()).hexdigest()
+    with disk(unpacked):
+        if not target.is_dir():
+            unpack([wheels / one.name for one in wanted], target)
+    return target
+
+
+def vendored_versions(code: Path) -> dict[str, str]:
+    """The version of each package that becomes, or lies in, code/lib/. Raises `PackagingError`."""
+    wanted = locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
+    found = {
+        str(name): str(version)
+        for name, version, *_ in (parse_wheel_filename(one.name) for one in wanted)
+    }
+    with disk(code):
+        for installed in sorted(code.glob("lib/*.dist-info")):
+            name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
+            found[canonicalize_name(name)] = version
+    return found
+
+
+def _download(
+    code: Path, requirements: Sequence[str], wheels: Path, python: str, find_links: Path | None
+) -> list[Wheel]:
+    if not any(line.strip() for line in requirements):
+        return []
+    digits = python.replace(".", "")
+    abis = [part for abi in (f"cp{digits}", "abi3", "none") for part in ("--abi", abi)]
+    tags = [part for tag in _TAGS for part in ("--platform", tag)]
+    private_folder(wheels)
+    with tempfile.TemporaryDirectory(dir=wheels) as folder:
+        pins = Path(folder) / "pins.txt"
+        said = [] if find_links else requirements_file.sources(code)
+        pins.write_text("\n".join([*said, *requirements]) + "\n", encoding="utf-8")
+        _run(
+            code,
+            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+            + ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
+            + [*abis, *tags, *_source(find_links), "--dest", folder, "--requirement", str(pins)],
+        )
+        found = sorted(Path(folder).glob("*.whl"))
+        chosen = [Wheel(file.name, sha256_of(file)) for file in found]
+        for file in found:
+            file.replace(wheels / file.name)
+    return chosen
+
+
+def _source(find_links: Path | None) -> list[str]:
+    return ["--no-index", "--find-links", str(find_links)] if find_links else []
+
+
+def _run(code: Path, command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        said = " ".join((ran.stderr or ran.stdout).split())
+        problem = f"cannot be had as wheels for the image: {said}"
+        raise PackagingError(
+            code / WANTED, problem, "change that requirement, or put it into code/lib/"
+        )
+
+
+def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
+    """uv writes the hashes of what it finds, whatever the file asks for."""
+    allowed = requirements_file.hashes(code)
+    for one in chosen:
+        package = parse_wheel_filename(one.name)[0]
+        if one.sha256 not in allowed.get(package, {one.sha256}):
+            problem = f"wants {package} with another hash than {one.name} has, {one.sha256}"
+            raise PackagingError(code / WANTED, problem, "find out which is right, and correct it")
+
+
+def _is_there(wheels: Path, wheel: Wheel) -> bool:
+    try:
+        return sha256_of(wheels / wheel.name) == wheel.sha256
+    except OSError:
+        return False
+
+
+def unpack(wheels: Sequence[Path], target: Path) -> None:
+    """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `PackagingError`.
+
+    No installer's traces: the same wheels give the same files, on any machine.
+    """
+    private_folder(target.parent)
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
+    try:
+        for wheel in wheels:
+            _unpack(wheel, beside)
+        beside.rename(target)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        if target.is_dir():
+            return  # another process was first: the same wheels, the same files
+        raise
+
+
+def _unpack(wheel: Path, target: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as opened:
+            for name in opened.namelist():
+                _extract(opened, name, target, wheel)
+    # What a damaged, an encrypted and an oddly compressed archive raise.
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise PackagingError(
+            wheel, f"cannot be unpacked: {error}", "do not use this wheel"
+        ) from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        problem = f"has a file where it, or another wheel, has a folder: {error.filename}"
+        raise PackagingError(wheel, problem, "use one of the two packages") from None
+
+
+def _extract(wheel: zipfile.ZipFile, name: str, target: Path, file: Path) -> None:
+    parts = PurePosixPath(name).parts
+    if name.endswith("/") or not parts:
+        return
+    if ".." in parts or PurePosixPath(name).is_absolute():
+        raise PackagingError(
+            file, f"holds a file that leaves its folder: {name}", "do not use this wheel"
+        )
+    if parts[0].endswith(".data"):
+        if len(parts) < 3 or parts[1] not in IMPORTED:
+            return
+        parts = parts[2:]
+    place = target.joinpath(*parts)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(wheel.read(name))

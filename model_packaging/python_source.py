@@ -1,0 +1,235 @@
+"""Python code for the image's Python, which may be another than ours: read, never run.
+
+Its syntax, what it imports, which names it has at its top level; and which modules are in the
+standard library of that Python.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
+_NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
+# Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".
+_REMOVED = {
+    (3, 8): {"macpath"},
+    (3, 9): {"_dummy_thread", "dummy_threading"},
+    (3, 10): {"formatter", "parser", "symbol"},
+    (3, 11): {"binhex"},
+    (3, 12): {"asynchat", "asyncore", "distutils", "imp", "smtpd"},
+    (3, 13): {
+        *{"aifc", "audioop", "cgi", "cgitb", "chunk", "crypt", "imghdr", "lib2to3", "mailcap"},
+        *{"msilib", "nis", "nntplib", "ossaudiodev", "pipes", "sndhdr", "spwd", "sunau"},
+        *{"telnetlib", "uu", "xdrlib"},
+    },
+}
+_ADDED = {
+    (3, 7): {"contextvars", "dataclasses"},
+    (3, 9): {"graphlib", "zoneinfo"},
+    (3, 11): {"tomllib"},
+    (3, 14): {"annotationlib", "compression"},
+}
+# Catching one of these around an import is how code says that it can do without.
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+class PythonSyntaxError(ValueError):
+    """The code is not Python of that version; `str()` says why, `line` counts from 1."""
+
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+def parse(source: bytes, *, python: str) -> ast.Module:
+    """The code as a tree; `python` is the image's, "3.12". Raises `PythonSyntaxError`.
+
+    Our own Python's parser judges first. What it refuses and the image's newer Python
+    might not (3.12 nests quotes in f-strings) LibCST judges, which knows Python up to 3.14.
+    """
+    version = _minor_version(python)
+    try:
+        return ast.parse(source, feature_version=version)
+    except (SyntaxError, ValueError) as error:
+        ours = _bad(error)
+        if version <= sys.version_info[:2]:
+            raise ours from None
+    except (RecursionError, MemoryError):
+        raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
+    return _parse_newer(source, ours)
+
+
+def _parse_newer(source: bytes, ours: PythonSyntaxError) -> ast.Module:
+    # Imported late: 0.2 s, and most code never comes here.
+    import libcst
+
+    from model_packaging.newer_syntax import without_newer_syntax
+
+    try:
+        module = libcst.parse_module(source)
+    except libcst.ParserSyntaxError as error:
+        raise _both_refuse(error.message, ours, source) from None
+    except (SyntaxError, UnicodeError, LookupError) as error:
+        # Its bytes are no text in the encoding that it declares.
+        raise PythonSyntaxError(str(error), 1) from None
+    try:
+        return ast.parse(without_newer_syntax(module))
+    except (SyntaxError, ValueError) as error:
+        raise _bad(error) from None
+    except (RecursionError, MemoryError):
+        raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
+
+
+def _bad(error: Exception) -> PythonSyntaxError:
+    return PythonSyntaxError(getattr(error, "msg", str(error)), getattr(error, "lineno", None) or 1)
+
+
+def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
+    """What our parser says, which says more; unless it stopped at what is right in a newer Python."""
+    line = source.split(b"\n")[ours.line - 1 : ours.line]
+    if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
+        return ours
+    found = re.search(r"error at (\d+):", message)
+    return (
+        PythonSyntaxError("invalid syntax", int(found[1]))
+        if found
+        else PythonSyntaxError(message, ours.line)
+    )
+
+
+def _minor_version(python: str) -> tuple[int, int]:
+    major, minor = python.split(".")[:2]
+    return int(major), int(minor)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement's module."""
+
+    module: str
+    """Dotted, "" for `from . import x`."""
+    names: tuple[str, ...]
+    """What `from module import …` takes; submodules may be among them."""
+    line: int
+    level: int
+    """Leading dots: 0 is absolute."""
+    optional: bool
+    """Where its failing is caught, or where it may not run in the container at all."""
+
+
+def imports(tree: ast.Module) -> Iterator[Import]:
+    """Every import, those inside functions too: they fail when a request comes."""
+    return _imports(tree.body, optional=False)
+
+
+def top_level_names(tree: ast.Module) -> set[str]:
+    """Names that `getattr` on the imported module would find; "*" after a star import."""
+    return set(_names(tree.body))
+
+
+def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, (), node.lineno, 0, optional)
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            yield Import(node.module or "", names, node.lineno, node.level, optional)
+        elif isinstance(node, ast.Try | ast.TryStar):
+            caught = any(_catches_import_errors(handler) for handler in node.handlers)
+            yield from _imports(node.body, optional=optional or caught)
+            rest = [*(one for h in node.handlers for one in h.body), *node.orelse, *node.finalbody]
+            yield from _imports(rest, optional=optional)
+        elif isinstance(node, ast.If) and _never_in_the_container(node.test):
+            yield from _imports(node.body, optional=True)
+            yield from _imports(node.orelse, optional=optional)
+        elif isinstance(node, ast.If) and _asks_where_it_runs(node.test):
+            yield from _imports([*node.body, *node.orelse], optional=True)
+        elif isinstance(node, ast.With) and any(map(_suppresses_import_errors, node.items)):
+            yield from _imports(node.body, optional=True)
+        else:
+            yield from _imports(_statements(node), optional=optional)
+
+
+def _names(nodes: list[ast.stmt]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.AnnAssign) and node.value is None:
+            continue  # `handler: Handler` declares, and defines nothing
+        else:
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    yield from _stored(part)
+            yield from _names(_statements(node))
+
+
+def _stored(expression: ast.expr) -> Iterator[str]:
+    for part in ast.walk(expression):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
+
+
+def _statements(node: ast.AST) -> list[ast.stmt]:
+    """The statements directly inside one: bodies, else branches, handlers, cases."""
+    inside: list[ast.stmt] = []
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.stmt):
+            inside.append(part)
+        elif isinstance(part, ast.ExceptHandler | ast.match_case):
+            inside += part.body
+    return inside
+
+
+def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(_last_name(one) in _CAUGHT for one in types)
+
+
+def _suppresses_import_errors(item: ast.withitem) -> bool:
+    """`with contextlib.suppress(ImportError)`."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call) or _last_name(call.func) != "suppress":
+        return False
+    return any(_last_name(one) in _CAUGHT for one in call.args)
+
+
+def _never_in_the_container(test: ast.expr) -> bool:
+    """`if TYPE_CHECKING` and `if __name__ == "__main__"`: inference.py is imported there."""
+    if isinstance(test, ast.Compare):
+        return _last_name(test.left) == "__name__" and isinstance(test.ops[0], ast.Eq)
+    return _last_name(test) == "TYPE_CHECKING"
+
+
+def _asks_where_it_runs(test: ast.expr) -> bool:
+    """Compares sys.version_info, sys.platform or os.name: one branch may never run there."""
+    return isinstance(test, ast.Compare) and any(
+        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name")
+        for part in (test.left, *test.comparators)
+    )
+
+
+def _last_name(expression: ast.expr) -> str | None:
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else None
+
+
+def standard_library(python: str) -> frozenset[str]:
+    """Its top-level modules; `python` is "3.12"."""
+    major, minor = python.split(".")[:2]
+    version = (int(major), int(minor))
+    names = set(sys.stdlib_module_names)
+    for since, modules in _REMOVED.items():
+        names = names - modules if since <= version else names | modules
+    for since, modules in _ADDED.items():
+        names = names | modules if since <= version else names - modules
+    return frozenset(names)

@@ -1,0 +1,124 @@
+"""Takes steps one after the other, with Locust's runner: alone, or over processes and machines."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gevent
+import zmq
+from locust.rpc import zmqrpc
+from locust.runners import LocalRunner, MasterRunner
+
+from servable.load.generator.load_worker import END, HERE, PLAN, REPORT, REPORT_SECONDS, STEP
+from servable.load.generator.step_report import Tally
+from servable.load.measurement import LoadStep
+
+_MAKE = zmqrpc.BaseSocket.__init__
+
+
+def refuse_http() -> None:
+    """Idempotent; for the sockets that this process makes from now on."""
+    setattr(zmqrpc.BaseSocket, "__init__", _make)  # noqa: B010  (mypy forbids the plain form)
+
+
+def _make(server: Any, socket_type: int, *more: Any) -> None:
+    _MAKE(server, socket_type, *more)  # type: ignore[no-untyped-call]
+    if socket_type == zmq.ROUTER:  # before Locust binds it: afterwards it has no effect
+        server.socket.setsockopt(zmq.ZAP_DOMAIN, b"servable")
+
+
+Progress = Callable[[dict[str, Any]], None]
+_READY_SECONDS = 60.0
+
+
+class GeneratorError(Exception):
+    """`str()` is a whole sentence."""
+
+
+class Coordinator:
+    def __init__(self, runner: LocalRunner | MasterRunner, workers: int) -> None:
+        """`workers`: processes that send; 1 for a runner that sends by itself."""
+        self._runner = runner
+        self._workers = workers
+        self._here: set[str] = set()
+        self._tally = Tally(self._workers)
+        self._number = 0
+        self.busy = False
+        self.last: LoadStep | None = None
+        """What the last step found; None while one runs."""
+        self._stopping = False
+        self._runner.register_message(REPORT, self._reported)
+        self._runner.register_message(HERE, lambda environment, msg: self._here.add(msg.node_id))
+
+    def wait_for_workers(self) -> None:
+        self._wait(lambda: len(self._here) >= self._workers, "generator processes have not come")
+
+    def plan(self, told: dict[str, Any]) -> None:
+        """Before the first step: target, bodies, loop and seed."""
+        self._runner.send_message(PLAN, told)
+
+    def stop(self) -> None:
+        """The step that runs is ended now; what it has found so far is kept."""
+        self._stopping = True
+
+    def quit(self) -> None:
+        """The end, for processes on other machines too."""
+        self._runner.quit()
+
+    def step(self, told: dict[str, Any], progress: Progress) -> None:
+        """Its result is `last`. Raises GeneratorError."""
+        self.busy, self.last = True, None
+        try:
+            self.last = self._step(told, progress)
+        finally:
+            self.busy = False
+
+    def _step(self, told: dict[str, Any], progress: Progress) -> LoadStep:
+        self._number += 1
+        self._stopping = False
+        users = told.get("users") or self._workers
+        # Per second, also downwards: all at once.
+        self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
+        self._wait(
+            lambda: self._runner.user_count == users and self._runner.state == "running",
+            f"{users} callers have not started",
+        )
+        self._tally = tally = Tally(self._workers)
+        message = told | {"number": self._number}
+        if told.get("rate_rps"):
+            message["rate_rps"] = told["rate_rps"] / self._workers
+        self._runner.send_message(STEP, message)
+        self._hold(told, tally, progress)
+        wait_seconds = 1.0 if self._stopping else told["timeout_seconds"] + 1.0
+        over = {"wait_seconds": wait_seconds, "count_rest": not self._stopping}
+        self._runner.send_message(END, over)
+        for _ in range(int((wait_seconds + 10.0) / 0.02)):
+            if tally.complete:
+                return tally.step(told)
+            gevent.sleep(0.02)
+        raise GeneratorError("a generator process has not reported the end of its step")
+
+    def _hold(self, told: dict[str, Any], tally: Tally, progress: Progress) -> None:
+        """Until the throughput is known, the time is over, or somebody stops it."""
+        known = 0
+        while not self._stopping:
+            gevent.sleep(REPORT_SECONDS)
+            progress(tally.progress())
+            if tally.seconds >= told["most_seconds"]:
+                return
+            # Twice: among many looks one is good by chance.
+            known = known + 1 if tally.known else 0
+            if tally.seconds >= told["least_seconds"] and known >= 2:
+                return
+
+    def _reported(self, environment: Any, msg: Any) -> None:
+        if msg.data["step"] == self._number:
+            self._tally.add(msg.data)
+
+    def _wait(self, ready: Callable[[], bool], problem: str) -> None:
+        for _ in range(int(_READY_SECONDS / 0.02)):
+            if ready():
+                return
+            if self._stopping:
+                return
+            gevent.sleep(0.02)
+        raise GeneratorError(f"{problem} within {_READY_SECONDS:g} s")

@@ -1,0 +1,177 @@
+"""What happened to the requests of one step: recorded in every load worker, added up in one place.
+
+A request is recorded with two list appends; everything else is done for many at once, when the
+report is made. Times are of `time.perf_counter()`.
+"""
+
+import time
+from collections import Counter, defaultdict
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from servable.load.generator.connection import OK, TIMEOUT
+from servable.load.latencies import Latencies
+from servable.load.measurement import KNOWN_SHARE, LoadStep
+from servable.load.precision import WINDOW_SECONDS, percentile, throughput
+
+BLOCK_SECONDS = 0.5
+
+
+class Recorder:
+    def __init__(self, *, begin: float) -> None:
+        """`begin`: when the warm-up is over."""
+        self.begin = begin
+        self.end = float("inf")
+        self.under_way = 0
+        self._finished: list[float] = []
+        self._due: list[float] = []
+        self._took: list[float] = []
+        self._lags: list[float] = []
+        self._errors: Counter[str] = Counter()
+        self._timeouts = 0
+        self._cpu_began: float | None = None
+        self._cpu_seconds = 0.0
+
+    def done(self, due: float, sent: float | None, now: float, kind: str) -> None:
+        """A request that was to be sent at `due` and was sent at `sent` has ended at `now`.
+
+        `sent` None: a closed loop's, sent when it was due; how late is told by `late()`.
+        """
+        if kind == OK and self.begin <= now < self.end:
+            self._finished.append(now)
+        if not self.begin <= due < self.end:
+            return
+        if sent is not None:
+            self._lags.append(sent - due)
+        if kind == OK:
+            self._due.append(due)
+            self._took.append(now - due)
+        elif kind == TIMEOUT:
+            self._timeouts += 1
+        else:
+            self._errors[kind] += 1
+
+    def never_sent(self, due: float, kind: str) -> None:
+        if self.begin <= due < self.end:
+            self._errors[kind] += 1
+
+    def late(self, seconds: float) -> None:
+        """How much later than asked this process woke up: what a ready caller had to wait."""
+        if time.perf_counter() >= self.begin:
+            self._lags.append(seconds)
+
+    def count_rest(self) -> None:
+        """What is still under way is not answered in time."""
+        self._timeouts += self.under_way
+
+    def watch_cpu(self) -> None:
+        """Call it often: from the first call after `begin` until `end` it counts."""
+        now = time.perf_counter()
+        if self.begin <= now and self.end == float("inf"):
+            if self._cpu_began is None:
+                self._cpu_began = time.process_time()
+            self._cpu_seconds = time.process_time() - self._cpu_began
+
+    def report(self) -> dict[str, Any]:
+        """All since the last one. Numbers only: it goes to another process."""
+        finished, due, took, lags = (
+            np.array(one) for one in (self._finished, self._due, self._took, self._lags)
+        )
+        self._finished, self._due, self._took, self._lags = [], [], [], []
+        errors, timeouts = dict(self._errors), self._timeouts
+        self._errors, self._timeouts = Counter(), 0
+        windows = ((finished - self.begin) / WINDOW_SECONDS).astype(int)
+        blocks = ((due - self.begin) / BLOCK_SECONDS).astype(int)
+        return {
+            "elapsed": min(time.perf_counter(), self.end) - self.begin,
+            "windows": dict(Counter(windows.tolist())),
+            "blocks": {
+                int(block): asdict(Latencies.of(1000 * took[blocks == block]))
+                for block in np.unique(blocks)
+            },
+            "lags": asdict(Latencies.of(1000 * lags)),
+            "errors": errors,
+            "timeouts": timeouts,
+            "cpu_seconds": self._cpu_seconds,
+        }
+
+
+class Tally:
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._elapsed: dict[str, float] = {}
+        self._cpu: dict[str, float] = {}
+        self._final: set[str] = set()
+        self._windows: Counter[int] = Counter()
+        self._blocks: dict[int, Latencies] = defaultdict(Latencies)
+        self._lags = Latencies()
+        self._errors: Counter[str] = Counter()
+        self._timeouts = 0
+
+    def add(self, report: dict[str, Any]) -> None:
+        worker = report["worker"]
+        self._elapsed[worker] = report["elapsed"]
+        self._cpu[worker] = report["cpu_seconds"]
+        if report["final"]:
+            self._final.add(worker)
+        self._windows.update(report["windows"])
+        for block, one in report["blocks"].items():
+            self._blocks[block] += Latencies(**one)
+        self._lags += Latencies(**report["lags"])
+        self._errors.update(report["errors"])
+        self._timeouts += report["timeouts"]
+
+    @property
+    def complete(self) -> bool:
+        return len(self._final) >= self._workers
+
+    @property
+    def seconds(self) -> float:
+        """Measured so far by every process, in whole windows."""
+        if len(self._elapsed) < self._workers:
+            return 0.0
+        return max(0, int(min(self._elapsed.values()) / WINDOW_SECONDS)) * WINDOW_SECONDS
+
+    @property
+    def known(self) -> bool:
+        windows = self._counts()
+        return bool(sum(windows)) and (
+            throughput(windows, WINDOW_SECONDS).half_width_share <= KNOWN_SHARE
+        )
+
+    def _counts(self) -> list[int]:
+        return [self._windows[one] for one in range(round(self.seconds / WINDOW_SECONDS))]
+
+    def progress(self) -> dict[str, Any]:
+        found = throughput(self._counts(), WINDOW_SECONDS)
+        latencies = sum(self._blocks.values(), start=Latencies())
+        return {
+            "seconds": self.seconds,
+            "rps": found.value,
+            "known_within": found.half_width_share if found.value else None,
+            "p50_ms": latencies.p50_ms if latencies.count else None,
+            "p99_ms": latencies.p99_ms if latencies.count else None,
+            "failed": self._errors.total() + self._timeouts,
+        }
+
+    def step(self, told: dict[str, Any]) -> LoadStep:
+        blocks = [self._blocks[one] for one in sorted(self._blocks)]
+        seconds = self.seconds
+        return LoadStep(
+            users=told.get("users"),
+            rate_rps=told.get("rate_rps"),
+            warm_up_seconds=told["warm_up_seconds"],
+            seconds=seconds,
+            throughput_rps=throughput(self._counts(), WINDOW_SECONDS),
+            latencies=sum(blocks, start=Latencies()),
+            p95_interval_ms=percentile(blocks, 95),
+            p99_interval_ms=percentile(blocks, 99),
+            errors=dict(sorted(self._errors.items())),
+            timeouts=self._timeouts,
+            send_lags=self._lags,
+            generator_cpu_share=(
+                sum(self._cpu.values()) / (self._workers * seconds) if seconds else 0.0
+            ),
+        )

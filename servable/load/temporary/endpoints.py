@@ -1,0 +1,197 @@
+"""A copy of a live endpoint's variant, on an instance of its own, for as long as it is measured.
+
+    endpoints = TemporaryEndpoints(client, budget_usd=5.0, usd_per_hour=price_of)
+    endpoints.sweep()
+    with endpoints.like("ranker-prod", instance_type="ml.c5.4xlarge", variables={…}) as name:
+        …
+
+Model, image, archive, role and network are those of the live variant; nothing of it is changed.
+"""
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from servable.load.temporary.ledger import Ledger
+from servable.load.temporary.live import LiveVariant, TemporaryError, live_variant
+from servable.load.temporary.removal import (
+    PREFIX,
+    new_name,
+    remove_config,
+    remove_endpoint,
+    remove_model,
+    sweep,
+    tags,
+)
+
+# An endpoint needs minutes to be made and to be deleted; less is spent on nothing.
+_LEAST_SECONDS = 600.0
+# Deleting takes so long, and costs meanwhile.
+_DELETING_SECONDS = 180.0
+_POLL_SECONDS = 5.0
+
+
+class BudgetSpentError(TemporaryError):
+    """What is left of the budget is too little for another endpoint."""
+
+
+class NotInServiceError(TemporaryError):
+    """It was made, and does not start."""
+
+
+class TemporaryEndpoints:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        budget_usd: float,
+        usd_per_hour: Callable[[str], float | None],
+        poll_seconds: float = _POLL_SECONDS,
+        ledger: Ledger | None = None,
+        told: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`client`: of boto3, for "sagemaker". `usd_per_hour` of an instance type; None: unknown.
+
+        `ledger`: what earlier runs spent of the same budget; left out, nothing. `told`: what takes
+        minutes.
+        """
+        self._client = client
+        self._budget_usd = budget_usd
+        self._usd_per_hour = usd_per_hour
+        self._poll_seconds = poll_seconds
+        self._ledger = ledger or Ledger()
+        self._told = told
+        self.ended_by_budget = False
+
+    @property
+    def spent_usd(self) -> float:
+        """Reckoned from the request to make an endpoint until it is gone: no less than is billed."""
+        return self._ledger.usd
+
+    def sweep(self) -> list[str]:
+        """Removes what earlier runs left behind; what it was."""
+        found = sweep(self._client)
+        self._ledger.end()
+        for one in found:
+            self._told(f"removed, left by an earlier run: {one}")
+        return found
+
+    @contextmanager
+    def like(
+        self,
+        live: str | LiveVariant,
+        *,
+        variant: str | None = None,
+        instance_type: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Iterator[str]:
+        """The name of an endpoint in service; deleted when the block ends, or the budget.
+
+        `live`: its name, or what it was when somebody looked: a deployment since then changes nothing.
+        Left out: the first variant, its own instance type, its own variables.
+        Raises TemporaryError, and BudgetSpent before anything is made.
+        """
+        source = live_variant(self._client, live, variant) if isinstance(live, str) else live
+        model, config = dict(source.model), dict(source.config)
+        if instance_type:
+            source.fits(instance_type)
+            config["InstanceType"] = instance_type
+        if variables is not None:
+            container = {**model["PrimaryContainer"], "Environment": dict(variables)}
+            model["PrimaryContainer"] = container
+        price = self._price(config["InstanceType"])
+        seconds = (self._budget_usd - self.spent_usd) / price * 3600
+        if seconds < _LEAST_SECONDS:
+            raise BudgetSpentError(
+                f"{self._budget_usd - self.spent_usd:.2f} $ of {self._budget_usd:.2f} $ are left, "
+                f"{config['InstanceType']} needs {price * _LEAST_SECONDS / 3600:.2f} $ at least; "
+                "give more with --dollars"
+            )
+        name = new_name()
+        marks = tags(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
+        with ExitStack() as made:
+            self._make(made, name, model, config, marks, price)
+            guard = threading.Timer(max(1.0, seconds - _DELETING_SECONDS), self._end, [name])
+            guard.daemon = True
+            guard.start()
+            made.callback(guard.cancel)
+            self._wait(name)
+            yield name
+
+    def _make(
+        self,
+        made: ExitStack,
+        name: str,
+        model: dict[str, Any],
+        config: dict[str, Any],
+        marks: Mapping[str, str],
+        usd_per_hour: float,
+    ) -> None:
+        """Each is deleted again, in the opposite order, also where its making was interrupted."""
+        told = [{"Key": key, "Value": value} for key, value in marks.items()]
+        client = self._client
+        try:
+            made.callback(remove_model, client, name)
+            client.create_model(ModelName=name, Tags=told, **model)
+            made.callback(remove_config, client, name)
+            one = config | {"ModelName": name, "InitialInstanceCount": 1, "InitialVariantWeight": 1}
+            client.create_endpoint_config(
+                EndpointConfigName=name, ProductionVariants=[one], Tags=told
+            )
+            self._ledger.begin(name, usd_per_hour)
+            made.callback(self._remove, name)
+            client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=told)
+        except ClientError as error:
+            raise TemporaryError(f"{name}: cannot be made: {error}") from None
+
+    def _price(self, instance_type: str) -> float:
+        price = self._usd_per_hour(instance_type)
+        if price is None:
+            raise TemporaryError(
+                f"{instance_type}: its price is not known, so no budget can be held; "
+                "give it with --usd-per-hour"
+            )
+        return price
+
+    def _wait(self, name: str) -> None:
+        while True:
+            described = self._client.describe_endpoint(EndpointName=name)
+            status = described["EndpointStatus"]
+            if status == "InService":
+                return
+            if status not in ("Creating", "Updating", "SystemUpdating"):
+                why = described.get("FailureReason", "no reason is given")
+                raise NotInServiceError(f"{name}: is {status}: {why}")
+            time.sleep(self._poll_seconds)
+
+    def _remove(self, name: str) -> None:
+        """What cannot be deleted costs on."""
+        # Where nobody listens any more it is deleted all the same.
+        with suppress(OSError):
+            self._told(f"deleting {name}: some minutes; interrupted it stays, and costs")
+        remove_endpoint(self._client, name)
+        self._ledger.end(name)
+
+    def _end(self, name: str) -> None:
+        """The budget is over: whoever measures it sees errors from now on."""
+        self.ended_by_budget = True
+        # Whoever leaves the block deletes it too, and says why not.
+        with suppress(BotoCoreError, ClientError, TimeoutError):
+            remove_endpoint(self._client, name)
+
+
+@contextmanager
+def explained(live: str) -> Iterator[None]:
+    """What AWS has to say about a copy of `live`, as a TemporaryError."""
+    try:
+        yield
+    except (ClientError, BotoCoreError, TimeoutError) as error:
+        raise TemporaryError(
+            f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
+            "removes it"
+        ) from None

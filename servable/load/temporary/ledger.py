@@ -1,0 +1,63 @@
+"""What temporary endpoints have cost, in a file that a kill -9 leaves: what has no end costs on."""
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from model_packaging.beside import beside
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """One endpoint, from the request to make it until it was gone. Seconds since 1970."""
+
+    name: str
+    usd_per_hour: float
+    began: float
+    ended: float | None = None
+
+    def usd(self, now: float) -> float:
+        end = now if self.ended is None else self.ended
+        return max(0.0, end - self.began) / 3600 * self.usd_per_hour
+
+
+_FORM = TypeAdapter(list[LedgerEntry])
+
+
+class Ledger:
+    """`file` None: of this run alone."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        known = file is not None and file.exists()
+        self._entries = _FORM.validate_json(file.read_bytes()) if file and known else []
+
+    @property
+    def usd(self) -> float:
+        """No less than is billed."""
+        now = time.time()
+        return sum(one.usd(now) for one in self._entries)
+
+    def begin(self, name: str, usd_per_hour: float) -> None:
+        """Before it is made: a kill in the next moment is known too."""
+        self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
+        self._write()
+
+    def end(self, name: str | None = None) -> None:
+        """It is gone. None: all are, whatever earlier runs left was removed."""
+        self._entries = [
+            dataclasses.replace(one, ended=time.time())
+            if one.ended is None and name in (None, one.name)
+            else one
+            for one in self._entries
+        ]
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        with beside(self._file) as file:
+            file.write(_FORM.dump_json(self._entries, indent=1))

@@ -1,0 +1,161 @@
+"""How a temporary resource is told from everything else, and how it is deleted until it is gone.
+
+Both marks must be there, the name's prefix and the tag: nothing else is ever deleted. A kill -9
+deletes nothing, the next run does: what is abandoned, and not what is in use.
+"""
+
+import datetime
+import os
+import platform
+import secrets
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psutil
+from botocore.exceptions import BotoCoreError, ClientError
+
+PREFIX = "servable-temporary-"
+TAG = "servable:temporary"
+OWNER = "servable:owner"
+UNTIL = "servable:delete-after"
+
+
+def new_name() -> str:
+    return f"{PREFIX}{secrets.token_hex(6)}"
+
+
+def tags(until: datetime.datetime) -> dict[str, str]:
+    return {TAG: "load test", OWNER: owner(), UNTIL: until.isoformat(timespec="seconds")}
+
+
+def owner() -> str:
+    """This process, of all that ever ran on this machine."""
+    return _owner(_machine(), os.getpid(), psutil.Process().create_time())
+
+
+def is_abandoned(name: str, found: Mapping[str, str], now: datetime.datetime) -> bool:
+    """Its time is over, or the process that made it has ended on this machine."""
+    if not name.startswith(PREFIX) or TAG not in found:
+        return False
+    try:
+        if datetime.datetime.fromisoformat(found[UNTIL]) <= now:
+            return True
+        machine, pid, _ = found[OWNER].rsplit("/", 2)
+    except (KeyError, ValueError):
+        return False  # not as we write them: not ours to delete
+    if machine != _machine():
+        return False  # it may run there
+    try:
+        return _owner(machine, int(pid), psutil.Process(int(pid)).create_time()) != found[OWNER]
+    except psutil.NoSuchProcess:
+        return True
+    except (psutil.Error, ValueError):
+        return False
+
+
+def _machine() -> str:
+    """Containers may all be called localhost: with the address of its network card."""
+    return f"{platform.node()}-{uuid.getnode():012x}"
+
+
+def _owner(machine: str, pid: int, began: float) -> str:
+    return f"{machine}/{pid}/{began:.0f}"
+
+
+# An endpoint is made, or fails, within an hour at most; its deletion takes minutes.
+_MOST_SECONDS = 3600.0
+_FIRST_WAIT_SECONDS = 0.2
+_MOST_WAIT_SECONDS = 10.0
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
+_REFUSED = ("AccessDenied", "ExpiredToken", "UnrecognizedClient", "InvalidClientToken")
+
+
+def remove_endpoint(client: Any, name: str) -> None:
+    """Returns when it is gone. Raises ClientError where it may not be deleted, TimeoutError.
+
+    What else goes wrong, a throttled or lost call, or AWS that refuses while it is made or updated,
+    is asked again: an endpoint that stays costs.
+    """
+    deadline, wait = time.monotonic() + _MOST_SECONDS, _FIRST_WAIT_SECONDS
+    said = ""
+    while time.monotonic() < deadline:
+        try:
+            if client.describe_endpoint(EndpointName=name)["EndpointStatus"] != "Deleting":
+                client.delete_endpoint(EndpointName=name)
+                wait = _FIRST_WAIT_SECONDS
+        except (BotoCoreError, ClientError) as error:
+            if is_missing(error):
+                return
+            if is_refused(error):
+                raise
+            said = f": {error}"
+        time.sleep(wait)
+        wait = min(2 * wait, _MOST_WAIT_SECONDS)
+    raise TimeoutError(f"{name} was not deleted within {_MOST_SECONDS:g} s{said}")
+
+
+def remove_config(client: Any, name: str) -> None:
+    _unless_missing(client.delete_endpoint_config, EndpointConfigName=name)
+
+
+def remove_model(client: Any, name: str) -> None:
+    _unless_missing(client.delete_model, ModelName=name)
+
+
+def is_missing(error: BotoCoreError | ClientError) -> bool:
+    """SageMaker says ValidationException, and "Could not find", for what is not there."""
+    code, message = _said(error)
+    return code == "ResourceNotFound" or "could not find" in message.lower()
+
+
+def is_refused(error: BotoCoreError | ClientError) -> bool:
+    """Whoever asks may not, or no longer: the next hour changes nothing of it."""
+    return any(one in _said(error)[0] for one in _REFUSED)
+
+
+def _said(error: BotoCoreError | ClientError) -> tuple[str, str]:
+    """(code, message); both empty where nothing was answered."""
+    said = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
+    return str(said.get("Code", "")), str(said.get("Message", ""))
+
+
+def _unless_missing(call: Any, **what: str) -> None:
+    try:
+        call(**what)
+    except ClientError as error:
+        if not is_missing(error):
+            raise
+
+
+# Endpoints first: they cost, and hold the others.
+_KINDS = (
+    ("list_endpoints", "Endpoints", "Endpoint", remove_endpoint),
+    ("list_endpoint_configs", "EndpointConfigs", "EndpointConfig", remove_config),
+    ("list_models", "Models", "Model", remove_model),
+)
+
+
+def sweep(client: Any) -> list[str]:
+    """Removes what is abandoned; what it was, as "endpoint servable-temporary-…"."""
+    now = datetime.datetime.now(datetime.UTC)
+    removed = []
+    for operation, key, kind, remove in _KINDS:
+        for name, arn in list(_listed(client, operation, key, kind)):
+            try:
+                found = client.list_tags(ResourceArn=arn)["Tags"]
+            except ClientError:
+                continue  # it went meanwhile, or is not ours to look at
+            if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in found}, now):
+                remove(client, name)
+                removed.append(f"{kind} {name}")
+    return removed
+
+
+def _listed(client: Any, operation: str, key: str, kind: str) -> Iterator[tuple[str, str]]:
+    for page in client.get_paginator(operation).paginate(NameContains=PREFIX):
+        for one in page[key]:
+            # NameContains finds it anywhere in the name.
+            if one[f"{kind}Name"].startswith(PREFIX):
+                yield one[f"{kind}Name"], one[f"{kind}Arn"]

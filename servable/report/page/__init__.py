@@ -1,1 +1,0 @@
-"""One page that says what was measured: pictures, tables, no network."""

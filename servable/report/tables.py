@@ -1,0 +1,140 @@
+"""The page's sentences and tables."""
+
+import math
+from dataclasses import dataclass
+
+from servable.load.precision import Interval
+from servable.report.content import Content
+from servable.tune.search.space import shown
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    number: float | None = None
+    """To sort by."""
+
+
+@dataclass(frozen=True)
+class Row:
+    cells: tuple[Cell, ...]
+    kind: str = ""
+    """How it is marked: "chosen", "failed"."""
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def sentence(content: Content) -> str:
+    """The answer, in one sentence."""
+    if content.knee is None:
+        return f"{content.label}: no load met the objective."
+    knee = content.knee
+    objective = f"p{knee.objective.percent:g} at most {knee.objective.most_ms:g} ms"
+    least = "" if knee.bounded else "at least "
+    return (
+        f"{content.label}: {least}{knee.rps} requests/s at {objective} "
+        f"({knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
+    )
+
+
+def where(content: Content) -> str:
+    asked = content.curve.asked
+    known = asked.model_sha256[:12] if asked.model_sha256 else asked.model_at
+    model = f"model {known or 'unknown'}"
+    place = asked.instance_type or asked.machine
+    parts = (f"{asked.target} {asked.address}", place, model, asked.started_at, *asked.bodies)
+    return " · ".join(part for part in parts if part)
+
+
+def steps(content: Content) -> ReportTable:
+    rows = []
+    for step in content.curve.steps:
+        used = step.target
+        cells = (
+            _number(step.load),
+            Cell(str(step.throughput_rps), step.throughput_rps.value),
+            *(_number(step.latencies.percentile_ms(percent)) for percent in (50, 90, 95, 99)),
+            _number(step.failed),
+            _number(used.cpu_cores) if used else Cell(""),
+            _number(used.memory_mib) if used else Cell(""),
+            _number(100 * step.generator_cpu_share),
+            _number(step.send_lag_p99_ms),
+            Cell(step.refused or ("" if step.known else "throughput not known within 5 %")),
+        )
+        rows.append(Row(cells, "failed" if step.refused else ""))
+    heads = (
+        "load", "requests/s", "p50, ms", "p90, ms", "p95, ms", "p99, ms", "failed", "cores busy",
+        "memory, MiB", "generator CPU, %", "send lag p99, ms", "",
+    )  # fmt: skip
+    return ReportTable(f"Steps of {content.label}", heads, tuple(rows))
+
+
+def trials(content: Content) -> ReportTable:
+    names = tuple(content.trials[0].point)
+    priced = content.usd_per_hour is not None
+    chosen = dict(content.recommendation.choice.point) if content.recommendation else None
+    rows = []
+    for trial in content.trials:
+        about = trial.measured.about
+        rps = about.get("rps")
+        cells = (
+            _number(trial.number + 1),
+            Cell(str(Interval(**rps)), rps["value"]) if rps else Cell(""),
+            _number(about["p99_ms"]) if "p99_ms" in about else Cell(""),
+            *([_number(about.get("usd_per_million", float("nan")))] if priced else []),
+            *(Cell(shown(trial.point[name])) for name in names),
+            _number(trial.seconds),
+            Cell(trial.measured.failure or ""),
+        )
+        kind = "failed" if trial.measured.failure else ""
+        rows.append(Row(cells, "chosen" if dict(trial.point) == chosen else kind))
+    cost = ("$ per million",) if priced else ()
+    heads = ("trial", "requests/s", "p99, ms", *cost, *names, "took, s", "")
+    return ReportTable(f"Trials of {content.label}", heads, tuple(rows))
+
+
+def advice(content: Content) -> list[str]:
+    """What follows, in sentences."""
+    found = content.recommendation
+    if found is None:
+        return []
+    gain = found.choice.compared_gain
+    interval = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    if found.choice.rival:
+        interval = f"the best of the others {interval}"
+    lines = [
+        f"The chosen settings are better than those of today: {interval}."
+        if found.choice.better
+        else f"Nothing better than today's settings was shown: {interval}. They stay."
+    ]
+    if found.withheld:
+        keys = ", ".join(".".join(change.key) for change in found.withheld)
+        lines.append(f"Not written, because measured on this machine: {keys}.")
+    else:
+        lines.append(
+            f"Scaling target: {found.scaling_target_per_minute:,.0f} invocations a minute and instance."
+        )
+    return lines
+
+
+def changes(content: Content) -> ReportTable:
+    found = content.recommendation
+    rows = [
+        Row(tuple(map(Cell, (".".join(change.key), shown(change.value), change.reason, written))))
+        for written, several in (
+            ("yes", found.changes if found else ()),
+            ("no: measured on this machine", found.withheld if found else ()),
+        )
+        for change in several
+    ]
+    heads = ("key", "value", "why", "written")
+    return ReportTable(f"What {content.label} says", heads, tuple(rows))
+
+
+def _number(value: float) -> Cell:
+    return Cell("") if math.isnan(value) else Cell(f"{value:,.4g}", value)

@@ -1,0 +1,262 @@
+"""A trial: an endpoint with other settings, a short load test, its knee."""
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter
+
+from infra.catalog.prices import price
+from model_packaging.beside import beside
+from model_packaging.private_folder import private_folder
+from servable.load.endpoint_processes import yielding
+from servable.load.knee import Knee, knee
+from servable.load.load_generator import LoadError, LoadGenerator
+from servable.load.load_target import container
+from servable.load.load_test import measure
+from servable.load.measurement import CURVE, LoadCurve
+from servable.load.pace import Pace
+from servable.load.reached import Reached, asked_of
+from servable.load.schedule import Schedule
+from servable.serve.container import serve_locally
+from servable.serve.serve import prepared
+from servable.tune.objective import Objective, objective_value, usd_per_million
+from servable.tune.run import Run
+from servable.tune.search.space import Point
+from servable.tune.search.trial import Measurement
+from servable_local.container.launch import LaunchError
+
+# A limit from the file that one caller already comes near to on this machine ranks nothing.
+NEAR = 0.5
+SLOWER_THAN_ALONE = 4.0
+# A step whose requests were sent late says nothing of the settings: it is measured again.
+ATTEMPTS = 3
+STARTED_AGAIN = 2
+# Settings that are much better than today's have their knee at a higher load: looked for twice as far,
+# and twice as far again.
+FURTHER = 2
+
+
+class NotServedError(Exception):
+    """The settings do not start. `str()` says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """The load around which every trial is measured, the knee of today's settings."""
+
+    users: float
+    seconds: float
+    """That finding it took."""
+    usd: float = 0.0
+
+
+_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(Around)
+
+
+class Trials(ABC):
+    """Measures points; one generator asks all of them. A context manager."""
+
+    trial_pace: Pace
+    """Short, since many are compared; the model of the search knows that they are noisy."""
+    curve_pace: Pace
+    """Of the curves that are shown."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self.machines = run, run.machines
+        self._generator: LoadGenerator | None = None
+
+    @abstractmethod
+    def reached(self, point: Point) -> AbstractContextManager[Reached]:
+        """It serves with these settings. Raises NotServed."""
+
+    def usd_per_hour(self, point: Point) -> float | None:
+        """Of the instance; None where no source states it."""
+        return self.price_of(self.machines.kind_of(point))
+
+    def price_of(self, kind: str) -> float | None:
+        """The catalog's, and of today's instance type what the user states."""
+        stated = self._run.options.usd_per_hour
+        if kind == self.machines.today and stated is not None:
+            return stated
+        known = price(kind, self._run.environment.region)
+        return known.usd_per_hour if known else None
+
+    @property
+    def spent_usd(self) -> float:
+        return 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._generator is not None:
+            self._generator.close()
+
+    def objective(self) -> Objective:
+        """What holds for every trial. Decided once: a resumed run is held to the same."""
+        kept, options = self._run.folder / "objective.json", self._run.options
+        if kept.exists():
+            return _OBJECTIVE.validate_json(kept.read_bytes())
+        if options.most_ms is not None:
+            found = Objective(percent=options.percent, most_ms=options.most_ms)
+        else:
+            self._run.progress.stage("one caller alone, at today's settings")
+            alarm_ms = self._run.environment.alarms.p99_latency_ms
+            found = self._objective(alarm_ms if options.percent == 99.0 else None)
+        with beside(kept) as file:
+            file.write(_OBJECTIVE.dump_json(found))
+        return found
+
+    def _objective(self, stated_ms: float | None) -> Objective:
+        """The file's limit; where this machine is too slow for it, one that it can rank by."""
+        schedule, percent = Schedule(loop="closed", fixed=(1.0,)), self._run.options.percent
+        curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
+        alone_ms = curve.steps[0].latencies.percentile_ms(percent)
+        if stated_ms is not None and alone_ms <= NEAR * stated_ms:
+            return Objective(percent=percent, most_ms=stated_ms)
+        return Objective(percent=percent, most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
+
+    def around(self, objective: Objective) -> Around:
+        """Decided once, too."""
+        kept, tried = self._run.folder / "around.json", self.machines.space
+        if kept.exists():
+            return _AROUND.validate_json(kept.read_bytes())
+        self._run.progress.stage("the load curve of today's settings")
+        began, spent_usd = time.monotonic(), self.spent_usd
+        point = tried.point(tried.nearest(self.machines.wanted[0]))
+        found = knee(self.full_curve(point, objective, "today"), objective)
+        around = Around(
+            users=max(2.0, round(found.load.value)) if found else 2.0,
+            seconds=time.monotonic() - began,
+            usd=self.spent_usd - spent_usd,
+        )
+        with beside(kept) as file:
+            file.write(_AROUND.dump_json(around))
+        return around
+
+    def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
+        """Every load up to where it is full. Raises NotServed, LoadError."""
+        schedule = Schedule(loop="closed", objective=objective, finest=1.3)
+        return self._curve(point, schedule, self.curve_pace, kept=self._run.folder / name)
+
+    def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
+        """Loads around the knee of today's settings, and beyond where it is. Raises LoadError."""
+        about = users * self.machines.larger(point)
+        loads = tuple(dict.fromkeys(max(1.0, round(about * step)) for step in (0.5, 1.0, 2.0)))
+        schedule = Schedule(loop="closed", fixed=loads, objective=objective, further=FURTHER)
+        spent_usd = self.spent_usd
+        for _ in range(STARTED_AGAIN):
+            name = Path("trials") / f"{time.time_ns()}"
+            try:
+                curve = self._curve(point, schedule, self.trial_pace, kept=self._run.folder / name)
+            except NotServedError as error:
+                cost = {"usd": self.spent_usd - spent_usd}
+                return Measurement(value=0.0, failure=str(error).splitlines()[0], about=cost)
+            found = knee(curve, objective)
+            if (late := lateness(curve, found)) is None:
+                measured = measured_of(curve, found, objective, str(name))
+                return self._valued(measured, point, self.spent_usd - spent_usd)
+        raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
+
+    def _valued(self, found: Measurement, point: Point, spent_usd: float) -> Measurement:
+        price = self.usd_per_hour(point)
+        about: dict[str, Any] = {**found.about, "usd": spent_usd}
+        if price is not None and found.value > 0:
+            about["usd_per_million"] = usd_per_million(found.value, price)
+        value = (
+            objective_value(self._run.options.goal, found.value, price) if found.value > 0 else 0.0
+        )
+        return dataclasses.replace(found, value=value, about=about)
+
+    def _curve(
+        self, point: Point, schedule: Schedule, pace: Pace, *, kept: Path | None
+    ) -> LoadCurve:
+        with self.reached(point) as reached:
+            if self._generator is None:
+                self._generator = LoadGenerator(
+                    reached.target,
+                    self._run.options.bodies,
+                    loop="closed",
+                    variables=reached.variables,
+                )
+            else:
+                self._generator.aim(reached.target, self._run.options.bodies, loop="closed")
+            curve = measure(
+                self._generator,
+                schedule,
+                pace,
+                reached.asked,
+                target_pid=reached.pid,
+                attempts=ATTEMPTS,
+            )
+        if curve.ended == "interrupted":
+            raise KeyboardInterrupt
+        if kept is not None:
+            curve.write(kept / CURVE)
+        return curve
+
+
+def measured_of(
+    curve: LoadCurve, found: Knee | None, objective: Objective, name: str
+) -> Measurement:
+    """Its knee is the value; `name`: of the curve, for the report."""
+    about: dict[str, Any] = {"curve": name}
+    if found is None:
+        lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
+        why = f"over {objective.most_ms:g} ms: {lowest:.4g} at the lowest load"
+        return Measurement(value=0.0, failure=why, about=about)
+    steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
+    step = steps[-1]
+    about |= {
+        "rps": dataclasses.asdict(found.rps),
+        "users": found.load.value,
+        "p50_ms": step.latencies.p50_ms,
+        "p99_ms": step.latencies.p99_ms,
+    }
+    return Measurement(value=found.rps.value, about=about)
+
+
+def lateness(curve: LoadCurve, found: Knee | None) -> str | None:
+    """Why this curve cannot be compared with others: what may be its knee was measured late."""
+    if not curve.valid:
+        return curve.steps[0].refused
+    highest = max(curve.steps, key=lambda step: step.load)
+    if found is None or found.bounded:
+        return None
+    # Without its highest load it only seems to bear less than the others.
+    return highest.refused
+
+
+class LocalTrials(Trials):
+    trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
+    curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._archive = prepared(run.loaded, variant=run.placement.name).archive
+        self._asked = asked_of(
+            "local",
+            "this machine",
+            run.options.body_names,
+            environment=run.loaded.name,
+            variant=run.placement.name,
+            model_sha256=str(run.model),
+        )
+
+    @contextmanager
+    def reached(self, point: Point) -> Iterator[Reached]:
+        one = self.machines.of(point)
+        served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
+        private_folder(self._run.folder)
+        try:
+            with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
+                yielding(process.pid, entirely=True)
+                yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
+        except LaunchError as error:
+            raise NotServedError(str(error)) from None

@@ -1,0 +1,92 @@
+"""Which form arrays are sent in, and the two ways between arrays and bodies.
+
+The forms are the codecs of servable_tensors/codecs.py that have a name there.
+"""
+
+import functools
+from typing import TYPE_CHECKING
+
+from servable_client.arrays import Array, Arrays, total_bytes
+from servable_client.errors import BadAnswerError, BadInputError
+from servable_tensors import UNNAMED, TensorError
+
+if TYPE_CHECKING:
+    from servable_tensors.codecs import Codec, RequestedModel
+
+# Protobuf answers name the outputs and their types in the fewest CPU seconds. "json" with a q
+# is passed over by the container's NGINX, which would take a bare one for the answer's type.
+ANY_ANSWER = "application/x-protobuf, application/x-npz;q=0.9, application/json;q=0.8"
+# Below this, JSON costs a model server no more than another form, and a person can read it in
+# a log or in captured data. Source: the 2 KB rows of "What makes a handler fast", measured.
+MOST_JSON_BYTES = 2048
+
+
+@functools.cache
+def codecs() -> "dict[str, Codec]":
+    """By form, as `format=` names it."""
+    # On first use: protobuf alone would double the time of `import servable_client`.
+    from servable_tensors.codecs import CODECS
+
+    return {codec.form: codec for codec in CODECS.values() if codec.form}
+
+
+def content_type(form: str) -> str:
+    """Raises `BadInputError` for no form."""
+    if form not in codecs():
+        raise BadInputError(
+            f"format {form!r}: give one of {', '.join(codecs())}, or none to have one chosen"
+        )
+    return codecs()[form].content_type
+
+
+def chosen(arrays: Arrays, *, typed: bool = True) -> str:
+    """protobuf for arrays, npy for one without a name, JSON for a few values of mixed types.
+
+    And JSON for a few numbers that come in lists: [1.5] is float64 to NumPy, and in JSON
+    whatever the signature wants.
+    """
+    kinds = {array.dtype.kind for array in arrays.values()}
+    mixed = len(kinds) > 1 or "O" in kinds or not typed
+    if UNNAMED in arrays and "O" not in kinds and (typed or not _few(arrays)):
+        return "npy"
+    if UNNAMED in arrays:
+        return "json"
+    if mixed and "c" not in kinds and "V" not in kinds and _few(arrays):
+        return "json"
+    return "protobuf"
+
+
+def _few(arrays: Arrays) -> bool:
+    # First the count, which is at hand: the bytes of a million strings are not. And JSON
+    # forgets what shape an array had that holds nothing.
+    values = arrays.values()
+    return (
+        all(array.size for array in values)
+        and sum(array.size for array in values) * 4 <= MOST_JSON_BYTES
+        and total_bytes(values) <= MOST_JSON_BYTES
+    )
+
+
+def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
+    """The body. Raises `BadInputError` for what the form cannot hold."""
+    content_type(form)  # or it is none
+    try:
+        return codecs()[form].write_request(arrays, choice)
+    except TensorError as bad:
+        raise BadInputError(str(bad)) from None
+
+
+def decode(content_type: str, body: bytes) -> dict[str, Array]:
+    """The outputs of an answer, by name. Raises `BadAnswerError`."""
+    kind = content_type.partition(";")[0].strip().lower()
+    codec = next((one for one in codecs().values() if one.content_type == kind), None)
+    if codec is None:
+        raise BadAnswerError(
+            f"the answer is {content_type or 'of no content type'}; this client reads "
+            f"{', '.join(one.content_type for one in codecs().values())}; "
+            "invoke() gives the bytes as they are"
+        )
+    try:
+        return codec.read_answer(body)
+    except (TensorError, ValueError) as error:
+        raise BadAnswerError(f"the {content_type} answer cannot be read: {error}") from None

@@ -1,0 +1,95 @@
+"""What user code can import: the image's modules and its own, whatever else is installed here.
+
+The modules of each image: image_modules.json.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from servable_local.container.image_code import VERSION
+
+
+def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
+    """From now on this process imports what it could in the image. It serves one archive's code.
+
+    `import_paths`: what the image's start script puts on the path. Modules of ours that are
+    imported already work on, but nobody can import them again.
+    """
+    versions = _versions()
+    version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
+    if version not in versions:
+        version = list(versions)[-1]  # the newest
+    os.environ.setdefault(VERSION, version)
+    finder = ImageFinder(version, versions[version])
+    for name in list(sys.modules):
+        if not finder.is_in_the_image(name):
+            del sys.modules[name]
+    sys.meta_path[:] = [cast("MetaPathFinder", finder)]
+    paths = [str(path) for path in import_paths]
+    sys.path[:0] = paths
+    # The image overwrites it, so that what user code starts sees the same.
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+class ImageFinder(MetaPathFinder):
+    """Asks the finders that were there before; refuses what only this computer has.
+
+    A path that is added later (code/, a model's code/lib/) is the user's: all of it is found.
+    """
+
+    def __init__(self, version: str, modules: Iterable[str]) -> None:
+        self._version = version
+        self._modules = frozenset(modules)
+        self._finders = list(sys.meta_path)
+        self._own_path = frozenset(sys.path)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raises `ModuleNotFoundError` for a module that this computer has and the image has not."""
+        # A submodule is where its package is, and that was found here.
+        if path is not None or self.is_in_the_image(name):
+            return self._found_here(name, path, target)
+        users = [entry for entry in sys.path if entry not in self._own_path]
+        found = PathFinder.find_spec(name, users, target)
+        if found is not None or self._found_here(name, path, target) is None:
+            return found
+        # importlib.util.find_spec asks whether there is such a module: there is none.
+        if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
+            return None
+        raise ModuleNotFoundError(
+            f"No module named {name!r} in the image of TensorFlow {self._version}, only on this "
+            "computer; name its package in code/requirements.txt, and run: servable package ENV",
+            name=name,
+        )
+
+    def is_in_the_image(self, name: str) -> bool:
+        """Whether the top-level package of `name` is the image's, or Python's own."""
+        top = name.partition(".")[0]
+        in_python = top in sys.stdlib_module_names or top == "__main__"
+        # What Python writes when it is built; what mypyc puts beside a package that it compiles.
+        made = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
+        return in_python or made or top in self._modules
+
+    def _found_here(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in self._finders:
+            if (found := finder.find_spec(name, path, target)) is not None:
+                return found
+        return None
+
+
+def _versions() -> dict[str, list[str]]:
+    """The modules by TensorFlow version, oldest first."""
+    file = Path(__file__).with_name("image_modules.json")
+    versions: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))["versions"]
+    return versions

@@ -1,0 +1,225 @@
+"""Serialized PredictRequests of arrays, and the arrays in serialized PredictResponses.
+
+Numbers of a fixed width stand in a message as arrays hold them, in tensor_content as in
+float_val: they are copied once into a request, and looked at where they are in a response. What
+stands before them is the same for every message of one shape, and takes longer to write and
+to read than a small tensor takes to send.
+Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framework/tensor.proto
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from servable_tensors import wire
+from servable_tensors.seen_forms import SeenForms
+from servable_tensors.signature import Signature
+from servable_tensors.tensor_walk import shape_of
+from servable_tensors.tensors import (
+    BFLOAT16,
+    STRING,
+    Array,
+    Arrays,
+    UnknownTypeError,
+    array_dtype,
+    element_bytes,
+    fill,
+    is_bfloat16,
+    number_of,
+    string_bytes,
+    to_array,
+)
+from servable_tensors.wire_fields import BYTES, VARINT, WireError, fields, written_varint
+
+# Tags of the fields that hold bytes: inputs of PredictRequest, key and value of a map's
+# entry, tensor_content of TensorProto.
+_INPUTS, _KEY, _VALUE, _CONTENT = b"\x12", b"\x0a", b"\x12", b"\x22"
+_STRINGS_AT_ONCE = 4096
+_DTYPE, _SHAPE, _VERSION, _CONTENT_FIELD = 1, 2, 3, 4  # of TensorProto
+# Field of TensorProto whose packed numbers are an array's -> the data type that they are of.
+_PACKED = {5: 1, 6: 2, 9: 8, 12: 18}
+MOST_OUTPUTS = 4096
+MOST_DIMENSIONS = 32
+"""NumPy's own bound before its version 2; a thousand sizes would take a second to multiply."""
+# A plain answer has a handful beside its numbers; the parser in C walks faster than we do.
+_MOST_FIELDS = 64
+
+
+def model_spec(model: str, version: int | None, signature: str | None) -> Any:
+    """The wire.ModelSpec of a request or an answer; None and "" are the model server's default."""
+    spec = wire.ModelSpec(name=model, signature_name=signature or "")
+    if version is not None:
+        spec.version.value = version
+    return spec
+
+
+@functools.lru_cache(maxsize=256)
+def model_spec_bytes(model: str, version: int | None, signature: str | None) -> bytes:
+    """A serialized PredictRequest that holds only that; empty where all is the default."""
+    # The same for most requests, and slower to write than the rest of a small one.
+    spec = model_spec(model, version, signature)
+    if not spec.ByteSize():
+        return b""
+    return bytes(wire.PredictRequest(model_spec=spec).SerializeToString())
+
+
+def predict_message(spec: bytes, arrays: Arrays, signature: Signature | None = None) -> bytes:
+    """A PredictRequest. `spec` is what `model_spec_bytes` gives.
+
+    Each tensor is of the signature's type, without one of its array's. Raises `UnknownTypeError`.
+    """
+    pieces: list[Any] = [spec]
+    for name, array in arrays.items():
+        number = signature.inputs[name].dtype if signature else _number(name, array)
+        if number == STRING:
+            values = _strings(name, array)
+            pieces += (_head(name, number, array.shape, len(values), b""), values)
+            continue
+        if number == BFLOAT16 or array.dtype.kind in "OSU":
+            pieces.append(_entry(name, array, number))
+            continue
+        content = np.ascontiguousarray(array, array_dtype(number))
+        pieces += (_head(name, number, array.shape, content.nbytes), content)
+    return b"".join(pieces)
+
+
+def _number(name: str, array: Array) -> int:
+    if is_bfloat16(array.dtype):
+        return BFLOAT16
+    try:
+        return number_of(array.dtype)
+    except UnknownTypeError as bad:
+        raise UnknownTypeError(f"{name}: {bad}") from None
+
+
+def _entry(name: str, array: Array, number: int) -> bytes:
+    request = wire.PredictRequest()
+    try:
+        fill(request.inputs[name], array, number)
+    except UnknownTypeError as bad:
+        raise UnknownTypeError(f"{name}: {bad}") from None
+    return bytes(request.SerializeToString())
+
+
+def _strings(name: str, array: Array) -> bytes:
+    """string_val of all elements, in pieces: one message of all would hold each of them twice more."""
+    texts = array.ravel()
+    pieces = []
+    for at in range(0, len(texts), _STRINGS_AT_ONCE):
+        try:
+            values = [string_bytes(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
+        except UnknownTypeError as bad:
+            raise UnknownTypeError(f"{name}: {bad}") from None
+        pieces.append(wire.TensorProto(string_val=values).SerializeToString())
+    return b"".join(pieces)
+
+
+@functools.lru_cache(maxsize=256)
+def _head(
+    name: str, number: int, shape: tuple[int, ...], content_bytes: int, content: bytes | None = None
+) -> bytes:
+    """All before the content: with its own tag and length, or `content` in their place."""
+    tensor = wire.TensorProto(dtype=number)
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    tag = _CONTENT + written_varint(content_bytes) if content is None else content
+    before = bytes(tensor.SerializeToString()) + tag
+    value = _VALUE + written_varint(len(before) + content_bytes) + before
+    key = _KEY + written_varint(len(name.encode())) + name.encode()
+    return _INPUTS + written_varint(len(key) + len(value) + content_bytes) + key + value
+
+
+class Place(NamedTuple):
+    """Where an output's numbers are."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    elements: int
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.elements * self.dtype.itemsize
+
+
+_SEEN: SeenForms[tuple[Place, ...]] = SeenForms()
+
+
+def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str, Array]:
+    """The outputs of a PredictResponse by name, sorted; read-only where they share its bytes.
+
+    `read` makes an array of a wire.TensorProto whose numbers are not plainly there. Raises
+    `UnknownTypeError`, protobuf's DecodeError, and what `read` raises.
+    """
+    places = _SEEN.get(reply) or places_in(reply)
+    if places is None:
+        response = wire.PredictResponse.FromString(reply)
+        if len(response.outputs) > MOST_OUTPUTS:
+            raise UnknownTypeError(
+                f"{len(response.outputs)} outputs; at most {MOST_OUTPUTS} are read"
+            )
+        return {name: read(tensor) for name, tensor in sorted(response.outputs.items())}
+    return {
+        one.name: np.frombuffer(reply, one.dtype, one.elements, one.start).reshape(one.shape)
+        for one in places
+    }
+
+
+def places_in(reply: bytes) -> tuple[Place, ...] | None:
+    """By name, sorted; None where an output is not plainly there, for protobuf's parser to read."""
+    found: list[Place] = []
+    others = 0
+    try:
+        for number, kind, start, end in fields(reply, 0, len(reply)):
+            if number == 1 and kind == BYTES:
+                place = _place(reply, start, end)
+                if place is None:
+                    return None
+                found.append(place)
+            elif number == 2 and kind == BYTES and others < _MOST_FIELDS:
+                wire.ModelSpec.FromString(reply[start:end])
+                others += 1
+            else:
+                return None
+    except (WireError, UnicodeDecodeError, DecodeError):
+        return None
+    if len({one.name for one in found}) < len(found) or len(found) > MOST_OUTPUTS:
+        return None  # of a name that comes twice the last counts
+    places = tuple(sorted(found, key=lambda one: one.name))
+    _SEEN.keep(reply, [(one.start, one.end) for one in found], places)
+    return places
+
+
+def _place(reply: bytes, start: int, end: int) -> Place | None:
+    """None also where a field comes twice, or one that no plain answer has."""
+    entry = list(islice(fields(reply, start, end), 3))
+    if [part[:2] for part in entry] != [(1, BYTES), (2, BYTES)]:
+        return None
+    (_, _, *key), (_, _, *value) = entry
+    number, shape, numbers = 0, None, None
+    for field, kind, first, last in fields(reply, *value):
+        if kind == VARINT and field in (_DTYPE, _VERSION):
+            number = first if field == _DTYPE else number
+        elif kind == BYTES and field == _SHAPE and shape is None:
+            shape = shape_of(reply, first, last)
+        elif kind == BYTES and (field == _CONTENT_FIELD or field in _PACKED) and numbers is None:
+            numbers = field, first, last
+        else:
+            return None
+    if numbers is None or element_bytes(number) is None or number in (STRING, BFLOAT16):
+        return None
+    if _PACKED.get(numbers[0], number) != number:
+        return None
+    sizes, unknown = shape or ([], False)
+    if unknown or min(sizes, default=0) < 0 or len(sizes) > MOST_DIMENSIONS:
+        return None
+    dtype, count = array_dtype(number), math.prod(sizes)
+    if numbers[2] - numbers[1] != count * dtype.itemsize or not count:
+        return None
+    return Place(reply[slice(*key)].decode(), dtype, tuple(sizes), count, numbers[1])

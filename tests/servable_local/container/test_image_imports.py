@@ -1,0 +1,102 @@
+"""The process that runs user code imports what the image's could, and nothing else of this computer."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.catalog.images import image_modules
+from servable_local.container import image_imports
+
+# Installed here, and not in the image.
+FOREIGN = "psutil"
+BEGIN = """
+import os, sys
+from pathlib import Path
+import psutil
+from servable_local.container.image_imports import give_imports_of_the_image
+give_imports_of_the_image([Path("code"), Path("code/lib")])
+"""
+
+
+def run(program: str, folder: Path, version: str = "2.20") -> subprocess.CompletedProcess[str]:
+    (folder / "code" / "lib").mkdir(parents=True, exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        capture_output=True, text=True, cwd=folder, check=False,
+        env={"SAGEMAKER_TFS_VERSION": version},
+    )  # fmt: skip
+
+
+def test_what_only_this_computer_has_is_refused(tmp_path: Path) -> None:
+    assert run(f"import {FOREIGN}", tmp_path).stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: No module named 'psutil' in the image of TensorFlow 2.20, only on "
+        "this computer; name its package in code/requirements.txt, and run: servable package ENV"
+    )
+
+
+def test_the_image_of_the_version_decides(tmp_path: Path) -> None:
+    assert "in the image of TensorFlow 2.19" in run("import numpy", tmp_path, "2.19").stderr
+
+
+@pytest.mark.parametrize("version", ["", "1", "2.20.1", "9.9"])
+def test_an_image_that_is_not_known_is_the_newest(version: str, tmp_path: Path) -> None:
+    assert "in the image of TensorFlow 2.20" in run(f"import {FOREIGN}", tmp_path, version).stderr
+
+
+@pytest.mark.parametrize(
+    "module", ["infra", "model_packaging", "servable_handler", "servable_tensors", "servable_local"]
+)
+def test_packages_of_this_project_are_refused(module: str, tmp_path: Path) -> None:
+    assert f"No module named {module!r} in the image" in run(f"import {module}", tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    "module", ["numpy", "grpc.experimental.gevent", "google.protobuf", "requests", "json", "pandas"]
+)
+def test_what_the_image_has_is_imported(module: str, tmp_path: Path) -> None:
+    assert run(f"import {module}; print('there')", tmp_path).stdout == "there\n"
+
+
+@pytest.mark.parametrize("folder", ["code", "code/lib"])
+def test_what_the_archive_brings_is_imported(folder: str, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "psutil.py").write_text("MINE = 'mine'")
+    assert run("import psutil; print(psutil.MINE)", tmp_path).stdout == "mine\n"
+
+
+def test_a_path_that_is_added_later_is_the_users(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "psutil.py").write_text("MINE = 'mine'")
+    program = "sys.path.append('more')\nimport psutil; print(psutil.MINE)"
+    assert run(program, tmp_path).stdout == "mine\n"
+
+
+def test_a_module_that_is_nowhere_is_said_to_be_nowhere(tmp_path: Path) -> None:
+    said = run("import nowhere_at_all", tmp_path).stderr.splitlines()[-1]
+    assert said == "ModuleNotFoundError: No module named 'nowhere_at_all'"
+
+
+def test_code_that_can_do_without_goes_on(tmp_path: Path) -> None:
+    program = "try:\n    import psutil\nexcept ImportError as error:\n    print(error.name)"
+    assert run(program, tmp_path).stdout == "psutil\n"
+
+
+def test_code_that_asks_whether_it_is_there_is_told_that_it_is_not(tmp_path: Path) -> None:
+    program = "import importlib.util\nprint(importlib.util.find_spec('psutil'))"
+    assert run(program, tmp_path).stdout == "None\n"
+
+
+def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path) -> None:
+    assert run("print(os.environ['PYTHONPATH'])", tmp_path).stdout == "code:code/lib\n"
+
+
+def test_the_table_says_what_the_catalog_says() -> None:
+    """Each is written down for itself: `servable check` reads the one, the local container the other."""
+    table = Path(image_imports.__file__).with_name("image_modules.json")
+    for version, modules in json.loads(table.read_text())["versions"].items():
+        image = image_modules(version)
+        assert image is not None
+        assert image.modules == set(modules)

@@ -1,0 +1,194 @@
+"""servable_tensors/json_tensors.py: the tensors of the model server's own parser, and its refusals."""
+
+import json
+import math
+import re
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from servable_handler.refusal import refusal_of
+from servable_local.container.http_messages import HttpError as TheirRefusal
+from servable_local.container.model_server import json_tensors as theirs
+from servable_tensors import TensorError, json_tensors, wire
+from servable_tensors.json_tensors import JsonValueError, arrays_of, parse, parse_answer, to_array
+from servable_tensors.signature import Signature, TensorSpec
+
+TYPES = [
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64", "bool", "string",
+]  # fmt: skip
+NUMBERS = {wire.dtype_name(number): number for number in range(1, 24)}
+LEAVES = st.one_of(
+    st.integers(-300, 300),
+    st.sampled_from([2**24, 2**24 + 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 10**400, 1e39]),
+    st.floats(width=32),
+    st.booleans(),
+    st.none(),
+    st.text(max_size=3),
+    st.sampled_from([{"b64": "YQ=="}, {"b64": "!"}, {"b64": 1}, {}]),
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=8)
+EVEN = st.integers(0, 3).flatmap(
+    lambda width: st.lists(st.lists(st.integers(0, 9), min_size=width, max_size=width), max_size=3)
+)
+
+
+def ours_of(value: Any, dtype: str) -> Any:
+    read = parse_answer(json.dumps({"outputs": value}).encode())
+    try:
+        return to_array(read, TensorSpec(NUMBERS[dtype], None))
+    except JsonValueError:
+        return None
+
+
+def theirs_of(value: Any, dtype: str) -> Any:
+    try:
+        return theirs.to_array(value, dtype)
+    except TheirRefusal:
+        return None
+
+
+@given(st.one_of(VALUES, EVEN), st.sampled_from(TYPES))
+def test_a_value_is_the_tensor_that_the_model_server_makes_of_it(value: Any, dtype: str) -> None:
+    ours, other = ours_of(value, dtype), theirs_of(value, dtype)
+    assert (ours is None) == (other is None)
+    if ours is not None:
+        assert (ours.shape, ours.dtype) == (other.shape, other.dtype)
+        assert np.array_equal(ours, other, equal_nan=ours.dtype.kind == "f")
+
+
+TWO = Signature(
+    "s", {"a": TensorSpec(9, (None,)), "b": TensorSpec(7, (None,))}, {"y": TensorSpec(1, None)}
+)
+ONE = Signature("s", {"x": TensorSpec(1, (None, 2))}, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"instances": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]},
+        {"inputs": {"a": [1, 2], "b": ["x", "y"]}},
+    ],
+)
+def test_rows_and_columns_are_the_same_tensors(body: Any) -> None:
+    found = arrays_of(body, TWO)
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "a": [1, 2],
+        "b": [b"x", b"y"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "signature", "words"),
+    [
+        ({"instances": [1]}, TWO, "the body names no inputs and the signature takes a int64 [any]"),
+        ({"instances": []}, ONE, "at least one row"),
+        ({"instances": 3}, ONE, "at least one row"),
+        ({"instances": [{"a": 1, "b": "x"}, {"a": 2}]}, TWO, "every row must be an object"),
+        ({"instances": [{"a": 1, "b": "x"}, 5]}, TWO, "every row must be an object"),
+        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "a: holds 1.5, no whole number; the signature wants int64"),
+        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "b: holds 3, no string; the signature wants string"),
+        ({"inputs": {"c": [1]}}, TWO, "'c': given, and no input of the signature"),
+        ({"inputs": [[1, 2], [3]]}, ONE, "x: is ragged"),
+        ({"inputs": [[1, [2]]]}, ONE, "x: is ragged"),
+        ({"inputs": [[16777217, 0]]}, ONE, "x: holds 16777217, which it cannot hold exactly"),
+        ({"inputs": [[1e39, 0]]}, ONE, "x: holds a number that is too large"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_input_value_and_what_is_wanted(
+    body: Any, signature: Signature, words: str
+) -> None:
+    with pytest.raises(TensorError) as raised:
+        arrays_of(body, signature)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b"{}", b'{"inputs":1,"instances":[1]}', b"\xff"]
+)
+def test_what_is_no_request_is_400(body: bytes) -> None:
+    with pytest.raises(TensorError) as raised:
+        parse(body)
+    assert refusal_of(raised.value).status == 400
+
+
+def test_lists_nested_without_end_are_400() -> None:
+    with pytest.raises(TensorError, match="no JSON"):
+        parse(b'{"inputs":' + b"[" * 100_000)
+
+
+def test_nan_and_infinity_are_numbers_as_for_the_model_server() -> None:
+    found = arrays_of(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
+    assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
+
+
+def orjsons(body: bytes) -> Any:
+    """Reads what orjson reads: no NaN, no infinity, and of a key that comes twice the last."""
+    if any(math.isinf(float(text)) for text in re.findall(rb"[-\d.]+[eE][-+\d]+", body)):
+        raise ValueError("number is infinity when parsed as double")
+    return json.loads(body.decode(), parse_constant=lambda name: json.loads(""))
+
+
+@pytest.fixture(params=["json", "like orjson", "orjson"])
+def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: Any = orjsons if request.param == "like orjson" else None
+    if request.param == "orjson":
+        loads = pytest.importorskip("orjson").loads
+    monkeypatch.setattr(json_tensors, "_fast_loads", loads)
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
+        (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
+        (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' comes twice"),
+        (b'{"inputs": {"x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' comes twice"),
+        (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' comes twice"),
+        (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' comes twice"),
+        (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "comes twice"),
+        (b'{"inputs": [[1, 01]]}', "no JSON"),
+        (b'{"inputs": [[1, 0x1]]}', "no JSON"),
+        (b'{"inputs": [[1, 1_0]]}', "no JSON"),
+        ('{"inputs": [[1, \u0661]]}'.encode(), "no JSON"),
+        (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "no JSON"),
+        (b'{"inputs": [[1, ' + b"9" * 400 + b"]]}", "no float32 can be"),
+        (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "no JSON"),
+        ('{"inputs": [[1, 2]]}'.encode("utf-16"), "no JSON"),
+        (b'{"inputs": "\xff"}', "no JSON"),
+    ],
+)
+def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> None:
+    with pytest.raises(TensorError) as raised:
+        arrays_of(parse(body), ONE)
+    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+        raised.value
+    )
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"inputs": [[-0, 1E2]]}', [[0, 100]]),
+        (b'{"inputs": [[Infinity, -Infinity]]}', [[math.inf, -math.inf]]),
+        (b'{"inputs": {"x": [[1, 1e-400]]}, "signature_name": ":"}', [[1, 0]]),
+        (b'{"instances": [{"x": [1, 2]}, {"x": [3, 4]}]}', [[1, 2], [3, 4]]),
+    ],
+)
+def test_every_parser_finds_the_same_numbers(body: bytes, values: Any) -> None:
+    assert arrays_of(parse(body), ONE)["x"].tolist() == values
+
+
+def test_an_object_as_deep_as_python_reads_is_400() -> None:
+    for depth in range(900, 1010):
+        body = b'{"inputs": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        with pytest.raises(TensorError):
+            arrays_of(parse(body), TWO)
+        with pytest.raises(TensorError):
+            arrays_of(parse(b'{"inputs": [[' + body + b", 1]]}"), ONE)

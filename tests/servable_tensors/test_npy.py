@@ -1,0 +1,177 @@
+"""servable_tensors/npy.py and npz.py: NumPy's own files both ways, and every damage a 400 or 413."""
+
+import io
+import zipfile
+from typing import Any
+
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from servable_handler.refusal import refusal_of
+from servable_tensors import TensorError
+from servable_tensors.npy import from_npy, from_npz, to_npy, to_npz
+from tests.servable_handler.conftest import npy, npz
+
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+TYPES = ["<f4", ">f8", "<i8", "u1", "<c8", "<f2"]
+
+
+@given(st.sampled_from(TYPES).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
+def test_what_numpy_writes_is_read(array: Any) -> None:
+    assert np.array_equal(from_npy(npy(array)), array, equal_nan=True)
+
+
+@given(st.sampled_from(TYPES).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
+def test_numpy_reads_what_we_write(array: Any) -> None:
+    assert np.array_equal(np.load(io.BytesIO(to_npy(array))), array, equal_nan=True)
+
+
+def test_fortran_order_is_read() -> None:
+    array = np.asfortranarray(np.arange(6).reshape(2, 3))
+    assert from_npy(npy(array)).tolist() == array.tolist()
+
+
+def test_strings_are_read_as_bytes() -> None:
+    assert from_npy(npy(np.array([["ä"], ["b"]]))).tolist() == [["ä".encode()], [b"b"]]
+
+
+def test_a_truth_value_is_0_or_1_whatever_the_byte() -> None:
+    body = npy(np.array([True, False])).replace(b"\x01\x00", b"\x07\x00", 2)
+    body = npy(np.array([True, False]))[:-2] + b"\x07\x00"
+    assert from_npy(body).view("u1").tolist() == [1, 0]
+
+
+def test_archives_are_read_by_name() -> None:
+    found = from_npz(npz(a=np.arange(3), b=np.float32(1)))
+    assert {name: array.tolist() for name, array in found.items()} == {"a": [0, 1, 2], "b": 1.0}
+
+
+def test_numpy_reads_our_archives() -> None:
+    found = np.load(io.BytesIO(to_npz({"a": np.arange(3), "b": np.zeros((0, 2))})))
+    assert (found["a"].tolist(), found["b"].shape) == ([0, 1, 2], (0, 2))
+
+
+def test_the_same_arrays_are_the_same_bytes() -> None:
+    assert to_npz({"a": np.arange(3)}) == to_npz({"a": np.arange(3)})
+
+
+GOOD = npy(np.zeros(3, np.float32))
+
+
+def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
+    return (
+        b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text.encode() + rest
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "it does not begin as one"),
+        (b"PK", "it does not begin as one"),
+        (GOOD[:-1], "12 bytes; 11 follow"),
+        (GOOD + b"1", "12 bytes; 13 follow"),
+        (GOOD[:20], "version 1.0 with a header of 118 bytes is not read"),
+        (header("{}"), "the header is not understood (KeyError)"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}"), "0 follow"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is none"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
+        (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "is not understood"),
+        (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "no plain numbers"),
+        (header("{'descr': 'O', 'fortran_order': False, 'shape': ()}"), "it holds object"),
+        (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}"), "it holds records"),
+        (header("{'descr': '<M8[s]', 'fortran_order': False, 'shape': ()}"), "it holds records"),
+        (header("{'descr': 'f9', 'fortran_order': False, 'shape': ()}"), "(TypeError)"),
+        (header("(" * 500), "it holds records"),
+        (header("-" * 5000), "the header is not understood"),
+        (header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", b"\xff" * 4), "no .npy"),
+        (npy(np.array([{}])), "it holds object"),
+    ],
+)  # fmt: skip
+def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
+    with pytest.raises(TensorError) as raised:
+        from_npy(body, "x")
+    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+        raised.value
+    )
+
+
+def bomb(size: int, count: int = 1) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(count):
+            archive.writestr(f"{number}.npy", bytes(size))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("size", "count"), [((64 << 20) + 1, 1), (22 << 20, 3)])
+def test_a_bomb_is_413_before_it_is_unpacked(
+    size: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = bomb(size, count)
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(TensorError, match="unpacks to .* at most 67108864 are allowed") as raised:
+        from_npz(body)
+    assert refusal_of(raised.value).status == 413
+
+
+def test_an_archive_that_lies_about_its_size_is_400() -> None:
+    body = bomb(1 << 20)
+    for marker in (b"PK\x01\x02", b"PK\x03\x04"):
+        at = body.index(marker) + (24 if marker[2] == 1 else 22)
+        body = body[:at] + (100).to_bytes(4, "little") + body[at + 4 :]
+    with pytest.raises(TensorError) as raised:
+        from_npz(body)
+    assert refusal_of(raised.value).status == 400
+
+
+def compressed(method: int) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("x.npy", GOOD)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compressions_than_deflate_are_400(method: int) -> None:
+    with pytest.raises(TensorError, match="compressed by other means"):
+        from_npz(compressed(method))
+
+
+def test_the_same_name_twice_is_400() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.npy", GOOD)
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("x.npy", GOOD)
+    with pytest.raises(TensorError, match="the same name twice"):
+        from_npz(file.getvalue())
+
+
+def test_a_string_that_npy_would_cut_is_refused() -> None:
+    array = np.empty(1, object)
+    array[0] = b"ends in zero\0"
+    with pytest.raises(TensorError, match="cut zeros at a string's end"):
+        to_npy(array)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_archive_or_400(body: bytes) -> None:
+    with pytest.raises(TensorError, match="npz"):
+        from_npz(body)
+
+
+def test_a_header_that_was_seen_stands_for_other_numbers() -> None:
+    bodies = [npy(np.full((2, 3), number, np.float32)) for number in range(3)]
+    assert [from_npy(body).tolist() for body in bodies] == [[[n] * 3] * 2 for n in range(3)]
+
+
+def test_another_header_of_the_same_length_is_read_anew() -> None:
+    from_npy(npy(np.zeros((2, 3), np.float32)))
+    assert from_npy(npy(np.zeros((3, 2), np.int32))).shape == (3, 2)

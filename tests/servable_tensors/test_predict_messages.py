@@ -1,0 +1,95 @@
+"""servable_tensors/predict_messages.py and seen_forms.py: what protobuf reads, read again or not."""
+
+from contextlib import suppress
+from typing import Any
+
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+
+from servable_tensors import wire
+from servable_tensors.predict_messages import arrays_in
+from servable_tensors.seen_forms import SeenForms
+from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
+
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+TYPES = st.sampled_from(["<f4", "<f8", "<i8", "<i4", "u1", "?", "<c8", "<c16", "<f2", "<u8"])
+ARRAYS = TYPES.flatmap(lambda dtype: arrays.arrays(dtype, SHAPES))
+
+
+def reply(outputs: dict[str, Any], *, listed: bool = False) -> bytes:
+    """`listed`: floats in float_val and double_val, as TensorFlow Serving writes them."""
+    response = wire.PredictResponse()
+    response.model_spec.name = "m"
+    for name, array in outputs.items():
+        tensor = response.outputs[name]
+        tensor.CopyFrom(to_proto(array))
+        field = {"<f4": "float_val", "<f8": "double_val"}.get(array.dtype.str)
+        if listed and field:
+            tensor.ClearField("tensor_content")
+            getattr(tensor, field).extend(array.ravel().tolist())
+    return bytes(response.SerializeToString())
+
+
+def through_protobuf(message: bytes) -> dict[str, Any]:
+    outputs = wire.PredictResponse.FromString(message).outputs
+    return {name: to_array(tensor) for name, tensor in sorted(outputs.items())}
+
+
+def same(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return [*found] == [*wanted] and all(
+        found[name].dtype == wanted[name].dtype
+        and found[name].shape == wanted[name].shape
+        and np.ascontiguousarray(found[name]).tobytes()
+        == np.ascontiguousarray(wanted[name]).tobytes()
+        for name in wanted
+    )
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "ä"]), ARRAYS, max_size=3), st.booleans())
+def test_answers_are_read_as_protobuf_reads_them(outputs: dict[str, Any], listed: bool) -> None:
+    message = reply(outputs, listed=listed)
+    assert same(arrays_in(message), through_protobuf(message))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_form_that_was_seen_gives_the_new_numbers(listed: bool) -> None:
+    for number in range(3):
+        array = np.full((2, 3), number, np.float32)
+        assert arrays_in(reply({"y": array}, listed=listed))["y"].tolist() == array.tolist()
+
+
+def test_the_same_length_in_another_form_is_read_anew() -> None:
+    arrays_in(reply({"y": np.zeros((2, 3), np.float32)}))
+    assert arrays_in(reply({"y": np.zeros((3, 2), np.float32)}))["y"].shape == (3, 2)
+
+
+@given(st.data())
+def test_a_damaged_answer_is_what_protobuf_makes_of_it(data: st.DataObject) -> None:
+    message = bytearray(reply({"y": np.ones((2, 2), np.float32)}, listed=data.draw(st.booleans())))
+    arrays_in(bytes(message))  # its form is known
+    message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        wanted = through_protobuf(bytes(message))
+    except (DecodeError, UnknownTypeError):
+        # Damage where we do not look, as in the model's name, goes unseen.
+        with suppress(DecodeError, UnknownTypeError):
+            arrays_in(bytes(message))
+    else:
+        assert same(arrays_in(bytes(message)), wanted)
+
+
+def test_what_has_much_structure_is_not_kept() -> None:
+    seen: SeenForms[int] = SeenForms()
+    seen.keep(bytes(2000), [(0, 900)], 1)
+    assert seen.get(bytes(2000)) is None
+
+
+def test_forms_are_forgotten_before_they_are_many() -> None:
+    seen: SeenForms[int] = SeenForms()
+    for length in range(1000):
+        seen.keep(bytes(length), [], length)
+    assert len(seen._by_length) <= 64

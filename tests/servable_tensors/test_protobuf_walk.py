@@ -1,0 +1,279 @@
+"""servable_tensors/protobuf_walk.py: what TensorFlow's parser must never see, and what it must."""
+
+import contextlib
+from typing import Any
+
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from servable_handler.refusal import refusal_of
+from servable_tensors import TensorError, wire
+from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
+from servable_tensors.tensor_walk import packed_varints
+from servable_tensors.tensors import to_proto
+from servable_tensors.wire_fields import fields
+
+
+def request(**tensors: Any) -> bytes:
+    message = wire.PredictRequest(model_spec={"name": "m"})
+    for name, tensor in tensors.items():
+        message.inputs[name].CopyFrom(tensor)
+    return bytes(message.SerializeToString())
+
+
+def tensor(dtype: int, sizes: list[int], **fields: Any) -> Any:
+    return wire.TensorProto(
+        dtype=dtype, tensor_shape={"dim": [{"size": size} for size in sizes]}, **fields
+    )
+
+
+FLOAT, STRING, INT32, COMPLEX = 1, 7, 3, 8
+MIB64 = (64 << 20) // 4
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        tensor(FLOAT, [2], float_val=[1, 2]),
+        tensor(FLOAT, [2], tensor_content=b"12345678"),
+        tensor(FLOAT, [], float_val=[1]),
+        tensor(FLOAT, [0, 5]),
+        tensor(FLOAT, [MIB64, 0]),
+        tensor(FLOAT, [MIB64], float_val=[1]),
+        tensor(INT32, [3], int_val=[-1, 300, 5]),
+        tensor(STRING, [2], string_val=[b"a", b""]),
+        tensor(COMPLEX, [2], scomplex_val=[1, 2, 3, 4]),
+    ],
+    ids=str,
+)
+def test_a_sound_tensor_passes(sound: Any) -> None:
+    check_predict_request(request(x=sound))
+
+
+@pytest.mark.parametrize(
+    ("bomb", "words"),
+    [
+        (tensor(FLOAT, [1_500_000_000], float_val=[1]), "more than 64 MiB"),
+        (tensor(FLOAT, [MIB64 + 1], float_val=[1]), "more than 64 MiB"),
+        (tensor(FLOAT, [1 << 62, 1 << 62, 1 << 62], float_val=[1]), "more than 64 MiB"),
+        (tensor(FLOAT, [1 << 40, 0]), "more than 64 MiB"),
+        (tensor(STRING, [3_000_000], string_val=[b""]), "more than 64 MiB"),
+        (tensor(FLOAT, [3], float_val=[1, 2]), "3 elements, with 2 values"),
+        (tensor(FLOAT, [3]), "3 elements, with 0 values"),
+        (tensor(INT32, [3], float_val=[1, 2, 3]), "3 elements, with 0 values"),
+        (tensor(COMPLEX, [2], scomplex_val=[1, 2, 3]), "2 elements, with 1 values"),
+        (tensor(FLOAT, [2], tensor_content=b"1234"), "8 bytes, with 4 bytes of content"),
+        (tensor(FLOAT, [1], tensor_content=b"12345678"), "4 bytes, with 8 bytes of content"),
+        (tensor(FLOAT, [-1]), "shape is not fully known"),
+        (tensor(20, []), "got resource [], a type that no request may carry"),
+        (tensor(99, []), "a type that no request may carry"),
+        (tensor(101, []), "a type that no request may carry"),
+        (tensor(FLOAT, [1] * 255, float_val=[1]), "more than 254 dimensions"),
+        (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
+    ],
+    ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
+)
+def test_a_bomb_is_400_and_names_the_tensor(bomb: Any, words: str) -> None:
+    if words == "2 elements, with 1 values":
+        bomb = tensor(COMPLEX, [3], scomplex_val=[1, 2, 3, 4])
+        words = "3 elements, with 2 values"
+    with pytest.raises(TensorError, match=r"^the_input: ") as raised:
+        check_predict_request(request(the_input=bomb))
+    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True)
+
+
+def field(number: int, payload: bytes) -> bytes:
+    length = len(payload)
+    written = bytes([length]) if length < 128 else bytes([length & 0x7F | 0x80, length >> 7])
+    return bytes([number << 3 | 2]) + written + payload
+
+
+def test_a_tensor_in_two_pieces_is_refused() -> None:
+    # Each is small; merged, as a parser would, their shape is 10^12.
+    piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
+    entry = field(1, b"x") + field(2, piece) + field(2, piece)
+    with pytest.raises(TensorError, match="an input holds its name or its tensor in two pieces"):
+        check_predict_request(field(2, entry))
+
+
+def test_a_shape_in_two_pieces_is_refused() -> None:
+    shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
+    body = b"\x08\x01" + field(2, shape) + field(2, shape) + b"\x2d\0\0\0\0"
+    with pytest.raises(TensorError, match="x: field 2 of the tensor comes twice"):
+        check_predict_request(field(2, field(1, b"x") + field(2, body)))
+
+
+def test_values_that_are_not_packed_are_counted() -> None:
+    shape = tensor(FLOAT, [2]).tensor_shape.SerializeToString()
+    body = b"\x08\x01" + field(2, shape) + b"\x2d\0\0\0\0" * 2
+    check_predict_request(field(2, field(1, b"x") + field(2, body)))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"\x12", "a number does not end"),
+        (b"\x12\x05ab", "field 2 is 5 bytes long; 2 are left"),
+        (b"\x03", "a field has the number 0"),
+        (b"\x0b", "field 1 has the wire type 3"),
+        (b"\xff" * 12, "a number does not end"),
+    ],
+)
+def test_what_is_no_message_says_where(body: bytes, words: str) -> None:
+    with pytest.raises(TensorError, match=f"^the body is no PredictRequest: {words}$"):
+        check_predict_request(body)
+
+
+SMALL = b"\x08\x01" + field(2, field(2, b"\x08\1")) + b"\x2d\0\0\0\0"  # float32 [1]
+
+
+def named(tensor: bytes, name: bytes = b"x") -> bytes:
+    return field(2, field(1, name) + field(2, tensor))
+
+
+def test_what_the_following_tests_change_is_sound() -> None:
+    check_predict_request(named(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        # C++ cuts a tag to 32 bits: it reads tensor_shape [1 << 29] where a walker saw none.
+        (
+            named(b"\x08\1\x2d\0\0\0\0\x92\x80\x80\x80\x10" + b"\x08\x12\x06\x08" + b"\x80" * 4 + b"\2"),
+            "a field begins with 9280808010, which is no tag",
+        ),
+        (named(b"\x88\0\1" + SMALL[2:]), "a field begins with 8800, which is no tag"),
+        (b"\x92\x80\0" + named(SMALL)[1:], "a field begins with 928000, which is no tag"),
+        (b"\x12\x80\x80\x80\x80\x80\0", "a number does not end"),
+        (named(SMALL + b"\x38" + b"\xff" * 9 + b"\2"), "a number has more than 64 bits"),
+        (named(SMALL + b"\x13\x14"), "field 2 has the wire type 3"),
+        (named(SMALL + b"\x16"), "field 2 has the wire type 6"),
+        (named(SMALL + b"\x08\1"), "field 1 of the tensor comes twice"),
+        (named(SMALL + b"\x22\0" * 2), "field 4 of the tensor comes twice"),
+        (named(b"\x0a\0" + SMALL), "dtype of the tensor has the wire type 2"),
+        (named(b"\x0d\1\0\0\0" + SMALL), "dtype of the tensor has the wire type 5"),
+        (named(SMALL[:-5] + b"\x28\1"), "float_val of the tensor has the wire type 0"),
+        (named(SMALL[:-5] + b"\x2a\3\0\0\0"), "3 bytes, which are no numbers of 4"),
+        (named(SMALL[:-5] + b"\x2a\0" * 257), "more than 256 pieces"),
+        (named(SMALL + b"\x72\0"), "field 14 of the tensor is none that a request may carry"),
+        (named(SMALL + b"\x38\5"), "with values of another type than its own"),
+        (named(SMALL[:-5] + b"\x22\4\0\0\0\0" + SMALL[-5:]), "send one of them"),
+        (named(SMALL) * 2, "x: the body holds the input twice"),
+        (named(SMALL, b""), "an input has no name"),
+        (named(SMALL, b"\xff"), "a name is not UTF-8"),
+        (field(2, field(2, SMALL)), "an input has no name"),
+        (field(2, field(1, b"x")), "x: got invalid"),
+        (field(1, b"\x0a\1\xff"), "a name is not UTF-8"),
+        (field(1, b"\x12\1\x08"), "a number does not end"),
+        (b"\x48\1" * 10_001, "more than 10000 fields"),
+    ],
+)  # fmt: skip
+def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
+    body: bytes, words: str
+) -> None:
+    with pytest.raises(TensorError) as raised:
+        check_predict_request(body)
+    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+        raised.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (tensor(19, [1], half_val=[-1]), "with -1 in half_val"),
+        (tensor(14, [1], half_val=[1 << 16]), "with 65536 in half_val"),
+        (tensor(4, [1], int_val=[300]), "with 300 in int_val, which the type does not hold"),
+        (tensor(6, [2], int_val=[0, -129]), "with -129 in int_val"),
+        (tensor(STRING, [1], tensor_content=b"\1a"), "strings are sent in string_val"),
+        (tensor(COMPLEX, [1], scomplex_val=[1, 2, 3]), "3 parts of complex numbers"),
+        (tensor(STRING, [1000], string_val=[b"a" * 100_000]), "take more than 64 MiB together"),
+        (tensor(FLOAT, [0], float_val=[1]), "0 elements, with 1 values"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_value_that_tensorflow_would_cut_or_read_otherwise_is_refused(
+    bad: Any, words: str
+) -> None:
+    with pytest.raises(TensorError) as raised:
+        check_predict_request(request(x=bad))
+    assert (refusal_of(raised.value).status, words in str(raised.value)) == (400, True), (
+        raised.value
+    )
+
+
+def test_an_integer_of_more_than_32_bits_is_refused_where_protobuf_cuts_it_to_them() -> None:
+    body = b"\x08\3" + field(2, b"") + b"\x38\x85\x80\x80\x80\x10"  # int_val: 2**32 + 5
+    assert list(wire.TensorProto.FromString(body).int_val) == [5]
+    with pytest.raises(TensorError, match="with 4294967301 in int_val"):
+        check_predict_request(named(body))
+
+
+def test_single_values_that_stand_for_all_are_counted_together() -> None:
+    large = {f"x{n}": tensor(FLOAT, [MIB64 // 2], float_val=[1]) for n in range(3)}
+    with pytest.raises(TensorError, match="the inputs take more than 64 MiB together"):
+        check_predict_request(request(**large))
+
+
+def test_a_truth_value_of_a_form_that_was_seen_is_0_or_1() -> None:
+    check_predict_request(request(x=tensor(10, [2], tensor_content=b"\0\1")))
+    with pytest.raises(TensorError, match="neither 0 nor 1"):
+        check_predict_request(request(x=tensor(10, [2], tensor_content=b"\0\7")))
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1), st.integers(1, 300))
+def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times: int) -> None:
+    packed = wire.TensorProto(uint64_val=numbers * times).SerializeToString()
+    ((_, _, start, end),) = fields(packed, 0, len(packed))
+    signed = [n - (1 << 64) if n >> 63 else n for n in numbers]
+    assert packed_varints(packed, start, end) == (len(numbers) * times, min(signed), max(signed))
+
+
+def test_two_model_specs_are_one_as_for_protobuf() -> None:
+    body = field(1, b"\x0a\1m") + field(1, b"\x1a\1s")
+    assert wire.PredictRequest.FromString(body).model_spec.name == "m"
+    assert check_predict_request(body) is True
+
+
+def test_a_classification_holds_no_tensors_and_passes() -> None:
+    body = wire.ClassificationRequest(
+        model_spec={"name": "m"}, input={"example_list": {"examples": [b"\x0a\0"]}}
+    ).SerializeToString()
+    assert check_model_spec(body) is True
+
+
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+TYPES = ["float32", "float64", "int8", "int64", "uint64", "bool", "complex64", "float16"]
+
+
+@given(st.sampled_from(TYPES).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
+def test_whatever_array_we_write_passes(array: Any) -> None:
+    check_predict_request(request(x=to_proto(array)))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_walked_or_refused(body: bytes) -> None:
+    with contextlib.suppress(TensorError):
+        check_predict_request(body)
+
+
+@given(st.binary(max_size=60))
+def test_what_passes_is_no_longer_in_memory_than_the_bound(body: bytes) -> None:
+    try:
+        check_predict_request(body)
+        parsed = wire.PredictRequest.FromString(body)
+    except Exception:
+        return
+    for one in parsed.inputs.values():
+        sizes = [float(dim.size) for dim in one.tensor_shape.dim]
+        assert np.prod(sizes) * (one.dtype != 0) <= 64 << 20
+
+
+@pytest.mark.parametrize(("name", "is_named"), [("", False), ("m", True)])
+def test_whether_a_model_is_named_is_told(name: str, is_named: bool) -> None:
+    body = wire.PredictRequest(model_spec={"name": name, "signature_name": "s"}).SerializeToString()
+    assert check_predict_request(body) is is_named

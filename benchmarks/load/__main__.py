@@ -5,11 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import Told, main
+from benchmarks.command import Told, machine, main
 from benchmarks.load import known_queues
 from benchmarks.load.report import RESULT
 from benchmarks.load.workload import bodies, null_server, on_core
-from benchmarks.machine import machine
 from servable.load.load_generator import LoadGenerator, Pace
 from servable.load.load_target import container
 from servable.load.measurement import Step

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.local.workload import body
+from benchmarks import workload
 from servable.load.bodies import Body
 
 CONTENT_TYPE = "application/json"
@@ -14,7 +14,7 @@ CONTENT_TYPE = "application/json"
 
 def bodies() -> list[Body]:
     """One JSON row of 256 numbers: 2 KB."""
-    return [Body(content=body(), content_type=CONTENT_TYPE)]
+    return [Body(content=workload.body(workload.JSON, 1), content_type=CONTENT_TYPE)]
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import command
-from benchmarks.machine import machine
 from benchmarks.search.crew import Crew
 from benchmarks.search.families import Families
 from benchmarks.search.report import RESULT, table
@@ -27,7 +26,7 @@ KEPT = ROOT / ".servable" / "bench-search"
 
 
 def measured(seeds: range, _: Path, told: command.Told) -> dict[str, Any]:
-    about = machine()
+    about = command.machine()
     with Crew() as crew:
         families = Families(crew, seeds, KEPT / _key(seeds), told)
         runs = {family: families.runs(family) for family in FAMILIES}

@@ -1,9 +1,10 @@
 """One picture for each part of the page, 1200 pixels wide: docs/performance/NAME.png."""
 
-import itertools
+import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib
@@ -12,11 +13,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks.seeds.article_settings import ARTICLE
-from benchmarks.seeds.bars import bars, legend, titled
-from benchmarks.seeds.parts import PARTS
-from benchmarks.seeds.rows import values
-from benchmarks.seeds.tables import SIZES
+from benchmarks.seeds.report import PARTS, SIZES
+from benchmarks.seeds.results import ARTICLE, values
 from model_packaging.beside import beside
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "performance"
@@ -25,40 +23,25 @@ GREY, SAND, BROWN = "#b8b8b8", "#d9b48a", "#8c5a2b"
 LIGHT, BLUE, DARK = "#9ecae1", "#4292c6", "#08519c"
 RED = "#cc3333"
 
-Drawn = Callable[[Axes], None]
+Drawn = Callable[[Axes, Any], None]
 
 
 def draw(name: str, found: Any) -> None:
     """One experiment's."""
-    for picture, drawn in _drawn(name, found).items():
-        _save(FOLDER / f"{picture}.png", drawn)
+    for part in PARTS[name]:
+        _save(FOLDER / f"{part.picture}.png", DRAWN[part.picture], part.of(found))
 
 
 def clear() -> None:
     """What is not measured again has no picture."""
-    for part in itertools.chain.from_iterable(PARTS.values()):
-        (FOLDER / f"{part.picture}.png").unlink(missing_ok=True)
+    for picture in DRAWN:
+        (FOLDER / f"{picture}.png").unlink(missing_ok=True)
 
 
-def _drawn(name: str, found: Any) -> dict[str, Drawn]:
-    if name == "baseline":
-        return {
-            "baseline": lambda axes: _baseline(axes, found["requests"]),
-            "memory": lambda axes: _memory(axes, found["memory"]),
-        }
-    of: dict[str, Callable[[Axes, Any], None]] = {
-        "transport": _transport,
-        "settings": _settings,
-        "swapping": _swapping,
-        "splitting": _splitting,
-    }
-    return {name: lambda axes: of[name](axes, found)}
-
-
-def _save(file: Path, drawn: Drawn) -> None:
+def _save(file: Path, drawn: Drawn, found: Any) -> None:
     with plt.rc_context({"font.size": 12, "axes.titlesize": 14}):
         figure, axes = plt.subplots(figsize=(12, 5.5), dpi=100)
-        drawn(axes)
+        drawn(axes, found)
         axes.spines[["top", "right"]].set_visible(False)
         figure.tight_layout()
         # No date and no version in it: the same numbers give the same bytes.
@@ -67,23 +50,21 @@ def _save(file: Path, drawn: Drawn) -> None:
         plt.close(figure)
 
 
-def _baseline(axes: Axes, rows: list[dict[str, Any]]) -> None:
+def _baseline(axes: Axes, found: dict[str, Any]) -> None:
     ways = {
         "Flask, model.predict": "Flask, model.predict",
         "Flask, model.call": "Flask, model.call",
-    }
-    ways |= {
         "Flask, model.call, npy": "the same, npy",
         "ours, JSON": "ours",
         "ours, npy": "ours, npy",
     }
     series = {
-        label: [values(rows, "cpu_ms", way=way, rows=count) for count in (1, 111)]
+        label: [values(found["requests"], "cpu_ms", way=way, rows=count) for count in (1, 111)]
         for way, label in ways.items()
     }
-    bars(axes, ["1 row", "111 rows"], series, (GREY, SAND, BROWN, BLUE, DARK), log=True)
+    _bars(axes, ["1 row", "111 rows"], series, (GREY, SAND, BROWN, BLUE, DARK), log=True)
     title = "CPU time of one request: Flask with Keras inside, and the deployed shape"
-    titled(axes, title, "CPU-ms (log)")
+    _titled(axes, title, "CPU-ms (log)")
 
 
 def _memory(axes: Axes, found: dict[str, Any]) -> None:
@@ -96,9 +77,9 @@ def _memory(axes: Axes, found: dict[str, Any]) -> None:
             axes.plot(weights, memory, style, marker="o", color=colour, label=label, linewidth=2)
     wall = found["wall_mb"] / 1000
     axes.axhline(wall, color=RED, linewidth=1, linestyle=":", label=f"the wall, {wall:.1f} GB")
-    legend(axes)
+    _legend(axes)
     axes.set_ylim(0, None)
-    titled(axes, "Memory of all processes as the model grows", "memory, GB", "weights, MB")
+    _titled(axes, "Memory of all processes as the model grows", "memory, GB", "weights, MB")
 
 
 def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -110,8 +91,8 @@ def _transport(axes: Axes, rows: list[dict[str, Any]]) -> None:
         for transport, inside in (("rest", "REST"), ("grpc", "gRPC"))
         for form in ("json", "npy", "protobuf")
     }
-    bars(axes, list(SIZES.values()), series, (GREY, SAND, BROWN, LIGHT, BLUE, DARK), log=True)
-    titled(
+    _bars(axes, list(SIZES.values()), series, (GREY, SAND, BROWN, LIGHT, BLUE, DARK), log=True)
+    _titled(
         axes,
         "From the client's call to the decoded answer: the body, and what is spoken inside",
         "latency, ms (log)",
@@ -129,9 +110,9 @@ def _settings(axes: Axes, found: dict[str, Any]) -> None:
         f"simulated, {simulated['cores']} cores": _rates(simulated["rows"]),
         "measured here": _rates(here),
     }
-    bars(axes, groups, series, (GREY, LIGHT, DARK), log=True)
+    _bars(axes, groups, series, (GREY, LIGHT, DARK), log=True)
     title = "Settings as a tuple: workers, model servers, OMP, inter-op, intra-op"
-    titled(axes, title, "requests/s (log)")
+    _titled(axes, title, "requests/s (log)")
 
 
 def _rates(rows: list[dict[str, Any]]) -> list[list[float]]:
@@ -149,9 +130,9 @@ def _swapping(axes: Axes, found: dict[str, Any]) -> None:
             words = f"{way}, the other {'busy' if busy else 'idle'}"
             groups.append("\n".join(textwrap.wrap(words, width=12)))
             cells.append(values(together, "p99_ms", way=way, busy=busy))
-    bars(axes, groups, {"p99": cells}, (BLUE,), log=True)
+    _bars(axes, groups, {"p99": cells}, (BLUE,), log=True)
     axes.tick_params(axis="x", labelsize=10)
-    titled(axes, "What those who ask a small model notice of a large one", "p99, ms (log)")
+    _titled(axes, "What those who ask a small model notice of a large one", "p99, ms (log)")
 
 
 def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -162,5 +143,74 @@ def _splitting(axes: Axes, rows: list[dict[str, Any]]) -> None:
     }
     names = {"whole": "whole", "10 x 50": "10 x 50", "chosen": "as the client chooses"}
     shown = {names[way]: found for way, found in series.items()}
-    bars(axes, places, shown, (GREY, SAND, DARK), log=True)
-    titled(axes, "A batch of 500 rows", "latency, ms (log)")
+    _bars(axes, places, shown, (GREY, SAND, DARK), log=True)
+    _titled(axes, "A batch of 500 rows", "latency, ms (log)")
+
+
+def _bars(
+    axes: Axes,
+    groups: list[str],
+    series: dict[str, list[list[float]]],
+    colours: Sequence[str],
+    *,
+    log: bool = False,
+) -> None:
+    """`series`: name -> for each group the repeats' values. Whiskers: smallest to largest."""
+    width = 0.84 / len(series)
+    for number, ((name, found), colour) in enumerate(zip(series.items(), colours, strict=True)):
+        middles = [median(of) for of in found]
+        below = [middle - min(of) for middle, of in zip(middles, found, strict=True)]
+        above = [max(of) - middle for middle, of in zip(middles, found, strict=True)]
+        places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
+        axes.bar(
+            places, middles, width * 0.94, label=name, color=colour, yerr=[below, above], capsize=3
+        )
+        for place, middle, up in zip(places, middles, above, strict=True):
+            label = f"{middle:,.0f}" if middle >= 100 else f"{middle:.3g}"
+            axes.annotate(
+                label,
+                (place, middle + up),
+                (0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize=10,
+            )
+    axes.set_xticks(range(len(groups)), groups)
+    if log:
+        axes.set_yscale("log")
+    if len(series) > 1:
+        _legend(axes)
+    top = axes.get_ylim()[1]
+    lowest = min(min(of) for found in series.values() for of in found)
+    axes.set_ylim(10 ** math.floor(math.log10(lowest)) if log else 0, top * (1.3 if log else 1.06))
+
+
+def _legend(axes: Axes) -> None:
+    """Below the title: no bar is so high."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        borderaxespad=0.2,
+        frameon=False,
+        ncols=6,
+        fontsize=11,
+        columnspacing=1.4,
+        handlelength=1.4,
+    )
+
+
+def _titled(axes: Axes, title: str, ylabel: str, xlabel: str = "") -> None:
+    # Room for the legend between title and picture.
+    axes.set_title(title, pad=32, loc="left")
+    axes.set_ylabel(ylabel)
+    axes.set_xlabel(xlabel)
+
+
+DRAWN: dict[str, Drawn] = {
+    "baseline": _baseline,
+    "memory": _memory,
+    "transport": _transport,
+    "settings": _settings,
+    "swapping": _swapping,
+    "splitting": _splitting,
+}

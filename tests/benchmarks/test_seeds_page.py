@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks.page import PAGE
 from benchmarks.seeds import report
-from benchmarks.seeds.claim import SHOWS
-from benchmarks.seeds.claims import CLAIMS
-from benchmarks.seeds.parts import PARTS
+from benchmarks.seeds.claims import CLAIMS, SHOWS
+from benchmarks.seeds.report import PARTS
 from benchmarks.seeds.results import read
 
 RESULT = read()

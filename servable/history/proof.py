@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from infra.catalog import images
 from model_packaging.refusal import PackagingError
 from servable.aws_account.deployed import Account, absent
-from servable.verify.artefact import digest
+from servable.verify.model import digest
 
 
 def image(one: dict[str, Any], settings: Any, account: Account, notes: list[str]) -> None:

@@ -44,7 +44,10 @@ def middle(rows: Sequence[Row], what: str, /, **wanted: Any) -> float:
 
 def spread(rows: Sequence[Row], what: str, /, **wanted: Any) -> str:
     """Median, and the smallest and largest of the repeats."""
-    found = values(rows, what, **wanted)
+    return spread_of(values(rows, what, **wanted))
+
+
+def spread_of(found: Sequence[float]) -> str:
     return f"{short(median(found))} ({short(min(found))} to {short(max(found))})"
 
 

@@ -21,7 +21,7 @@ from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
 from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account, absent
+from servable.aws_account import Account, absent
 from servable.history.deployments import Deployment
 from servable.verify.model import digest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account.deployed import absent, unless_absent
+from servable.aws_account import absent, unless_absent
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference, changed, gone
 from servable.verify.resolving import UNKNOWN

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servable.aws_account.deployed import Account, unless_absent
+from servable.aws_account import Account, unless_absent
 from servable.verify.resolving import Scope
 
 
@@ -55,7 +55,7 @@ class Deployed:
 
 
 def deployed(account: Account, name: str) -> Deployed | None:
-    """None where there is no such stack. Raises one of `servable.aws_account.deployed.AwsError`."""
+    """None where there is no such stack. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
     found = unless_absent(cloudformation.describe_stacks, StackName=name)
     if found is None:

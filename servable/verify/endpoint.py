@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.aws_account.deployed import unless_absent
+from servable.aws_account import unless_absent
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference, added, changed, gone
 

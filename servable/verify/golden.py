@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.golden_requests import CONTENT_TYPES
 from infra.parameters.model import Golden
-from servable.aws_account.deployed import Account, unless_absent
+from servable.aws_account import Account, unless_absent
 from servable.verify.difference import Difference
 
 KIND = "golden answer"

@@ -5,9 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from servable.aws_account import Account, absent
+from servable.aws_account import Account, unless_absent
 from servable.verify.resolving import Scope
 
 
@@ -59,12 +57,10 @@ class Deployed:
 def deployed(account: Account, name: str) -> Deployed | None:
     """None where there is no such stack. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
-    try:
-        described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
+    found = unless_absent(cloudformation.describe_stacks, StackName=name)
+    if found is None:
+        return None
+    described = found["Stacks"][0]
     body = cloudformation.get_template(StackName=name)["TemplateBody"]
     template = body if isinstance(body, dict) else json.loads(body)
     made = list(

@@ -3,15 +3,15 @@
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks.serving import workload
-from benchmarks.serving.callers import Caller, asked
-from benchmarks.serving.cost import pss_mb
+from benchmarks import workload
+from benchmarks.callers import EndpointCaller, load
+from benchmarks.command import Told
+from benchmarks.cost import pss_mb
 from infra.policy.container import variable_of
 from servable_handler.transport.http2.small_calls import SmallCalls
 from servable_local.container.launch import EndpointProcess, launch
@@ -22,14 +22,14 @@ MODEL_MS = 50.0
 BODY, FORM = workload.body(workload.PROTOBUF, 1), workload.PROTOBUF
 
 
-def waiting(archive: Path, told: Callable[[str], None]) -> list[dict[str, float]]:
+def waiting(archive: Path, told: Told) -> list[dict[str, float]]:
     """Requests per second through one worker, and of the model server asked directly."""
     found = []
     with launch(archive, {}) as process:
         process.trouble.slow(MODEL_MS)
         for repeat in range(3):
             ceiling = _directly(_grpc_port(process), 16)
-            through = asked(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
+            through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
             row = {
                 "ceiling_per_second": ceiling,
                 "through_per_second": through.requests_per_second,
@@ -40,7 +40,7 @@ def waiting(archive: Path, told: Callable[[str], None]) -> list[dict[str, float]
     return found
 
 
-def choosing(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]:
+def choosing(archive: Path, told: Told) -> list[dict[str, Any]]:
     """Latencies by the way to choose among four model servers, of which one is slower by 50 ms."""
     found = []
     for workers, callers in ((1, 4), (1, 16), (4, 16)):
@@ -52,9 +52,9 @@ def choosing(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]
             }
             with launch(archive, variables) as process:
                 process.trouble.slow(MODEL_MS, server=3)
-                asked(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
+                load(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
                 before = _counts(process) if workers == 1 else {}
-                one = asked(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
+                one = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
                 after = _counts(process) if workers == 1 else {}
             row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(one)}
             if workers == 1:
@@ -65,10 +65,10 @@ def choosing(archive: Path, told: Callable[[str], None]) -> list[dict[str, Any]]
     return found
 
 
-def workers(archive: Path, told: Callable[[str], None]) -> dict[str, float]:
+def workers(archive: Path, told: Told) -> dict[str, float]:
     """Memory of four workers after they have answered, and how soon they do."""
     with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
-        asked(process.url, BODY, callers=8, seconds=3, content_type=FORM)
+        load(process.url, BODY, callers=8, seconds=3, content_type=FORM)
         parts = process.parts
         assert parts.gateway is not None
         memory = pss_mb([parts.gateway, *parts.workers])
@@ -84,8 +84,8 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
     while time.monotonic() < until:
         try:
             gateway = process.parts.gateway
-            if gateway not in (None, old) and Caller(process.url).ask(BODY, FORM)[0] == 200:
-                asked(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
+            if gateway not in (None, old) and EndpointCaller(process.url).ask(BODY, FORM)[0] == 200:
+                load(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
                 return float(time.time() - 0.2 - psutil.Process(gateway).create_time())
         except OSError:
             pass
@@ -94,7 +94,7 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
 
 
 def _counts(process: EndpointProcess) -> dict[str, int]:
-    found: dict[str, int] = json.loads(Caller(process.url).ask(b"", FORM, "counts")[1])
+    found: dict[str, int] = json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1])
     return found
 
 

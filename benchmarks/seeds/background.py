@@ -5,20 +5,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
-from urllib.parse import urlparse
 
 import numpy as np
 
-from benchmarks.serving import workload
+from benchmarks import workload
+from benchmarks.callers import EndpointCaller
 
 BODY = workload.body(workload.JSON, 1)
-# Longer than it takes to load the largest model while others ask.
-CALL_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Target:
+class ModelPath:
     """`attributes`: SageMaker's custom ones, for an endpoint with several models in one process."""
 
     path: str
@@ -26,18 +23,18 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Answered:
-    target: Target
+class _Answered:
+    target: ModelPath
     began: float
     ended: float
 
 
-class Crowd:
+class BackgroundCallers:
     """`target` may be changed while they ask: the next requests go there."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ModelPath) -> None:
         self.target = target
-        self.answered: list[Answered] = []
+        self._answered: list[_Answered] = []
         self._wrong: list[str] = []
         self._stop = threading.Event()
 
@@ -46,44 +43,36 @@ class Crowd:
 
         Also of what was sent before it: that is what waits when everything stands still.
         """
-        under_way = [one for one in self.answered if one.began < end and one.ended > start]
+        under_way = [one for one in self._answered if one.began < end and one.ended > start]
         of = [(one.ended - one.began) * 1000 for one in under_way]
         if not of:
             raise RuntimeError("nobody was answered: the time was too short")
         p50, p99 = np.percentile(of, [50, 99])
         return {"requests": len(of), "p50_ms": float(p50), "p99_ms": float(p99)}
 
-    def last(self, target: Target) -> float:
+    def last(self, target: ModelPath) -> float:
         """When it answered for the last time."""
-        return max(one.ended for one in self.answered if one.target == target)
+        return max(one.ended for one in self._answered if one.target == target)
 
     def _call(self, url: str) -> None:
         try:
-            self._ask(url)
-        except (OSError, HTTPException) as problem:
+            caller = EndpointCaller(url)
+            while not self._stop.is_set():
+                target, began = self.target, time.perf_counter()
+                status, words = caller.ask(BODY, workload.JSON, target.attributes, path=target.path)
+                self._answered.append(_Answered(target, began, time.perf_counter()))
+                if status != 200:
+                    self._wrong.append(f"{target.path}: {status} {words[:300]!r}")
+                    break
+            caller.close()
+        except OSError as problem:
             self._wrong.append(f"{self.target.path}: {problem!r}")
-
-    def _ask(self, url: str) -> None:
-        connection = connected(url)
-        while not self._stop.is_set():
-            target, began = self.target, time.perf_counter()
-            headers = {"Content-Type": "application/json"}
-            if target.attributes:
-                headers["X-Amzn-SageMaker-Custom-Attributes"] = target.attributes
-            connection.request("POST", target.path, BODY, headers)
-            answer = connection.getresponse()
-            words = answer.read()
-            self.answered.append(Answered(target, began, time.perf_counter()))
-            if answer.status != 200:
-                self._wrong.append(f"{target.path}: {answer.status} {words[:300]!r}")
-                return
-        connection.close()
 
 
 @contextmanager
-def crowd(url: str, target: Target, *, count: int) -> Iterator[Crowd]:
+def background_callers(url: str, target: ModelPath, *, count: int) -> Iterator[BackgroundCallers]:
     """Raises RuntimeError at the end where one of them was refused."""
-    found = Crowd(target)
+    found = BackgroundCallers(target)
     threads = [threading.Thread(target=found._call, args=[url]) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -95,8 +84,3 @@ def crowd(url: str, target: Target, *, count: int) -> Iterator[Crowd]:
             thread.join()
     if found._wrong:
         raise RuntimeError(found._wrong[0])
-
-
-def connected(url: str) -> HTTPConnection:
-    parsed = urlparse(url)
-    return HTTPConnection(parsed.hostname or "127.0.0.1", parsed.port, timeout=CALL_SECONDS)

@@ -30,16 +30,23 @@ def cpu(process: EndpointProcess) -> Cpu:
     """So far, of all threads."""
     parts = process.parts
     gateway = (parts.front, parts.gateway, *parts.workers)
-    return Cpu(_milliseconds(gateway), _milliseconds(parts.model_servers))
+    return Cpu(milliseconds(gateway), milliseconds(parts.model_servers))
 
 
-def pss_mb(pids: Iterable[int]) -> float:
-    """Memory, what is shared counted by shares."""
-    return sum(_pss_kib(pid) for pid in pids) * 1024 / 1e6
-
-
-def _milliseconds(pids: Iterable[int | None]) -> float:
+def milliseconds(pids: Iterable[int | None]) -> float:
+    """CPU time so far, user and system, of all threads of these processes."""
     return sum(time.clock_gettime(_clock_of(pid)) for pid in pids if pid is not None) * 1000
+
+
+def memory_mb(process: EndpointProcess) -> float:
+    """Of all processes of an endpoint, what is shared counted by shares."""
+    parts = process.parts
+    return pss_mb((parts.front, parts.gateway, *parts.workers, *parts.model_servers))
+
+
+def pss_mb(pids: Iterable[int | None]) -> float:
+    """Memory, what is shared counted by shares."""
+    return sum(_pss_kib(pid) for pid in pids if pid is not None) * 1024 / 1e6
 
 
 def _clock_of(pid: int) -> int:

@@ -7,9 +7,9 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.command import ROOT
+
 ENVIRONMENTS = ("dev", "local", "prod", "staging")
 RUNS = 5
 # A check that is slower is not run before every commit.

@@ -1,29 +1,32 @@
-"""The archive in S3: there, and byte for byte what was packed."""
+"""What a model is made of: its archive in S3, byte for byte as packed, and its image, still patched."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from infra.catalog import images
+from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.aws_account import absent
+from servable.aws_account import unless_absent
 from servable.package.package import Package, package
 from servable.verify.deployed import Deployed, Resource
-from servable.verify.difference import Difference
-from servable.verify.endpoint import gone
+from servable.verify.difference import Difference, gone
 from servable.verify.resolving import UNKNOWN
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"
+_STOCK = re.compile(r"/tensorflow-inference:([0-9]+\.[0-9]+)")
+IMAGE_RULE = "image-ended"
 REMEDY = (
     "new instances would serve other bytes: find out who wrote them, delete them, and deploy again"
 )
 
 
-def look(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> Iterator[Difference]:
+def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> Iterator[Difference]:
     """Reads every archive that a deployed model names, whole. `note`: told what is not compared."""
     models = list(stack.of("AWS::SageMaker::Model"))
     packed = _packed(loaded, models, note)
@@ -97,16 +100,36 @@ def _objects(
 
 def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
     """SHA-256 of an object, hex; without `whole` only whether it is there, as "". None: it is not."""
-    try:
-        if not whole:
-            s3.head_object(Bucket=bucket, Key=key)
-            return ""
-        body = s3.get_object(Bucket=bucket, Key=key)["Body"]
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
+    call = s3.get_object if whole else s3.head_object
+    answer = unless_absent(call, Bucket=bucket, Key=key)
+    if answer is None or not whole:
+        return None if answer is None else ""
     found = hashlib.sha256()
-    for chunk in body.iter_chunks(CHUNK_BYTES):
+    for chunk in answer["Body"].iter_chunks(CHUNK_BYTES):
         found.update(chunk)
     return found.hexdigest()
+
+
+def patched_images(
+    stack: Deployed, environment: Environment, note: Callable[[str], None]
+) -> Iterator[Difference]:
+    """By today's clock: what was patched when it was deployed may be no longer."""
+    today = datetime.now(UTC).date().isoformat()
+    uris = {
+        one.properties["PrimaryContainer"]["Image"] for one in stack.of("AWS::SageMaker::Model")
+    }
+    for uri in sorted(map(str, uris)):
+        version = _STOCK.search(uri)
+        ended = images.ended(version[1], on=today) if version else None
+        if version is None or ended is None:
+            continue
+        if reason := environment.acknowledge.get(IMAGE_RULE):
+            note(f"patches of {uri} ended on {ended} or before; accepted: {reason}")
+            continue
+        yield Difference(
+            kind="ended image",
+            resource=uri,
+            wanted=f"patched on {today}",
+            found=f"patches ended on {ended} or before",
+            remedy=f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason",
+        )

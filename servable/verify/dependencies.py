@@ -1,4 +1,4 @@
-"""What an endpoint stands on: logs, topics, rule, keys, dashboard, buckets."""
+"""What an endpoint depends on: logs, topics, rule, keys, dashboard, buckets, and who may do what."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -6,12 +6,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account import absent
-from servable.verify import permissions
-from servable.verify.comparison import same
+from servable.aws_account import absent, unless_absent
 from servable.verify.deployed import Deployed, Resource
-from servable.verify.difference import Difference
-from servable.verify.endpoint import changed, gone
+from servable.verify.difference import Difference, changed, gone
 from servable.verify.resolving import UNKNOWN
 
 
@@ -35,16 +32,11 @@ def _logs(stack: Deployed, one: Resource) -> Iterator[Difference]:
     if found is None:
         yield gone("log group", name)
         return
-    wanted, now = one.properties.get("RetentionInDays"), found.get("retentionInDays")
-    if not same(wanted, now):
-        yield Difference(
-            kind="log retention",
-            resource=name,
-            key="RetentionInDays",
-            wanted=wanted,
-            found="for ever" if now is None else now,
-            remedy="PutRetentionPolicy, or deploy again",
-        )
+    days = one.properties.get("RetentionInDays")
+    wanted = {"RetentionInDays": days}
+    now = {"RetentionInDays": found.get("retentionInDays", "for ever" if days else None)}
+    remedy = "PutRetentionPolicy, or deploy again"
+    yield from changed("log retention", name, wanted, now, remedy)
     key = one.properties.get("KmsKeyId")
     if key not in (UNKNOWN, found.get("kmsKeyId")):
         yield Difference(
@@ -65,15 +57,8 @@ def _filter(stack: Deployed, one: Resource) -> Iterator[Difference]:
 def _topic(stack: Deployed, one: Resource) -> Iterator[Difference]:
     found = stack.account.client("sns").get_topic_attributes(TopicArn=one.physical)["Attributes"]
     key = one.properties.get("KmsMasterKeyId")
-    if key not in (None, UNKNOWN) and str(found.get("KmsMasterKeyId", "")) != key:
-        yield Difference(
-            kind="topic key",
-            resource=one.physical,
-            key="KmsMasterKeyId",
-            wanted=key,
-            found=found.get("KmsMasterKeyId"),
-            remedy="deploy again",
-        )
+    wanted = {"KmsMasterKeyId": key} if key else {}
+    yield from changed("topic key", one.physical, wanted, found, "deploy again")
 
 
 def _subscription(stack: Deployed, one: Resource) -> Iterator[Difference]:
@@ -88,15 +73,9 @@ def _subscription(stack: Deployed, one: Resource) -> Iterator[Difference]:
 def _rule(stack: Deployed, one: Resource) -> Iterator[Difference]:
     events = stack.account.client("events")
     found = events.describe_rule(Name=one.physical.rsplit("/", 1)[-1])
-    if found.get("State", "ENABLED") != one.properties.get("State", "ENABLED"):
-        yield Difference(
-            kind="event rule disabled",
-            resource=one.physical,
-            key="State",
-            wanted=one.properties.get("State", "ENABLED"),
-            found=found.get("State"),
-            remedy="nobody is told of rollbacks: enable it",
-        )
+    meant, state = ({"State": each.get("State", "ENABLED")} for each in (one.properties, found))
+    remedy = "nobody is told of rollbacks: enable it"
+    yield from changed("event rule disabled", one.physical, meant, state, remedy)
     wanted_pattern = one.properties.get("EventPattern", {})
     remedy = "somebody edited it: deploy again"
     pattern = json.loads(found.get("EventPattern") or "{}")
@@ -110,15 +89,8 @@ def _rule(stack: Deployed, one: Resource) -> Iterator[Difference]:
 
 def _key(stack: Deployed, one: Resource) -> Iterator[Difference]:
     found = stack.account.client("kms").describe_key(KeyId=one.physical)["KeyMetadata"]
-    if found["KeyState"] != "Enabled":
-        yield Difference(
-            kind="key not usable",
-            resource=one.physical,
-            key="KeyState",
-            wanted="Enabled",
-            found=found["KeyState"],
-            remedy="enable it, or cancel its deletion",
-        )
+    remedy = "enable it, or cancel its deletion"
+    yield from changed("key not usable", one.physical, {"KeyState": "Enabled"}, found, remedy)
 
 
 def _dashboard(stack: Deployed, one: Resource) -> Iterator[Difference]:
@@ -143,39 +115,89 @@ def _bucket(stack: Deployed, one: Resource) -> Iterator[Difference]:
         found = s3.get_bucket_versioning(Bucket=name)
         yield from changed("bucket versioning", name, {"Status": "Enabled"}, found, remedy)
     if blocked := wanted.get("PublicAccessBlockConfiguration"):
-        found = _or_nothing(s3.get_public_access_block, name, "PublicAccessBlockConfiguration")
-        yield from changed("bucket open to the public", name, blocked, found, remedy)
+        found = unless_absent(s3.get_public_access_block, Bucket=name) or {}
+        now = found.get("PublicAccessBlockConfiguration", {})
+        yield from changed("bucket open to the public", name, blocked, now, remedy)
     for rule in wanted.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", []):
         by_default = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
-        found = _or_nothing(s3.get_bucket_encryption, name, "ServerSideEncryptionConfiguration")
-        there = (found.get("Rules") or [{}])[0]
+        found = unless_absent(s3.get_bucket_encryption, Bucket=name) or {}
+        there = (found.get("ServerSideEncryptionConfiguration", {}).get("Rules") or [{}])[0]
         yield from changed("bucket encryption", name, by_default, there, remedy)
 
 
-def _or_nothing(call: Callable[..., Any], bucket: str, key: str) -> dict[str, Any]:
-    """S3 answers an error where it was taken away."""
-    try:
-        found: dict[str, Any] = call(Bucket=bucket)[key]
-    except ClientError as error:
-        if absent(error):
-            return {}
-        raise
-    return found
+def _role(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    found = stack.account.client("iam").get_role(RoleName=one.physical)["Role"]
+    wanted, now = one.properties["AssumeRolePolicyDocument"], found["AssumeRolePolicyDocument"]
+    yield from _document("role trust", one.physical, wanted, now)
+
+
+def _policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    iam = stack.account.client("iam")
+    name = one.properties["PolicyName"]
+    for role in one.properties.get("Roles", []):
+        if role is UNKNOWN:
+            continue
+        found = iam.get_role_policy(RoleName=role, PolicyName=name)
+        wanted = one.properties["PolicyDocument"]
+        yield from _document("role permissions", f"{role}/{name}", wanted, found["PolicyDocument"])
+
+
+def _document(kind: str, name: str, wanted: Any, found: Any) -> Iterator[Difference]:
+    now = json.loads(found) if isinstance(found, str) else found
+    remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
+    statements = wanted.get("Statement", [])
+    if len(statements) != len(now.get("Statement", [])):
+        yield Difference(
+            kind=kind,
+            resource=name,
+            key="Statement",
+            wanted=f"{len(statements)} statements",
+            found=f"{len(now.get('Statement', []))} statements",
+            remedy=remedy,
+        )
+        return
+    yield from changed(kind, name, {"Statement": statements}, now, remedy)
+
+
+def _managed_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    iam = stack.account.client("iam")
+    iam.get_policy(PolicyArn=one.physical)
+    there = iam.list_entities_for_policy(PolicyArn=one.physical, EntityFilter="Role")
+    names = {role["RoleName"] for role in there["PolicyRoles"]}
+    missing = {role for role in one.properties.get("Roles", []) if role is not UNKNOWN} - names
+    if missing:
+        yield gone("policy on role", f"{one.name}: {', '.join(sorted(missing))}")
+
+
+def _topic_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    sns = stack.account.client("sns")
+    for topic in one.properties["Topics"]:
+        if topic is not UNKNOWN:
+            found = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
+            yield from _document("topic policy", topic, one.properties["PolicyDocument"], found)
+
+
+def _bucket_policy(stack: Deployed, one: Resource) -> Iterator[Difference]:
+    name = one.properties["Bucket"]
+    if name is UNKNOWN:
+        return
+    found = stack.account.client("s3").get_bucket_policy(Bucket=name)["Policy"]
+    yield from _document("bucket policy", name, one.properties["PolicyDocument"], found)
 
 
 Look = Callable[[Deployed, Resource], Iterator[Difference]]
 _LOOKS: Mapping[str, Look] = {
     "AWS::Logs::LogGroup": _logs,
     "AWS::Logs::MetricFilter": _filter,
-    "AWS::IAM::Role": permissions.role,
-    "AWS::IAM::Policy": permissions.policy,
-    "AWS::IAM::ManagedPolicy": permissions.managed_policy,
-    "AWS::SNS::TopicPolicy": permissions.topic_policy,
+    "AWS::IAM::Role": _role,
+    "AWS::IAM::Policy": _policy,
+    "AWS::IAM::ManagedPolicy": _managed_policy,
+    "AWS::SNS::TopicPolicy": _topic_policy,
     "AWS::SNS::Topic": _topic,
     "AWS::SNS::Subscription": _subscription,
     "AWS::Events::Rule": _rule,
     "AWS::KMS::Key": _key,
     "AWS::CloudWatch::Dashboard": _dashboard,
     "AWS::S3::Bucket": _bucket,
-    "AWS::S3::BucketPolicy": permissions.bucket_policy,
+    "AWS::S3::BucketPolicy": _bucket_policy,
 }

@@ -1,7 +1,9 @@
-"""How `servable package` shows an archive to people."""
+"""How `servable package` shows an archive: a table for people, JSON for programs."""
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,12 +17,12 @@ from servable.package.package import Package
 MOST_FILES = 12
 
 
-def console() -> Console:
+def _console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
 def show(one: Package, root: Path) -> None:
-    out = console()
+    out = _console()
     before = one.tree.input_bytes
     if one.path is None:
         out.print(f"{one.model}: uploaded as it is, under {one.key}/", style="bold")
@@ -45,7 +47,7 @@ def show(one: Package, root: Path) -> None:
 
 
 def show_verified(file: Path, one: Verified) -> None:
-    out = console()
+    out = _console()
     unpacked = sum(member.bytes for member in one.members)
     files = sum(member.kind == "file" for member in one.members)
     out.print(escape(str(file)), style="bold")
@@ -71,3 +73,48 @@ def _signatures(out: Console, versions: Iterable[tuple[str, int, SavedModelInfo]
             f"{info.variable_bytes:,} bytes of variables{warm}"
         )
         out.print(table)
+
+
+def package_json(one: Package) -> dict[str, Any]:
+    return {
+        "model": one.model,
+        "key": one.key,
+        "path": str(one.path) if one.path else None,
+        "bytes": one.path.stat().st_size if one.path else None,
+        "sha256": one.sha256,
+        "input_bytes": one.tree.input_bytes,
+        "seconds": one.packed.seconds if one.packed else None,
+        "entries": [entry.name for entry in one.tree.files],
+        "left_out": [str(path) for path in one.tree.left_out],
+        "wheels": list(one.wheels),
+        "versions": _versions(one.versions),
+    }
+
+
+def verified_json(file: Path, one: Verified) -> dict[str, Any]:
+    return {
+        "path": str(file),
+        "bytes": file.stat().st_size,
+        "sha256": one.sha256,
+        "entries": [dataclasses.asdict(member) for member in one.members],
+        "versions": _versions(one.versions),
+        "problems": list(one.problems),
+        "warnings": list(one.warnings),
+    }
+
+
+def _versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": model,
+            "version": number,
+            "tensorflow_version": info.tensorflow_version,
+            "variable_bytes": info.variable_bytes,
+            "assets": list(info.assets),
+            "has_warm_up": info.has_warm_up,
+            "signatures": {
+                name: dataclasses.asdict(signature) for name, signature in info.signatures.items()
+            },
+        }
+        for model, number, info in versions
+    ]

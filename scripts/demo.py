@@ -15,7 +15,7 @@ from rich.table import Table
 
 from scripts.cdk_command import CdkError, cdk
 from scripts.demo_screen import console, short_name, show_line, step
-from servable_local.aws import EmbeddedAws, StartError, running
+from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from servable_local.aws.inventory import inventory
 
@@ -140,6 +140,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (DemoError, CdkError, StartError) as failed:
+    except (DemoError, CdkError, LocalAwsStartError) as failed:
         console.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from servable.aws_account.deployed import Account, absent
-from servable.verify.resolving import Scope
+from servable.verify.resolving import DeployedEvaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
         for one in made
         if one.get("PhysicalResourceId")
     }
-    scope = Scope(
+    evaluator = DeployedEvaluator(
         physical=physical,
         types={logical: one["Type"] for logical, one in template["Resources"].items()},
         pseudo=_pseudo(account, described),
@@ -101,7 +101,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
                 logical=logical,
                 type=one["Type"],
                 physical=physical.get(logical, ""),
-                properties=scope.resolve(one.get("Properties", {})),
+                properties=evaluator.evaluate(one.get("Properties", {})),
             )
             for logical, one in template["Resources"].items()
         ),

@@ -3,10 +3,13 @@
 import functools
 import json
 import os
+import sys
 import threading
+import traceback
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import boto3
@@ -16,7 +19,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from servable_local.aws.control_paths import SERVICE
+PREFIX = "/servable/"
+# What a request for one of these is signed for.
+SERVICE = "servable"
+HEALTH_PATH = PREFIX + "health"
+CLOCK_PATH = PREFIX + "clock"
+TROUBLE_PATH = PREFIX + "trouble"
+
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str, str, str], Any] = {}
@@ -98,3 +107,30 @@ class Loopback:
 
     def client(self, service: str) -> Any:
         return self._access.client(service, account=self.account, region=self.region)
+
+
+def tell_event_bridge(
+    aws: Loopback,
+    *,
+    source: str,
+    kind: str,
+    detail: Mapping[str, Any],
+    resources: Sequence[str],
+    at: datetime,
+) -> None:
+    """Nothing that a rule's target does may hurt the service that tells: failures are logged."""
+    try:
+        aws.client("events").put_events(
+            Entries=[
+                {
+                    "Time": at,
+                    "Source": source,
+                    "DetailType": kind,
+                    "Detail": json.dumps(detail),
+                    "Resources": list(resources),
+                }
+            ]
+        )
+    except Exception:
+        print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
+        traceback.print_exc()

@@ -3,36 +3,58 @@
 import importlib
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from moto.moto_server import werkzeug_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from servable_local.aws.access_keys import AccessKeys
 from servable_local.aws.clock import Clock, ScaledClock
-from servable_local.aws.cloudformation.backend import Backend
-from servable_local.aws.cloudformation.change_set_api import CloudFormationApi
+from servable_local.aws.cloudformation.api import CloudFormationApi
+from servable_local.aws.cloudformation.operations import Backend
+from servable_local.aws.cloudwatch.alarms import CloudWatches
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
-from servable_local.aws.cloudwatch.cloudwatches import CloudWatches
 from servable_local.aws.controls import Controls
-from servable_local.aws.corrections import (
-    access_logging,
-    bucket_policies,
-    event_topics,
-    own_cloudformation,
-    session_keys,
-    web_subscriptions,
-)
-from servable_local.aws.corrections.logs_api import LogsApi
-from servable_local.aws.dispatcher import Dispatcher
 from servable_local.aws.gateway import Gateway, RequestHandler
 from servable_local.aws.loopback import Access
-from servable_local.aws.sagemaker.hostings import Hostings
-from servable_local.aws.sagemaker.launching import Launch, launch_double
+from servable_local.aws.moto_patches.cloudformation import install_cloudformation
+from servable_local.aws.moto_patches.logs import LogsApi
+from servable_local.aws.moto_patches.s3 import install_access_logging, install_bucket_policies
+from servable_local.aws.moto_patches.session_keys import StsApi, install_session_keys, new_secret
+from servable_local.aws.moto_patches.topics import install_event_topics, install_web_subscriptions
+from servable_local.aws.sagemaker.container import Launch, launch_double
+from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.hosting import Hostings
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
-from servable_local.aws.sagemaker.tag_api import SageMakerApi
-from servable_local.aws.signatures import Verifier
+from servable_local.aws.signatures import AccessKeys, Verifier
+
+# Else an extension lets every page read every answer.
+setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 - mypy forbids the plain form
+
+
+class Dispatcher(DomainDispatcherApplication):
+    """`prepare`: {service: what comes before it is made}, such as an import that takes long."""
+
+    def __init__(self, prepare: Mapping[str, Callable[[], None]]) -> None:
+        super().__init__(self._made)
+        self._prepare = prepare
+        self._backends: dict[str, Any] = {}
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        if host is None:
+            return None
+        if host not in self._backends:
+            self._backends[host] = super().get_backend_for_host(host)
+        return self._backends[host]
+
+    def _made(self, service: Any) -> Any:
+        if service in self._prepare:
+            self._prepare[service]()
+        return create_backend_app(service)
+
 
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
@@ -45,7 +67,7 @@ _PATHS = {
     },
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
-    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
+    "moto.sts.urls": {"{0}/$": StsApi.dispatch},
 }
 
 
@@ -76,18 +98,18 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
-        access_logging.install()
-        bucket_policies.install()
-        event_topics.install()
-        own_cloudformation.install()
-        session_keys.install()
-        web_subscriptions.install()
+        install_access_logging()
+        install_bucket_policies()
+        install_event_topics()
+        install_cloudformation()
+        install_session_keys()
+        install_web_subscriptions()
         controls = Controls(
             self._clock,
             lambda account, region, name: self.hostings.of(account, region).endpoint(name),
         )
         dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
-        secret = secret_access_key or session_keys.new_secret()
+        secret = secret_access_key or new_secret()
         # The gateway needs the port, which is free to choose until something listens there.
         self._server = make_server(
             _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
@@ -132,12 +154,11 @@ class Server:
 
     def _prepare_scaling(self) -> None:
         # With it moto imports all of EC2: most of what a start would take, for who never scales.
-        from servable_local.aws.corrections import scalable_dimensions
-        from servable_local.aws.corrections.scaling_api import ScalingApi
+        from servable_local.aws.moto_patches.scaling import ScalingApi, install_scalable_dimensions
 
         urls = importlib.import_module("moto.applicationautoscaling.urls")
         urls.url_paths["{0}/$"] = ScalingApi.dispatch
-        scalable_dimensions.install()
+        install_scalable_dimensions()
         ScalingApi.hostings = self.hostings
 
     def _tick(self, at: datetime) -> None:

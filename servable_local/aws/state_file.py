@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,7 +20,7 @@ _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class State:
+class RunningState:
     pid: int
     port: int
     url: str
@@ -48,7 +49,7 @@ class StateFile:
         self.path = folder / "aws.json"
         self._lock_path = folder / "aws.lock"
 
-    def write(self, state: State) -> None:
+    def write(self, state: RunningState) -> None:
         """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
         beside = self.path.with_suffix(".part")
         beside.unlink(missing_ok=True)  # its mode could be another's
@@ -57,12 +58,12 @@ class StateFile:
             file.write(json.dumps(asdict(state), indent=2) + "\n")
         beside.replace(self.path)
 
-    def read(self) -> State | None:
+    def read(self) -> RunningState | None:
         """Who runs, or None; a file whose writer is gone is nobody."""
         if not self.held():
             return None
         try:
-            return State(**json.loads(self.path.read_text(encoding="utf-8")))
+            return RunningState(**json.loads(self.path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None  # held, and not written yet
 
@@ -112,3 +113,21 @@ def _locked(descriptor: int) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
+
+
+# boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
+_CONFIG = """\
+[default]
+s3 =
+    signature_version = s3v4
+"""
+
+
+def write_client_settings(folder: Path) -> None:
+    """Anew: nothing that a client left there for an earlier run is believed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    make_private(folder)
+    # The CDK CLI remembers there which account an access key belongs to.
+    make_private(folder / "cdk")
+    (folder / "config").write_text(_CONFIG, encoding="utf-8")
+    (folder / "credentials").write_text("", encoding="utf-8")

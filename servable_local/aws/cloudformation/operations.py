@@ -3,17 +3,18 @@
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from servable_local.aws.cloudformation.blueprint import Blueprint
-from servable_local.aws.cloudformation.deployment import Deployment
-from servable_local.aws.cloudformation.errors import TemplateError, ValidationError
-from servable_local.aws.cloudformation.handling import Handling
-from servable_local.aws.cloudformation.parameters import resolved
-from servable_local.aws.cloudformation.stack import Stack, now
-from servable_local.aws.cloudformation.stacks import Stacks
-from servable_local.aws.cloudformation.template import parse
-from servable_local.aws.loopback import Loopback
+from servable_local.aws.cloudformation.bound_template import BoundTemplate
+from servable_local.aws.cloudformation.changes import ChangeSets
+from servable_local.aws.cloudformation.deployment import StackDeployment
+from servable_local.aws.cloudformation.intrinsics import TemplateError
+from servable_local.aws.cloudformation.resource_calls import Handling
+from servable_local.aws.cloudformation.stacks import Stack, Stacks, now
+from servable_local.aws.cloudformation.template import parse, resolved_parameters
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.loopback import Access, Loopback
 
 _UPDATABLE = (
     "CREATE_COMPLETE",
@@ -32,11 +33,11 @@ class Operations:
         self.stacks = stacks
         self._aws = aws
 
-    def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> Blueprint:
+    def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> BoundTemplate:
         """Raises `ValidationError` for what can be seen before anything is made."""
         template = parse(text)
-        values = resolved(template, parameters, self._aws)
-        return Blueprint(stack, template, values, self.stacks.exports(), stack.resources)
+        values = resolved_parameters(template, parameters, self._aws)
+        return BoundTemplate(stack, template, values, self.stacks.exports())
 
     def check_updatable(self, stack: Stack) -> None:
         if stack.status not in _UPDATABLE:
@@ -61,7 +62,7 @@ class Operations:
             "parameters": parameters,
             "resolved": {
                 name: str(value)
-                for name, value in blueprint.scope.parameters.items()
+                for name, value in blueprint.parameters.items()
                 if value != parameters[name] and isinstance(value, str)
             },
             **about,
@@ -78,7 +79,7 @@ class Operations:
                         "another stack"
                     )
 
-        deployment = Deployment(
+        deployment = StackDeployment(
             stack, blueprint, Handling(stack, self._aws), verb=verb, publish=publish
         )
 
@@ -151,3 +152,31 @@ class Operations:
 def _set(stack: Stack, fields: dict[str, Any]) -> None:
     for name, value in fields.items():
         setattr(stack, name, value)
+
+
+@dataclass
+class Region:
+    stacks: Stacks
+    operations: Operations
+    change_sets: ChangeSets = field(default_factory=ChangeSets)
+
+
+class Backend:
+    """Regions come into being when they are first asked for."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._regions: dict[tuple[str, str], Region] = {}
+        self._lock = threading.Lock()
+
+    def region(self, account: str, region: str) -> Region:
+        with self._lock:
+            key = (account, region)
+            if key not in self._regions:
+                aws = Loopback(self._access, account=account, region=region)
+                stacks = Stacks(aws)
+                self._regions[key] = Region(stacks, Operations(stacks, aws))
+            return self._regions[key]
+
+    def loopback(self, account: str, region: str) -> Loopback:
+        return Loopback(self._access, account=account, region=region)

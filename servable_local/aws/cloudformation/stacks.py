@@ -1,11 +1,129 @@
-"""Every stack of one account and region, by name and by id."""
+"""What CloudFormation remembers: stacks, their resources and their events."""
 
 import threading
 import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from servable_local.aws.cloudformation.errors import AlreadyExistsError, ValidationError
-from servable_local.aws.cloudformation.stack import Stack
+from servable_local.aws.cloudformation.template import Template
+from servable_local.aws.errors import AlreadyExistsError, ValidationError
 from servable_local.aws.loopback import Loopback
+
+
+def now() -> datetime:
+    # Naive, as moto's serializers want it.
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+@dataclass
+class StackResource:
+    """One resource that exists. `properties` are evaluated: what was sent to the service."""
+
+    logical_id: str
+    type: str
+    physical_id: str
+    properties: dict[str, Any]
+    attributes: dict[str, Any]
+    depends_on: frozenset[str] = frozenset()
+    keep_on_delete: bool = False
+    keep_on_replace: bool = False
+    metadata: Any = None
+    status: str = "CREATE_COMPLETE"
+    reason: str | None = None
+    changed: datetime = field(default_factory=now)
+
+
+@dataclass
+class Stack:
+    """A stack and everything that DescribeStacks says of it."""
+
+    id: str
+    name: str
+    account: str
+    region: str
+    status: str
+    reason: str | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime | None = None
+    deleted: datetime | None = None
+    template_text: str = "{}"
+    template: Template = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    resolved: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    capabilities: list[str] = field(default_factory=list)
+    notification_arns: list[str] = field(default_factory=list)
+    role_arn: str | None = None
+    termination_protection: bool = False
+    disable_rollback: bool = False
+    resources: dict[str, StackResource] = field(default_factory=dict)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def in_progress(self) -> bool:
+        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+
+    def set_status(self, status: str, reason: str | None = None) -> None:
+        self.status, self.reason = status, reason
+        self.record(self.name, "AWS::CloudFormation::Stack", self.id, status, reason)
+
+    def record(
+        self,
+        logical_id: str,
+        resource_type: str,
+        physical_id: str | None,
+        status: str,
+        reason: str | None = None,
+    ) -> None:
+        """One line of DescribeStackEvents, oldest first.
+
+        Each at least a millisecond after the one before: the CDK CLI sorts by time, and
+        what happens here within one millisecond would be shown in any order.
+        """
+        at = now()
+        if self.events:
+            at = max(at, self.events[-1]["Timestamp"] + timedelta(milliseconds=1))
+        self.events.append(
+            {
+                "StackId": self.id,
+                "StackName": self.name,
+                "EventId": str(uuid.uuid4()),
+                "LogicalResourceId": logical_id,
+                "PhysicalResourceId": physical_id or "",
+                "ResourceType": resource_type,
+                "ResourceStatus": status,
+                "ResourceStatusReason": reason,
+                "Timestamp": at,
+            }
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "StackId": self.id,
+            "StackName": self.name,
+            "Description": self.template.get("Description"),
+            "CreationTime": self.created,
+            "LastUpdatedTime": self.updated,
+            "DeletionTime": self.deleted,
+            "StackStatus": self.status,
+            "StackStatusReason": self.reason,
+            "Parameters": [
+                {"ParameterKey": key, "ParameterValue": value}
+                | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
+                for key, value in self.parameters.items()
+            ],
+            "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
+            "Capabilities": self.capabilities,
+            "NotificationARNs": self.notification_arns,
+            "RoleARN": self.role_arn,
+            "Outputs": self.outputs,
+            "EnableTerminationProtection": self.termination_protection,
+            "DisableRollback": self.disable_rollback,
+            "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
+        }
 
 
 class Stacks:

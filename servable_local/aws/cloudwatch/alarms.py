@@ -1,22 +1,22 @@
 """Every alarm of one account and region: put, looked at when it is due, changed."""
 
 import threading
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from servable_local.aws.clock import Clock
-from servable_local.aws.cloudwatch import actions
-from servable_local.aws.cloudwatch.alarm import Alarm, Kind
+from servable_local.aws.cloudwatch.alarm import Alarm, Kind, announce
 from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
 from servable_local.aws.cloudwatch.m_of_n import State
 from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
-from servable_local.aws.cloudwatch.metric_store import MetricStore
-from servable_local.aws.loopback import Loopback
+from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
+from servable_local.aws.loopback import Access, Loopback
 
 _MINUTE_SECONDS = 60
 
 
-class Alarms:
+class AlarmRegister:
     """Metric alarms are evaluated every minute, finer ones every 10 s, composites after them."""
 
     def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
@@ -114,8 +114,46 @@ class Alarms:
             return
         before_reason = alarm.reason
         before: State = alarm.change(state, reason, reason_data, at)
-        actions.announce(self._aws, alarm, before, before_reason, at)
+        announce(self._aws, alarm, before, before_reason, at)
 
 
 def _name(name_or_arn: str) -> str:
     return name_or_arn.split(":alarm:", 1)[-1]
+
+
+@dataclass
+class CloudWatch:
+    metrics: MetricStore
+    alarms: AlarmRegister
+
+
+class CloudWatches:
+    """They come into being when they are first asked for."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
+        self.clock = clock
+        self._all: dict[tuple[str, str], CloudWatch] = {}
+        self._lock = threading.Lock()
+
+    def of(self, account: str, region: str) -> CloudWatch:
+        with self._lock:
+            key = (account, region)
+            if key not in self._all:
+                aws = Loopback(self._access, account=account, region=region)
+                metrics = MetricStore()
+                self._all[key] = CloudWatch(metrics, AlarmRegister(aws, metrics, self.clock))
+            return self._all[key]
+
+    def tick(self, at: datetime) -> None:
+        with self._lock:
+            everywhere = list(self._all.values())
+        for one in everywhere:
+            one.alarms.tick(at)
+            if at.minute % 10 == 0 and at.second == 0:
+                one.metrics.forget(at - KEPT)
+
+    def clear(self) -> None:
+        """Metrics and alarms of every account."""
+        with self._lock:
+            self._all.clear()

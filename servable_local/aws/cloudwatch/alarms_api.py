@@ -5,10 +5,9 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarm import Alarm, Kind
-from servable_local.aws.cloudwatch.datum import naive
-from servable_local.aws.cloudwatch.errors import ResourceNotFoundError, ValidationError
-from servable_local.aws.cloudwatch.metrics_api import MetricsApi
-from servable_local.aws.resources.constraints import refusal, unmet
+from servable_local.aws.cloudwatch.metrics_api import MetricsApi, naive
+from servable_local.aws.errors import ResourceNotFoundError, ValidationError
+from servable_local.aws.resources.shapes import refusal, unmet
 
 _STATES = ("OK", "ALARM", "INSUFFICIENT_DATA")
 

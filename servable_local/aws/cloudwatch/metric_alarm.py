@@ -1,17 +1,34 @@
 """How a metric alarm looks at its metric: the query, the threshold, and M of N in words."""
 
 import json
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from servable_local.aws.cloudwatch import statistic as statistics
 from servable_local.aws.cloudwatch.alarm import stamp
-from servable_local.aws.cloudwatch.alarm_query import alarm_query
-from servable_local.aws.cloudwatch.comparison import OPERATORS, WORDS, breaches
 from servable_local.aws.cloudwatch.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
 from servable_local.aws.cloudwatch.metric_store import MetricStore
-from servable_local.aws.cloudwatch.query import MetricQuery
+from servable_local.aws.cloudwatch.query import MetricQuery, alarm_query
+from servable_local.aws.cloudwatch.statistics import percent_of
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "GreaterThanThreshold": operator.gt,
+    "LessThanThreshold": operator.lt,
+    "LessThanOrEqualToThreshold": operator.le,
+}
+WORDS = {
+    "GreaterThanOrEqualToThreshold": "greater than or equal to",
+    "GreaterThanThreshold": "greater than",
+    "LessThanThreshold": "less than",
+    "LessThanOrEqualToThreshold": "less than or equal to",
+}
+
+
+def breaches(value: float, comparison: str, threshold: float) -> bool:
+    return OPERATORS[comparison](value, threshold)
+
 
 _NOT_EMULATED = (
     "EvaluationWindow",
@@ -87,7 +104,7 @@ class MetricAlarmRule:
         """Source: "Percentile-based CloudWatch alarms and low data samples"."""
         if not isinstance(self.query, MetricQuery):
             return False
-        percent = statistics.percent_of(self.query.statistic)
+        percent = percent_of(self.query.statistic)
         if percent is None or not 0 < percent < 100:
             return False
         share = percent / 100

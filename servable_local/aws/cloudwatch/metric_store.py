@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from servable_local.aws.clock import TICK_SECONDS, floor
-from servable_local.aws.cloudwatch.samples import Samples
+from servable_local.aws.cloudwatch.statistics import Samples
 
 # AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
 # a minute, with room, in the memory of one process.

@@ -6,13 +6,19 @@ API does not know is refused by name: nothing in a template is silently left out
 
 import functools
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import botocore.loaders
 import botocore.model
 
-from servable_local.aws.resources.resource_type import Properties, ResourceError
+Properties = Mapping[str, Any]
+_WHOLE_NUMBERS, _FRACTIONS = ("integer", "long"), ("float", "double")
+
+
+class ResourceError(Exception):
+    """A service refused or failed. `str()` is the reason that CloudFormation shows."""
 
 
 @functools.cache
@@ -42,7 +48,7 @@ def _fit(value: Any, shape: Any, path: str) -> Any:
         return _string(value, shape, path)
     if kind == "boolean":
         return _boolean(value, path)
-    if kind in ("integer", "long", "float", "double"):
+    if kind in (*_WHOLE_NUMBERS, *_FRACTIONS):
         return _number(value, kind, path)
     return value
 
@@ -74,12 +80,15 @@ def _string(value: Any, shape: Any, path: str) -> str:
     return text
 
 
+def is_true(value: Any) -> bool:
+    """CloudFormation takes "true" for true."""
+    return str(value).lower() == "true"
+
+
 def _boolean(value: Any, path: str) -> bool:
-    if isinstance(value, bool):
-        return value
     if str(value).lower() not in ("true", "false"):
         raise ResourceError(f"{path}: {value!r} is not true or false")
-    return str(value).lower() == "true"
+    return is_true(value)
 
 
 def _number(value: Any, kind: str, path: str) -> int | float:
@@ -87,8 +96,71 @@ def _number(value: Any, kind: str, path: str) -> int | float:
         number = float(value)
     except (TypeError, ValueError):
         raise ResourceError(f"{path}: {value!r} is not a number") from None
-    if kind in ("float", "double"):
+    if kind in _FRACTIONS:
         return number
     if number != int(number):
         raise ResourceError(f"{path}: {value!r} is not a whole number")
     return int(value) if isinstance(value, (int, str)) else int(number)
+
+
+def unmet(asked: dict[str, Any], service: str, operation: str) -> list[str]:
+    """In AWS's words. Values are not repeated: they may be secrets."""
+    shape = service_model(service).operation_model(operation).input_shape
+    return list(_unmet(asked, shape, ""))
+
+
+def refusal(found: list[str]) -> str:
+    count = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
+    return count + "; ".join(found)
+
+
+def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
+    """Of a string, a list or a map."""
+    limits = shape.metadata
+    if len(value) > limits.get("max", len(value)):
+        yield _said(where, f"have length less than or equal to {limits['max']}")
+    if len(value) < limits.get("min", 0):
+        yield _said(where, f"have length greater than or equal to {limits['min']}")
+
+
+def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
+    stated = shape.metadata.get("pattern", "")
+    pattern = stated.removeprefix("^").removesuffix("$")
+    # Java's classes (\p{ASCII}) are not Python's; lengths alone are checked there.
+    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value):
+        yield _said(where, f"satisfy regular expression pattern: {stated}")
+
+
+def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
+    kind = shape.type_name
+    if value is None:
+        return  # left out
+    if kind == "structure":
+        for key, item in value.items():
+            name = key[0].lower() + key[1:]
+            yield from _unmet(item, shape.members[key], f"{where}.{name}" if where else name)
+    elif kind == "list":
+        yield from broken_length(value, shape, where)
+        for number, item in enumerate(value, start=1):  # AWS counts from one here
+            yield from _unmet(item, shape.member, f"{where}.{number}.member")
+    elif kind == "map":
+        yield from broken_length(value, shape, where)
+        for key, item in value.items():
+            yield from _unmet(key, shape.key, where)
+            yield from _unmet(item, shape.value, f"{where}.{key}.member")
+    elif kind == "string":
+        yield from broken_length(value, shape, where)
+        yield from broken_pattern(value, shape, where)
+    elif kind in (*_WHOLE_NUMBERS, *_FRACTIONS):
+        yield from _of_number(value, shape.metadata, where)
+
+
+def _of_number(value: float, limits: dict[str, Any], where: str) -> Iterator[str]:
+    if value > limits.get("max", value):
+        yield _said(where, f"have value less than or equal to {limits['max']}")
+    if value < limits.get("min", value):
+        yield _said(where, f"have value greater than or equal to {limits['min']}")
+
+
+def _said(where: str, must: str) -> str:
+    return f"Value at '{where}' failed to satisfy constraint: Member must {must}"

@@ -3,11 +3,56 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
-from servable_local.aws.sagemaker.launching import Process
+
+class VariantStartError(Exception):
+    """A variant cannot serve. `str()` is the endpoint's FailureReason."""
+
+
+class Process(Protocol):
+    """A container that serves."""
+
+    url: str
+
+    def close(self) -> None: ...
+
+
+class Launch(Protocol):
+    """Returns when /ping answers; raises an exception whose text is the reason.
+
+    `archive` is None in multi-model mode.
+    """
+
+    def __call__(
+        self,
+        archive: Path | None,
+        variables: Mapping[str, str],
+        *,
+        ready_timeout_seconds: float = 60.0,
+        log: Path | None = None,
+    ) -> Process: ...
+
+
+def launch_double(
+    archive: Path | None,
+    variables: Mapping[str, str],
+    *,
+    ready_timeout_seconds: float = 60.0,
+    log: Path | None = None,
+) -> Process:
+    """Imported here and not above, so that the server starts without TensorFlow."""
+    from servable_local.container.launch import LaunchError, launch
+
+    try:
+        return cast(
+            Process,
+            launch(archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log),
+        )
+    except LaunchError as error:
+        raise VariantStartError(str(error)) from None
 
 
 class Container:

@@ -1,18 +1,46 @@
-"""The running variants of one endpoint configuration."""
+"""The running variants of one endpoint configuration, and how they come to serve."""
 
 import shutil
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from servable_local.aws.sagemaker.container import Container
+from infra.policy.container import MULTI_MODEL_SWITCH
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
 from servable_local.aws.sagemaker.target_models import TargetModels
-from servable_local.aws.sagemaker.turns import Turns
 from servable_local.aws.sagemaker.utilisation import Utilisation
 
 
+class Turns:
+    """AWS draws lots; taking turns gives the same shares, and a test the same answer."""
+
+    def __init__(self) -> None:
+        self._credit: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def next(self, weights: Mapping[str, float]) -> str:
+        """One of `weights`, which may differ from call to call. All zero counts as all equal."""
+        if not any(weight > 0 for weight in weights.values()):
+            weights = dict.fromkeys(weights, 1.0)
+        with self._lock:
+            credit = {
+                name: self._credit.get(name, 0.0) + weight for name, weight in weights.items()
+            }
+            able = [name for name in credit if weights[name] > 0]
+            chosen = max(able, key=lambda name: credit[name])
+            credit[chosen] -= sum(weights.values())
+            self._credit = credit
+            return chosen
+
+
 @dataclass
-class Variant:
+class HostedVariant:
     """One variant that answers: a single container, whatever its instance count says."""
 
     name: str
@@ -31,9 +59,9 @@ class Fleet:
     def __init__(
         self,
         config_name: str,
-        variants: Sequence[Variant],
+        variants: Sequence[HostedVariant],
         archives: Path,
-        shadows: Sequence[Variant] = (),
+        shadows: Sequence[HostedVariant] = (),
     ) -> None:
         """`shadows` get copies of requests, and nobody gets their answers."""
         self.config_name = config_name
@@ -47,12 +75,12 @@ class Fleet:
         """What the endpoint is said to have, at least one."""
         return max(1, sum(variant.instance_count for variant in self.variants.values()))
 
-    def choose(self) -> Variant:
+    def choose(self) -> HostedVariant:
         """By weight, as SageMaker routes."""
         weights = {name: variant.weight for name, variant in self.variants.items()}
         return self.variants[self._turns.next(weights)]
 
-    def copied_to(self, variant: Variant) -> Variant | None:
+    def copied_to(self, variant: HostedVariant) -> HostedVariant | None:
         """The shadow whose turn it is: the share of requests that its weight is of the other's."""
         for shadow in self.shadows.values():
             share = min(1.0, shadow.weight / variant.weight) if variant.weight else 0.0
@@ -60,7 +88,7 @@ class Fleet:
                 return shadow
         return None
 
-    def everybody(self) -> list[Variant]:
+    def everybody(self) -> list[HostedVariant]:
         """Shadows too."""
         return [*self.variants.values(), *self.shadows.values()]
 
@@ -79,3 +107,83 @@ class Fleet:
         for variant in self.everybody():
             variant.container.close()
         shutil.rmtree(self._archives, ignore_errors=True)
+
+
+# SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
+# a local start takes about 6 s.
+_READY_TIMEOUT_SECONDS = 60.0
+_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
+
+
+def start_fleet(
+    config: Mapping[str, Any],
+    models: Mapping[str, Mapping[str, Any]],
+    *,
+    aws: Loopback,
+    launch: Launch,
+    folder: Path,
+    endpoint_name: str,
+) -> Fleet:
+    """Returns when every variant answers its ping; raises `VariantStartError` and leaves nothing.
+
+    `folder` takes the containers' logs, which stay, and their archives, which go.
+    """
+    archives = Path(tempfile.mkdtemp(prefix="archives-", dir=folder))
+
+    def begin(specification: Mapping[str, Any]) -> HostedVariant:
+        name = specification["VariantName"]
+        model = models.get(specification.get("ModelName", "").lower())
+        if model is None:
+            raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        container = containers[0]
+        url = data_url(container)
+        if len(containers) != 1 or url is None:
+            raise VariantStartError(f"{_ONLY}; variant {name} has another.")
+        many = container.get("Mode") == "MultiModel"
+        path = None if many else fetch_model_data(url, aws, archives / f"{name}.tar.gz")
+        variables = dict(container.get("Environment", {}))
+        if many:  # SageMaker sets it; a template does not
+            variables[MULTI_MODEL_SWITCH] = "true"
+        ready_timeout_seconds = float(
+            specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
+        )
+        running = Container(
+            lambda: launch(
+                path,
+                variables,
+                ready_timeout_seconds=ready_timeout_seconds,
+                log=folder / f"{endpoint_name}-{name}.log",
+            )
+        )
+        return HostedVariant(
+            name=name,
+            weight=float(specification.get("InitialVariantWeight", 1.0)),
+            instance_count=int(specification.get("InitialInstanceCount", 1)),
+            image=container.get("Image", ""),
+            container=running,
+            serverless=specification.get("ServerlessConfig"),
+            models=TargetModels(running, url, aws=aws, folder=archives / name) if many else None,
+        )
+
+    following = config.get("ShadowProductionVariants", [])
+    specifications = [*config["ProductionVariants"], *following]
+    started: list[HostedVariant] = []
+    failures: list[str] = []
+    with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
+        for future in [pool.submit(begin, one) for one in specifications]:
+            try:
+                started.append(future.result())
+            except Exception as error:
+                failures.append(str(error) or type(error).__name__)
+    shadows = {one["VariantName"] for one in following}
+    fleet = Fleet(
+        config["EndpointConfigName"],
+        [one for one in started if one.name not in shadows],
+        archives,
+        [one for one in started if one.name in shadows],
+    )
+    if failures:
+        fleet.close()
+        raise VariantStartError(" ".join(failures))
+    return fleet

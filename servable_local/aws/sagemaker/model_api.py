@@ -1,20 +1,44 @@
 """SageMaker's operations on models and endpoint configurations."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.resources.constraints import refusal, unmet
-from servable_local.aws.resources.resource_type import ResourceError
-from servable_local.aws.resources.shapes import fit
-from servable_local.aws.sagemaker import archive
-from servable_local.aws.sagemaker.config_refusals import refuse
-from servable_local.aws.sagemaker.errors import ValidationError
-from servable_local.aws.sagemaker.hosting import Hosting, Record
-from servable_local.aws.sagemaker.hostings import Hostings
+from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
+from servable_local.aws.sagemaker.hosting import Hostings, RegionalHosting, StoredDefinition
+from servable_local.aws.sagemaker.model_data import check_model_data, data_url
+
+
+def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
+    """Raises `SageMakerValidationError` for what CreateEndpointConfig refuses."""
+    variants = asked["ProductionVariants"]
+    shadows = asked.get("ShadowProductionVariants", [])
+    queue = "AsyncInferenceConfig" in asked
+    if any("ServerlessConfig" in one for one in [*variants, *shadows]):
+        if len(variants) + len(shadows) > 1:
+            raise SageMakerValidationError(
+                "A serverless endpoint has exactly one production variant."
+            )
+        for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
+            if name in asked:
+                raise SageMakerValidationError(f"{name} is not supported with ServerlessConfig.")
+        if "InstanceType" in variants[0] or "InitialInstanceCount" in variants[0]:
+            raise SageMakerValidationError(
+                "Give ServerlessConfig or an instance type, and not both."
+            )
+    if shadows and (len(variants), len(shadows)) != (1, 1):
+        raise SageMakerValidationError(
+            "With ShadowProductionVariants there is exactly one variant in each of both lists."
+        )
+    if shadows and queue:
+        raise SageMakerValidationError(
+            "AsyncInferenceConfig is not supported with shadow variants."
+        )
 
 
 class ModelApi(SageMakerResponse):
@@ -23,7 +47,7 @@ class ModelApi(SageMakerResponse):
     hostings: ClassVar[Hostings]
 
     @property
-    def here(self) -> Hosting:
+    def here(self) -> RegionalHosting:
         return self.hostings.of(self.current_account, self.region)
 
     def _asked(self, operation: str) -> dict[str, Any]:
@@ -31,9 +55,9 @@ class ModelApi(SageMakerResponse):
         try:
             asked = fit(self.params, "sagemaker", operation)
         except ResourceError as error:
-            raise ValidationError(f"1 validation error detected: {error}") from None
+            raise SageMakerValidationError(f"1 validation error detected: {error}") from None
         if found := unmet(asked, "sagemaker", operation):
-            raise ValidationError(refusal(found))
+            raise SageMakerValidationError(refusal(found))
         return asked
 
     def _tag(self, arn: str, asked: dict[str, Any]) -> None:
@@ -45,16 +69,18 @@ class ModelApi(SageMakerResponse):
         name = asked["ModelName"]
         arn = here.arn("model", name)
         if name.lower() in here.models:
-            raise ValidationError(f'Cannot create already existing model "{arn}".')
+            raise SageMakerValidationError(f'Cannot create already existing model "{arn}".')
         containers = asked.get("Containers") or [asked.get("PrimaryContainer")]
         if containers == [None]:
-            raise ValidationError("You must provide either PrimaryContainer or Containers.")
+            raise SageMakerValidationError(
+                "You must provide either PrimaryContainer or Containers."
+            )
         self._check_role(asked.get("ExecutionRoleArn"))
         for container in containers:
-            if url := archive.data_url(container):
-                archive.check_exists(url, here.aws)
+            if url := data_url(container):
+                check_model_data(url, here.aws)
         self._tag(arn, asked)
-        here.models[name.lower()] = Record(arn, asked)
+        here.models[name.lower()] = StoredDefinition(arn, asked)
         return ActionResult({"ModelArn": arn})
 
     def _check_role(self, arn: str | None) -> None:
@@ -66,9 +92,9 @@ class ModelApi(SageMakerResponse):
             name = (arn or "").rsplit("/", 1)[-1]
             role = self.here.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
-            raise ValidationError(refusal) from None
+            raise SageMakerValidationError(refusal) from None
         if "sagemaker.amazonaws.com" not in json.dumps(role["AssumeRolePolicyDocument"]):
-            raise ValidationError(refusal)
+            raise SageMakerValidationError(refusal)
 
     def describe_model(self) -> ActionResult:
         record = self.here.model(self._get_param("ModelName"))
@@ -98,16 +124,18 @@ class ModelApi(SageMakerResponse):
         name = asked["EndpointConfigName"]
         arn = here.arn("endpoint-config", name)
         if name.lower() in here.configs:
-            raise ValidationError(f'Cannot create already existing endpoint configuration "{arn}".')
+            raise SageMakerValidationError(
+                f'Cannot create already existing endpoint configuration "{arn}".'
+            )
         names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
         if len(set(names)) < len(names):
-            raise ValidationError(f"Variant names must differ; given: {', '.join(names)}.")
+            raise SageMakerValidationError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
                 here.model(variant["ModelName"])
-        refuse(asked)
+        refuse_mixed_kinds(asked)
         self._tag(arn, asked)
-        here.configs[name.lower()] = Record(arn, asked)
+        here.configs[name.lower()] = StoredDefinition(arn, asked)
         return ActionResult({"EndpointConfigArn": arn})
 
     def describe_endpoint_config(self) -> ActionResult:

@@ -10,7 +10,7 @@ from infra.catalog.metrics import REAL_TIME, publishes
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
 from servable_local.aws.sagemaker import utilisation
-from servable_local.aws.sagemaker.fleet import Variant
+from servable_local.aws.sagemaker.fleet import HostedVariant
 
 NAMESPACE = "AWS/SageMaker"
 _MICROSECONDS_PER_SECOND = 1_000_000
@@ -27,7 +27,7 @@ class Invocation:
     overhead_seconds: float
 
 
-def publish(
+def publish_invocation(
     store: MetricStore,
     clock: Clock,
     invocation: Invocation,
@@ -71,7 +71,7 @@ def publish(
 
 
 def publish_utilisation(
-    store: MetricStore, at: datetime, *, endpoint: str, variant: Variant
+    store: MetricStore, at: datetime, *, endpoint: str, variant: HostedVariant
 ) -> None:
     """Of the minute that ends at `at`."""
     dimensions = {"EndpointName": endpoint, "VariantName": variant.name}

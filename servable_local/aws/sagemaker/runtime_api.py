@@ -3,26 +3,77 @@
 import http.client
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 from urllib.parse import unquote, urlparse
 
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
-from servable_local.aws.resources.constraints import refusal
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.resources.shapes import (
+    broken_length,
+    broken_pattern,
+    refusal,
+    service_model,
+)
 from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.endpoint import Endpoint
-from servable_local.aws.sagemaker.errors import RuntimeValidationError
-from servable_local.aws.sagemaker.fleet import Variant
-from servable_local.aws.sagemaker.hosting import Hosting
-from servable_local.aws.sagemaker.hostings import Hostings
-from servable_local.aws.sagemaker.model_error import model_error
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
+from servable_local.aws.sagemaker.fleet import HostedVariant
+from servable_local.aws.sagemaker.hosting import Hostings, RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import Invocation
 from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
-from servable_local.aws.sagemaker.request_limits import problems
-from servable_local.aws.sagemaker.surroundings import Route
+
+# botocore's sagemaker-runtime model: BodyBlob, max.
+LARGEST_BODY_BYTES = 6_291_456
+
+
+def broken_limits(headers: Mapping[str, str], body: bytes) -> list[str]:
+    """Every constraint that is not met. Values are not repeated: they may be secrets."""
+    found = list(_of_headers(headers))
+    if len(body) > LARGEST_BODY_BYTES:
+        found.append(
+            "Value at 'body' failed to satisfy constraint: Member must have length less than "
+            f"or equal to {LARGEST_BODY_BYTES}"
+        )
+    return found
+
+
+def _of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    shape = service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
+    for name, member in shape.members.items():
+        value = headers.get(member.serialization.get("name", ""))
+        if member.serialization.get("location") != "header" or value is None:
+            continue
+        where = name[0].lower() + name[1:]
+        yield from broken_length(value, member, where)
+        yield from broken_pattern(value, member, where)
+
+
+def model_error(aws: Loopback, endpoint: str, status: int, answer: bytes) -> TYPE_RESPONSE:
+    """`status` 0 where no answer came, as SageMaker says it."""
+    said = answer.decode("utf-8", "replace")
+    who = "client" if 400 <= status < 500 else "server"
+    group = f"/aws/sagemaker/Endpoints/{endpoint}"
+    error = {
+        "Message": (
+            f'Received {who} error ({status}) from primary with message "{said}". See '
+            f"https://{aws.region}.console.aws.amazon.com/cloudwatch/home?region={aws.region}"
+            f"#logEventViewer:group={group} in account {aws.account} for more information."
+        ),
+        "OriginalStatusCode": status,
+        "OriginalMessage": said,
+        "LogStreamArn": f"arn:aws:logs:{aws.region}:{aws.account}:log-group:{group}",
+    }
+    headers = {
+        "status": 424,
+        "Content-Type": "application/json",
+        "x-amzn-ErrorType": "ModelError",
+    }
+    return 424, headers, json.dumps(error)
+
 
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
@@ -46,11 +97,11 @@ class RuntimeApi(BaseResponse):
         received = here.clock.measured()
         name = unquote(self.path.split("/")[2])
         body: bytes = self.raw_body
-        if found := problems(self.headers, body):
-            raise RuntimeValidationError(refusal(found))
+        if found := broken_limits(self.headers, body):
+            raise ValidationError(refusal(found))
         endpoint, route = self._route(here, name)
         if "AsyncInferenceConfig" in endpoint.config:
-            raise RuntimeValidationError(
+            raise ValidationError(
                 f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
             )
         if route.shadow is not None:
@@ -61,7 +112,7 @@ class RuntimeApi(BaseResponse):
         sent = here.clock.measured()
         status, headers, answer = _ask(route.variant.container, path, body, self._passed_on())
         answered = here.clock.measured()
-        published_metrics.publish(
+        published_metrics.publish_invocation(
             here.cloudwatch.metrics,
             here.clock,
             Invocation(
@@ -86,7 +137,9 @@ class RuntimeApi(BaseResponse):
             shown[_CUSTOM] = headers[_CUSTOM]
         return 200, shown, answer
 
-    def _copy(self, here: Hosting, endpoint: Endpoint, shadow: Variant, body: bytes) -> None:
+    def _copy(
+        self, here: RegionalHosting, endpoint: HostedEndpoint, shadow: HostedVariant, body: bytes
+    ) -> None:
         """Asks the shadow what was asked; its answer is for its metrics, and for nobody."""
         passed = self._passed_on()
 
@@ -94,7 +147,7 @@ class RuntimeApi(BaseResponse):
             sent = here.clock.measured()
             status, _, _ = _ask(shadow.container, "/invocations", body, passed)
             seconds = here.clock.measured() - sent
-            published_metrics.publish(
+            published_metrics.publish_invocation(
                 here.cloudwatch.metrics,
                 here.clock,
                 Invocation(status, shadow.instance_count, seconds, 0.0),
@@ -110,11 +163,11 @@ class RuntimeApi(BaseResponse):
         endpoint, route = self._route(here, unquote(self.path.split("/")[2]))
         config = endpoint.config.get("AsyncInferenceConfig")
         if config is None:
-            raise RuntimeValidationError(
+            raise ValidationError(
                 f"Endpoint {endpoint.name} is not asynchronous: call InvokeEndpoint."
             )
         if not self.headers.get("X-Amzn-SageMaker-InputLocation", "").startswith("s3://"):
-            raise RuntimeValidationError("InputLocation: name an object as s3://bucket/key.")
+            raise ValidationError("InputLocation: name an object as s3://bucket/key.")
         queued = QueuedInvocation.of(endpoint.name, config, self.headers)
         passed = {
             key: value
@@ -129,7 +182,7 @@ class RuntimeApi(BaseResponse):
         def ask(body: bytes) -> tuple[int, str, bytes]:
             sent = here.clock.measured()
             status, headers, answer = _ask(route.variant.container, "/invocations", body, passed)
-            published_metrics.publish(
+            published_metrics.publish_invocation(
                 here.cloudwatch.metrics,
                 here.clock,
                 Invocation(status, route.variant.instance_count, here.clock.measured() - sent, 0.0),
@@ -148,32 +201,30 @@ class RuntimeApi(BaseResponse):
             shown["X-Amzn-SageMaker-FailureLocation"] = queued.failure_location
         return 202, shown, json.dumps({"InferenceId": queued.inference_id})
 
-    def _route(self, here: Hosting, name: str) -> tuple[Endpoint, Route]:
+    def _route(self, here: RegionalHosting, name: str) -> tuple[HostedEndpoint, Route]:
         endpoint = here.endpoints.get(name.lower())
         wanted = self.headers.get("X-Amzn-SageMaker-Target-Variant")
         try:
             route = endpoint.route(wanted) if endpoint else None
         except KeyError:
-            raise RuntimeValidationError(
+            raise ValidationError(
                 f"Variant {wanted} not found for endpoint {name} of account {here.aws.account}."
             ) from None
         if endpoint is None or route is None:
-            raise RuntimeValidationError(
-                f"Endpoint {name} of account {here.aws.account} not found."
-            )
+            raise ValidationError(f"Endpoint {name} of account {here.aws.account} not found.")
         return endpoint, route
 
-    def _path(self, endpoint: Endpoint, route: Route) -> str:
+    def _path(self, endpoint: HostedEndpoint, route: Route) -> str:
         """In multi-model mode the model is loaded first, where it was not: SageMaker's overhead."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
-            raise RuntimeValidationError(
+            raise ValidationError(
                 f"Endpoint {endpoint.name} is not a multi-model endpoint: it takes no TargetModel."
             )
         if models is None:
             return "/invocations"
         if not target:
-            raise RuntimeValidationError(
+            raise ValidationError(
                 f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
             )
         return models.path(target)

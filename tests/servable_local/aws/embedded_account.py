@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.aws.cloudformation.change_set_api import CloudFormationApi
+from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.embedded_aws import REGION, EmbeddedAws
 from servable_local.aws.inventory import inventory
 from tests.servable_local.aws.container_stand_in import Launcher

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from servable_local.aws.origins import check_origin
+from servable_local.aws.gateway import check_origin
 from servable_local.aws.refusals import AccessError
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signed_request import ReceivedRequest
 
 PORT = 4566
-PLAIN = Request("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
+PLAIN = ReceivedRequest("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
 
 
-def _with(*headers: tuple[str, str]) -> Request:
+def _with(*headers: tuple[str, str]) -> ReceivedRequest:
     return replace(PLAIN, headers=[*PLAIN.headers, *headers])
 
 

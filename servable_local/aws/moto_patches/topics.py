@@ -1,0 +1,80 @@
+"""topics"""
+
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from moto.core.utils import iso_8601_datetime_without_milliseconds, utcfromtimestamp
+from moto.events.models import Rule
+from moto.sns.models import Subscription, sns_backends
+from moto.utilities.arns import parse_arn
+
+_SEND = Rule.send_to_targets
+_PLACE = re.compile(r"<([^<>]+)>")
+_STEP = re.compile(r"[^.\[\]]+")
+
+
+def install_event_topics() -> None:
+    """Idempotent."""
+    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 - mypy forbids the plain form
+
+
+def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
+    if not rule.event_pattern.matches_event(original_event):
+        return
+    everywhere = rule.targets
+    topics = [one for one in everywhere if parse_arn(one["Arn"]).service == "sns"]
+    for target in topics:
+        arn = parse_arn(target["Arn"])
+        sns_backends[arn.account][arn.region].publish(
+            arn=target["Arn"], message=_message(target, original_event)
+        )
+    rule.targets = [one for one in everywhere if one not in topics]
+    try:
+        if rule.targets:
+            _SEND(rule, original_event, transform_input)
+    finally:
+        rule.targets = everywhere
+
+
+def _message(target: dict[str, Any], event: Any) -> str:
+    shown = dict(event)
+    if isinstance(shown.get("time"), int | float):
+        shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return json.dumps(shown)
+    paths = transformer.get("InputPathsMap", {})
+    template = str(transformer["InputTemplate"])
+    words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
+    return words[1:-1] if words.startswith('"') and words.endswith('"') else words
+
+
+def _value(event: Any, path: str) -> str:
+    """`$.detail.names[0]` and the like: what rules here use."""
+    found = event
+    for step in _STEP.findall(path.removeprefix("$")):
+        if isinstance(found, list):
+            found = found[int(step)] if int(step) < len(found) else None
+        else:
+            found = found.get(step) if isinstance(found, dict) else None
+    if found is None:
+        return ""
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+_PUBLISH = Subscription.publish
+_HERE = ("127.0.0.1", "localhost", "::1")
+
+
+def install_web_subscriptions() -> None:
+    """Idempotent."""
+    setattr(Subscription, "publish", _publish)  # noqa: B010 - mypy forbids the plain form
+
+
+def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:
+    away = urlsplit(subscription.endpoint).hostname not in _HERE
+    if subscription.protocol in ("http", "https") and away:
+        return
+    _PUBLISH(subscription, *arguments, **more)

@@ -61,7 +61,7 @@ def _cpu_seconds(process: EndpointProcess) -> dict[str, float]:
     """CPU time so far by part, user and system, of all threads."""
     parts = process.parts
     found = {
-        "front": (parts.front,),
+        "front": (parts.nginx,),
         "worker": parts.workers,
         "model server": parts.model_servers,
     }

@@ -46,7 +46,7 @@ class _Double:
 
     def memory_mb(self) -> float:
         parts = self._process.parts
-        all_of = (parts.front, parts.gateway, *parts.workers, *parts.model_servers)
+        all_of = (parts.nginx, parts.gunicorn, *parts.workers, *parts.model_servers)
         return pss_mb(pid for pid in all_of if pid is not None)
 
 

@@ -29,7 +29,7 @@ class Cpu:
 def cpu(process: EndpointProcess) -> Cpu:
     """So far, of all threads."""
     parts = process.parts
-    gateway = (parts.front, parts.gateway, *parts.workers)
+    gateway = (parts.nginx, parts.gunicorn, *parts.workers)
     return Cpu(_milliseconds(gateway), _milliseconds(parts.model_servers))
 
 

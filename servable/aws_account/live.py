@@ -13,7 +13,7 @@ from infra.parameters.deployed import DeployedVariant, deployed_by
 from infra.parameters.loading import Loaded
 from infra.parameters.stack_name import stack_name
 from model_packaging.refusal import PackagingError
-from servable.invoke.invoke import Target
+from servable.invoke.invoke import InvokeTarget
 
 Clients = Callable[[str], Any]
 CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
@@ -45,7 +45,7 @@ class Live:
         )
 
 
-def clients(loaded: Loaded, target: Target) -> Clients:
+def clients(loaded: Loaded, target: InvokeTarget) -> Clients:
     """Of the account that the environment names, or of the embedded AWS."""
     environment = loaded.environment
     assert environment is not None  # the caller has looked at its findings

@@ -20,7 +20,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account.deployed import Account
 from servable.load.load_target import Target, container, endpoint
 from servable.load.measurement import Asked
-from servable.serve.container import serve_double
+from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable.tune.process_priority import yielding
 
@@ -48,7 +48,7 @@ def local(
 ) -> Iterator[Reached]:
     """The container's double, for as long as the load runs. Raises Refusal, LaunchError."""
     served = prepared(loaded, variant=variant)
-    with serve_double(served, port=0, log=log) as process:
+    with serve_locally(served, port=0, log=log) as process:
         yielding(process.pid)
         archive = served.archive
         yield Reached(

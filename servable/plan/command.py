@@ -13,7 +13,7 @@ from infra.preflight.placement import placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account.live import Live, clients, live
 from servable.findings import print_findings
-from servable.invoke.invoke import Target, embedded
+from servable.invoke.invoke import InvokeTarget, embedded
 from servable.overrides import loaded_with
 from servable.plan.plan import Plan, planned
 from servable.plan.revision import RevisionError, checked_out
@@ -78,7 +78,7 @@ def plan(
 
 
 def _live(loaded: Loaded, folder: str, local: bool) -> Plan:
-    now = live(loaded, clients(loaded, embedded() if local else Target()))
+    now = live(loaded, clients(loaded, embedded() if local else InvokeTarget()))
     return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
 
 

@@ -15,7 +15,7 @@ from servable.package.package import package
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class PreparedVariant:
     """One variant. `archive`: None in multi-model mode, where `members` has one for each model."""
 
     variant: str
@@ -26,7 +26,9 @@ class Served:
     """The container image's address."""
 
 
-def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None = None) -> Served:
+def prepared(
+    loaded: Loaded, *, variant: str | None = None, archive: Path | None = None
+) -> PreparedVariant:
     """Packs what the variant serves, unless `archive` is given. Raises `PackagingError`.
 
     `variant` None: the environment's first.
@@ -63,7 +65,7 @@ def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
-    return Served(
+    return PreparedVariant(
         variant=name,
         archive=archive or (None if model.multi_model else packed[chosen.model]),
         members=packed if model.multi_model else {},

@@ -75,7 +75,7 @@ def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
     for fleet in (endpoint.fleet, endpoint.rollout.fleet if endpoint.rollout else None):
         for variant in fleet.variants.values() if fleet else ():
             for kind, value in wanted.items():
-                _do(variant.container.trouble, kind, value)
+                _do(variant.container.faults, kind, value)
 
 
 def _do(trouble: Any, kind: str, value: Any) -> None:

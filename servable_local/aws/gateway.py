@@ -1,7 +1,6 @@
 """What stands before every service: who asks, the caller's account, and failures in words."""
 
 import io
-import ipaddress
 import json
 import re
 import sys
@@ -13,12 +12,17 @@ from xml.sax.saxutils import escape
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
+from servable_local import cross_origin
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import PREFIX
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
 
+_Environ = dict[str, Any]
+_Start = Callable[..., Any]
+_Application = Callable[[_Environ, _Start], Iterable[bytes]]
+_HEADERS = "servable.headers"
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 # Twice any of these could be read as one thing here and as another by a service.
 _ONCE = (
@@ -38,21 +42,23 @@ _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
 
 
 def check_origin(request: ReceivedRequest, port: int) -> None:
-    """Raises AccessError."""
-    if (origin := request.header("origin")) is not None:
-        raise _refused(f"it comes from a page (Origin: {origin[:80]!r}); pages are not answered")
+    """Raises AccessError for a request that is not a program's of this machine."""
     for name in _ONCE:
         if len(request.all(name)) > 1:
             raise _refused(f"it has the header {name} twice")
-    host = request.header("host")
-    if host is None or not _is_ours(host, port):
-        raise _refused(
-            f"its Host is {(host or '')[:80]!r}; 127.0.0.1:{port} and localhost:{port} are answered"
-        )
     if request.method not in METHODS:
         raise _refused(f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered")
     if not _TARGET.fullmatch(request.target):
         raise _refused("its target is no path: it begins with / and is quoted ASCII")
+    origin = request.header("origin")
+    page = cross_origin.refusal(
+        cross_origin.own_hosts(port),
+        hosts=[host.encode("latin-1", "replace") for host in request.all("host")],
+        origin=None if origin is None else origin.encode("latin-1", "replace"),
+        target=request.target.encode(),
+    )
+    if page is not None:
+        raise _refused(page[1])
     # As the services see it: unquoted, and with one slash before it.
     if ("/" + unquote(request.path).lstrip("/")).startswith(_NOT_HERE):
         raise _refused(f"{request.path[:80]} is not served here")
@@ -60,24 +66,6 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
 
 def _refused(said: str) -> AccessError:
     return AccessError(Reason.NOT_FROM_HERE, f"the embedded AWS does not take this request: {said}")
-
-
-def _is_ours(host: str, port: int) -> bool:
-    name, _, number = host.rpartition(":")
-    if number != str(port):
-        return False
-    if name.lower() in ("localhost", "[::1]"):
-        return True
-    try:
-        return ipaddress.IPv4Address(name).is_loopback
-    except ValueError:
-        return False
-
-
-_Environ = dict[str, Any]
-_Start = Callable[..., Any]
-_Application = Callable[[_Environ, _Start], Iterable[bytes]]
-_HEADERS = "servable.headers"
 
 
 class RequestHandler(MotoRequestHandler):

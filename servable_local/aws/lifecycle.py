@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,38 +15,36 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.embedded_aws import EmbeddedAws
 from servable_local.aws.loopback import HEALTH_PATH, Access
-from servable_local.aws.state_file import RunningState, StateFile, make_private, project_folder
+from servable_local.aws.state_file import RunningState, StateFile, project_folder
+from servable_local.private_files import private_folder, private_opener
 
 _LONGEST_COMMAND = 100
 _LONGEST_REFUSAL_BYTES = 10_000
 
 
 def port_holder(port: int) -> str:
-    """A phrase: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
+    """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
+    import psutil  # here and not above: `servable local status` needs none
+
     for connection in psutil.net_connections("tcp"):
-        local = connection.laddr
+        local, pid = connection.laddr, connection.pid
         listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
-        if listens and connection.pid is not None:
-            return _named(connection.pid)
+        if not listens or pid is None:
+            continue
+        try:
+            words = psutil.Process(pid).cmdline()
+        except psutil.Error:
+            return f"process {pid} (ended meanwhile)"
+        # As `_spawned` starts it. Asking it would take as long as it is busy.
+        if "servable_local.aws" in words:
+            return f"another embedded AWS, process {pid}"
+        return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
     if _is_embedded_aws(port):  # of another user, whose processes are not shown
         return "an embedded AWS of another user"
     return "a process that is not ours to see"
-
-
-def _named(pid: int) -> str:
-    try:
-        words = psutil.Process(pid).cmdline()
-    except psutil.Error:
-        return f"process {pid} (ended meanwhile)"
-    # As servable_local/aws/lifecycle.py starts it. Asking it would take as long as it is busy.
-    if "servable_local.aws" in words:
-        return f"another embedded AWS, process {pid}"
-    return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
 
 
 def _is_embedded_aws(port: int) -> bool:
@@ -78,7 +77,7 @@ def spawn(
     ]
     command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    with open(folder / "aws.log", "ab", opener=_owners_only) as log:
+    with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(
             [*command, "--with-parent"] if with_parent else command,
             stdin=subprocess.PIPE if with_parent else subprocess.DEVNULL,
@@ -97,12 +96,6 @@ def spawn(
         )
 
 
-def _owners_only(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # one of an earlier release could be read by everybody
-    return descriptor
-
-
 def end(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
@@ -110,14 +103,6 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def remove(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        with contextlib.suppress(OSError):
-            path.rmdir() if path.is_dir() else path.unlink()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 _START_SECONDS = 60.0
@@ -147,7 +132,7 @@ def up(
         if found := _found(state_file):
             return replace(found, already_up=True)
         _require_moto()
-        make_private(state_file.folder)
+        private_folder(state_file.folder)
     except PermissionError:
         raise LocalAwsStartError(
             f"{state_file.folder} is not yours to make readable by you only; "
@@ -208,7 +193,7 @@ def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterato
         process.stdin.close()
         end(process)
         # It removes its folder itself; this is for one that was killed.
-        remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_moto() -> None:
@@ -224,9 +209,6 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     while time.monotonic() < deadline:
         code = process.poll()
         if code == _EXIT_PORT_TAKEN:
-            # Imported here: `servable local status` needs no psutil.
-            from servable_local.aws.lifecycle import port_holder
-
             raise LocalAwsStartError(
                 f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
                 "for a free port"

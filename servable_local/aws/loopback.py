@@ -7,10 +7,10 @@ import sys
 import threading
 import traceback
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import boto3
 import botocore.session
@@ -108,29 +108,57 @@ class Loopback:
     def client(self, service: str) -> Any:
         return self._access.client(service, account=self.account, region=self.region)
 
+    def tell_event_bridge(
+        self,
+        *,
+        source: str,
+        kind: str,
+        detail: Mapping[str, Any],
+        resources: Sequence[str],
+        at: datetime,
+    ) -> None:
+        """What a service of AWS itself tells; rules of the account's default bus see it.
 
-def tell_event_bridge(
-    aws: Loopback,
-    *,
-    source: str,
-    kind: str,
-    detail: Mapping[str, Any],
-    resources: Sequence[str],
-    at: datetime,
-) -> None:
-    """Nothing that a rule's target does may hurt the service that tells: failures are logged."""
-    try:
-        aws.client("events").put_events(
-            Entries=[
-                {
-                    "Time": at,
-                    "Source": source,
-                    "DetailType": kind,
-                    "Detail": json.dumps(detail),
-                    "Resources": list(resources),
-                }
-            ]
-        )
-    except Exception:
-        print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
-        traceback.print_exc()
+        Nothing that a rule's target does may hurt the service that tells: failures are logged.
+        """
+        entry = {
+            "Time": at,
+            "Source": source,
+            "DetailType": kind,
+            "Detail": json.dumps(detail),
+            "Resources": list(resources),
+        }
+        try:
+            self.client("events").put_events(Entries=[entry])
+        except Exception:
+            print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
+            traceback.print_exc()
+
+
+_Service = TypeVar("_Service")
+
+
+class Regions(Generic[_Service]):
+    """One service, for each account and region: made when it is first asked for."""
+
+    def __init__(self, access: Access, make: Callable[[Loopback], _Service]) -> None:
+        self._access = access
+        self._make = make
+        self._all: dict[tuple[str, str], _Service] = {}
+        self._lock = threading.Lock()
+
+    def of(self, account: str, region: str) -> _Service:
+        with self._lock:
+            key = (account, region)
+            if key not in self._all:
+                aws = Loopback(self._access, account=account, region=region)
+                self._all[key] = self._make(aws)
+            return self._all[key]
+
+    def all(self) -> list[_Service]:
+        with self._lock:
+            return list(self._all.values())
+
+    def clear(self) -> None:
+        with self._lock:
+            self._all.clear()

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
+from servable_local.private_files import private_folder, private_opener
 
 _RETRY_SECONDS = 1.0
 
@@ -35,12 +36,6 @@ def project_folder() -> Path:
     return Path(__file__).resolve().parents[2] / ".servable"
 
 
-def make_private(folder: Path) -> None:
-    """There, and open to its owner only, also where an earlier release made it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-
-
 class StateFile:
     """`aws.json` in a folder, and `aws.lock` beside it."""
 
@@ -53,8 +48,7 @@ class StateFile:
         """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
         beside = self.path.with_suffix(".part")
         beside.unlink(missing_ok=True)  # its mode could be another's
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with open(beside, "x", encoding="utf-8", opener=private_opener) as file:
             file.write(json.dumps(asdict(state), indent=2) + "\n")
         beside.replace(self.path)
 
@@ -92,7 +86,7 @@ class StateFile:
     @contextlib.contextmanager
     def hold(self) -> Iterator[bool]:
         """False where another process holds it."""
-        make_private(self.folder)
+        private_folder(self.folder)
         with self._lock_path.open("ab") as file:
             locked = _locked(file.fileno())
             if locked:
@@ -126,8 +120,8 @@ s3 =
 def write_client_settings(folder: Path) -> None:
     """Anew: nothing that a client left there for an earlier run is believed."""
     shutil.rmtree(folder, ignore_errors=True)
-    make_private(folder)
+    private_folder(folder)
     # The CDK CLI remembers there which account an access key belongs to.
-    make_private(folder / "cdk")
+    private_folder(folder / "cdk")
     (folder / "config").write_text(_CONFIG, encoding="utf-8")
     (folder / "credentials").write_text("", encoding="utf-8")

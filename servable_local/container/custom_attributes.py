@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from servable_local.container.answer import Headers
+from servable_local.container.http_messages import Headers
 
 HEADER = "X-Amzn-SageMaker-Custom-Attributes"
 

@@ -1,32 +1,36 @@
-"""Multi-model mode's loading and unloading, in the supervisor: model servers of one model each."""
+"""Multi-model mode's loading and unloading, in the supervisor: model servers of one model each.
+
+POST /models names a folder, and the code in it then runs with the rights of who serves. Every
+user of the computer can send that request; so the folder must not be one of theirs.
+"""
 
 import asyncio
 import itertools
 import os
 import signal
 import socket
+import stat
 from pathlib import Path
 from typing import Any
 
 from servable_local.container import ports
-from servable_local.container.blueprint import Blueprint
-from servable_local.container.failure import StartError
+from servable_local.container.child_process import ContainerStartError
 from servable_local.container.loaded_models import LoadedModel, LoadedModels
-from servable_local.container.model_folder import foreign
-from servable_local.container.model_servers import ModelServers
+from servable_local.container.model_servers import ModelServerProcesses
+from servable_local.container.plan import EndpointPlan
 
 # The numbers of model servers in multi-model mode; the others are numbered from 0.
 _FIRST_NUMBER = 1000
 
 
-class MultiModel:
+class MultiModelMode:
     """Answers {"load": NAME, "url": FOLDER} and {"unload": NAME} with a status and a body."""
 
-    def __init__(self, servers: ModelServers, blueprint: Blueprint) -> None:
+    def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
         self._servers = servers
-        self._blueprint = blueprint
-        self._settings = blueprint.settings
-        self._registry = LoadedModels(blueprint.folder)
+        self._plan = endpoint_plan
+        self._settings = endpoint_plan.settings
+        self._registry = LoadedModels(endpoint_plan.folder)
         self._loaded: dict[str, LoadedModel] = {}
         self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
         self._count = itertools.count(_FIRST_NUMBER)
@@ -60,7 +64,7 @@ class MultiModel:
                 number = next(self._count)
                 low, kept = self._free_pair()
                 self._numbers[name][number] = kept
-                plan = self._blueprint.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
+                plan = self._plan.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
                 self._servers.add(number, plan)
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
                 pairs.append((low, low + 1))
@@ -70,7 +74,7 @@ class MultiModel:
         except TimeoutError:
             self._end(name)
             return 408, "error", f"Timed out after {self._settings.wait_seconds} seconds"
-        except StartError as error:
+        except ContainerStartError as error:
             self._end(name)
             return 500, "error", str(error)
         self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
@@ -121,3 +125,23 @@ def _versions(folder: Path) -> dict[int, Path]:
         for path in sorted(folder.iterdir())
         if path.name.isdecimal() and path.is_dir()
     }
+
+
+def foreign(folder: Path) -> str | None:
+    """Why another user may have written to `folder`, a sentence; None where no other user can.
+
+    `folder` has no links in it: see `Path.resolve`. Raises `OSError`.
+    """
+    for path in (folder, *folder.parents):
+        status = path.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return (
+                f"{path}: belongs to another user, whose code is not run; "
+                "unpack the model into a folder of your own"
+            )
+        # In a sticky folder, as /tmp, nobody can replace what is another's.
+        if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
+            return f"{path}: every user can write to it; take that right away: chmod o-w {path}"
+        if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
+            return None  # nobody else gets below it
+    return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from servable_local.container.front import conversion
+from servable_local.container.nginx import conversion
 from servable_tensors import wire
 
 TYPES = {number: wire.dtype_name(number).removeprefix("q") for number in range(1, 24)}

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from servable_local.container.front import conversion
+from servable_local.container.nginx import conversion
 from servable_tensors.text_bodies import from_csv, from_json, with_signature
 
 JSON_LIKE = st.text('[]{}",:\n\r \t\x0b\xa0\ufeff\u2028instances123.5e+-ab', max_size=60)

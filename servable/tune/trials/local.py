@@ -10,7 +10,7 @@ from servable.load.load import Reached
 from servable.load.load_target import container
 from servable.load.measurement import Asked
 from servable.load.pace import Pace
-from servable.serve.container import serve_double
+from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable.tune.machine_space import Machines
 from servable.tune.objective_value import Goal
@@ -44,7 +44,7 @@ class LocalTrials(Trials):
         served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
         private_folder(self._folder)
         try:
-            with serve_double(served, port=0, log=self._folder / "containers.log") as process:
+            with serve_locally(served, port=0, log=self._folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:

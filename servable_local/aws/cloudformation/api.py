@@ -10,39 +10,37 @@ from typing import Any, ClassVar
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, plan
-from servable_local.aws.cloudformation.operations import Backend, Region
-from servable_local.aws.cloudformation.stacks import Stack, StackResource
+from servable_local.aws.cloudformation.operations import CloudFormation
+from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import chosen_parameters, parse, template_at
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
     ValidationError,
 )
-from servable_local.aws.loopback import Loopback
+from servable_local.aws.loopback import Regions
 
 
-class Api(BaseResponse):
-    """What every operation needs. `backend` is set when the server is built."""
+class CloudFormationApi(BaseResponse):
+    """`regions` is set when the server is built."""
 
-    backend: ClassVar[Backend]
+    regions: ClassVar[Regions[CloudFormation]]
 
     def __init__(self) -> None:
         super().__init__(service_name="cloudformation")
         self.automated_parameter_parsing = True
 
     @property
-    def here(self) -> Region:
-        return self.backend.region(self.current_account, self.region)
+    def here(self) -> CloudFormation:
+        return self.regions.of(self.current_account, self.region)
 
-    @property
-    def aws(self) -> Loopback:
-        return self.backend.loopback(self.current_account, self.region)
+    # --- what the operations have in common
 
     def _text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:
             return previous
         if url := self._get_param("TemplateURL"):
-            return template_at(url, self.aws)
+            return template_at(url, self.here.aws)
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
@@ -61,8 +59,12 @@ class Api(BaseResponse):
             "role_arn": self._get_param("RoleARN"),
         }
 
+    @property
+    def _stack(self) -> Stack:
+        return self.here.stacks.get(self._get_param("StackName"))
 
-class ReadingApi(Api):
+    # --- operations that only look
+
     def describe_stacks(self) -> ActionResult:
         name = self._get_param("StackName")
         live = [s for s in self.here.stacks.all() if s.status != "DELETE_COMPLETE"]
@@ -75,41 +77,31 @@ class ReadingApi(Api):
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
-        return ActionResult({"StackEvents": stack.events[::-1]})
+        return ActionResult({"StackEvents": self._stack.events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
-        shown = [
-            _resource(stack, r) | {"LastUpdatedTimestamp": r.changed}
-            for r in list(stack.resources.values())
-        ]
+        shown = _resources(self._stack, "LastUpdatedTimestamp")
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
         wanted = self._get_param("LogicalResourceId")
         shown = [
-            _resource(stack, r) | {"Timestamp": r.changed}
-            for r in list(stack.resources.values())
-            if wanted in (None, r.logical_id)
+            resource
+            for resource in _resources(self._stack, "Timestamp")
+            if wanted in (None, resource["LogicalResourceId"])
         ]
         return ActionResult({"StackResources": shown})
 
     def describe_stack_resource(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
-        wanted = self._get_param("LogicalResourceId")
-        if wanted not in stack.resources:
-            raise ValidationError(f"Resource {wanted} does not exist for stack {stack.name}")
-        found = stack.resources[wanted]
-        detail = _resource(stack, found) | {"LastUpdatedTimestamp": found.changed}
-        return ActionResult({"StackResourceDetail": detail})
+        stack, wanted = self._stack, self._get_param("LogicalResourceId")
+        for resource in _resources(stack, "LastUpdatedTimestamp"):
+            if resource["LogicalResourceId"] == wanted:
+                return ActionResult({"StackResourceDetail": resource})
+        raise ValidationError(f"Resource {wanted} does not exist for stack {stack.name}")
 
     def get_template(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
-        return ActionResult(
-            {"TemplateBody": stack.template_text, "StagesAvailable": ["Original", "Processed"]}
-        )
+        text = self._stack.template_text
+        return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
         name = self._get_param("StackName")
@@ -146,21 +138,8 @@ class ReadingApi(Api):
         ]
         return ActionResult({"Exports": shown})
 
+    # --- stacks are made, changed and deleted
 
-def _resource(stack: Stack, resource: StackResource) -> dict[str, Any]:
-    return {
-        "StackId": stack.id,
-        "StackName": stack.name,
-        "LogicalResourceId": resource.logical_id,
-        "PhysicalResourceId": resource.physical_id,
-        "ResourceType": resource.type,
-        "ResourceStatus": resource.status,
-        "ResourceStatusReason": resource.reason,
-        "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
-    }
-
-
-class StackApi(ReadingApi):
     def create_stack(self) -> ActionResult:
         text = self._text()
         values = self._chosen(text, {})
@@ -177,7 +156,7 @@ class StackApi(ReadingApi):
         return ActionResult({"StackId": stack.id})
 
     def update_stack(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
+        stack = self._stack
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
         self.here.operations.check_updatable(stack)
@@ -196,13 +175,11 @@ class StackApi(ReadingApi):
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
+        stack = self._stack
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         return ActionResult({"StackId": stack.id})
 
-
-class CloudFormationApi(StackApi):
-    """All of it: stacks and change sets."""
+    # --- change sets, which `cdk deploy` and `cdk diff` use unless told otherwise
 
     def create_change_set(self) -> ActionResult:
         kind = self._get_param("ChangeSetType") or "UPDATE"
@@ -292,5 +269,23 @@ class CloudFormationApi(StackApi):
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        stack = self.here.stacks.get(self._get_param("StackName"))
-        return ActionResult({"Summaries": [o.summary() for o in self.here.change_sets.of(stack)]})
+        found = self.here.change_sets.of(self._stack)
+        return ActionResult({"Summaries": [change_set.summary() for change_set in found]})
+
+
+def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
+    """`changed`: what the operation calls the time of the last change."""
+    return [
+        {
+            "StackId": stack.id,
+            "StackName": stack.name,
+            "LogicalResourceId": resource.logical_id,
+            "PhysicalResourceId": resource.physical_id,
+            "ResourceType": resource.type,
+            "ResourceStatus": resource.status,
+            "ResourceStatusReason": resource.reason,
+            "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
+            changed: resource.changed,
+        }
+        for resource in list(stack.resources.values())
+    ]

@@ -3,7 +3,6 @@
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
@@ -14,7 +13,7 @@ from servable_local.aws.cloudformation.resource_calls import Handling
 from servable_local.aws.cloudformation.stacks import Stack, Stacks, now
 from servable_local.aws.cloudformation.template import parse, resolved_parameters
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import Access, Loopback
+from servable_local.aws.loopback import Loopback
 
 _UPDATABLE = (
     "CREATE_COMPLETE",
@@ -154,29 +153,11 @@ def _set(stack: Stack, fields: dict[str, Any]) -> None:
         setattr(stack, name, value)
 
 
-@dataclass
-class Region:
-    stacks: Stacks
-    operations: Operations
-    change_sets: ChangeSets = field(default_factory=ChangeSets)
+class CloudFormation:
+    """Everything that CloudFormation knows of one account and region, while the server lives."""
 
-
-class Backend:
-    """Regions come into being when they are first asked for."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._regions: dict[tuple[str, str], Region] = {}
-        self._lock = threading.Lock()
-
-    def region(self, account: str, region: str) -> Region:
-        with self._lock:
-            key = (account, region)
-            if key not in self._regions:
-                aws = Loopback(self._access, account=account, region=region)
-                stacks = Stacks(aws)
-                self._regions[key] = Region(stacks, Operations(stacks, aws))
-            return self._regions[key]
-
-    def loopback(self, account: str, region: str) -> Loopback:
-        return Loopback(self._access, account=account, region=region)
+    def __init__(self, aws: Loopback) -> None:
+        self.aws = aws
+        self.stacks = Stacks(aws)
+        self.operations = Operations(self.stacks, aws)
+        self.change_sets = ChangeSets()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import botocore.loaders
 
 from servable_local.aws.cloudwatch.m_of_n import State
-from servable_local.aws.loopback import Loopback, tell_event_bridge
+from servable_local.aws.loopback import Loopback
 
 Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
@@ -203,8 +203,7 @@ def _tell_state_change(
         "previousState": {"value": before, "reason": before_reason},
         "configuration": {"description": alarm.request.get("AlarmDescription", "")},
     }
-    tell_event_bridge(
-        aws,
+    aws.tell_event_bridge(
         source="aws.cloudwatch",
         kind="CloudWatch Alarm State Change",
         detail=detail,

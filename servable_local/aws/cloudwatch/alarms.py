@@ -1,7 +1,6 @@
 """Every alarm of one account and region: put, looked at when it is due, changed."""
 
 import threading
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +10,7 @@ from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
 from servable_local.aws.cloudwatch.m_of_n import State
 from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
-from servable_local.aws.loopback import Access, Loopback
+from servable_local.aws.loopback import Loopback
 
 _MINUTE_SECONDS = 60
 
@@ -121,39 +120,15 @@ def _name(name_or_arn: str) -> str:
     return name_or_arn.split(":alarm:", 1)[-1]
 
 
-@dataclass
 class CloudWatch:
-    metrics: MetricStore
-    alarms: AlarmRegister
+    """Metrics and alarms of one account and region, on the clock that all of them have."""
 
-
-class CloudWatches:
-    """They come into being when they are first asked for."""
-
-    def __init__(self, access: Access, clock: Clock) -> None:
-        self._access = access
+    def __init__(self, aws: Loopback, clock: Clock) -> None:
         self.clock = clock
-        self._all: dict[tuple[str, str], CloudWatch] = {}
-        self._lock = threading.Lock()
-
-    def of(self, account: str, region: str) -> CloudWatch:
-        with self._lock:
-            key = (account, region)
-            if key not in self._all:
-                aws = Loopback(self._access, account=account, region=region)
-                metrics = MetricStore()
-                self._all[key] = CloudWatch(metrics, AlarmRegister(aws, metrics, self.clock))
-            return self._all[key]
+        self.metrics = MetricStore()
+        self.alarms = AlarmRegister(aws, self.metrics, clock)
 
     def tick(self, at: datetime) -> None:
-        with self._lock:
-            everywhere = list(self._all.values())
-        for one in everywhere:
-            one.alarms.tick(at)
-            if at.minute % 10 == 0 and at.second == 0:
-                one.metrics.forget(at - KEPT)
-
-    def clear(self) -> None:
-        """Metrics and alarms of every account."""
-        with self._lock:
-            self._all.clear()
+        self.alarms.tick(at)
+        if at.minute % 10 == 0 and at.second == 0:
+            self.metrics.forget(at - KEPT)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
-from servable_local.aws.cloudwatch.alarms import CloudWatch, CloudWatches
+from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.metric_store import Metric, periods
 from servable_local.aws.cloudwatch.query import MetricQuery, dimensions, queries
 from servable_local.aws.cloudwatch.statistics import (
@@ -18,6 +18,7 @@ from servable_local.aws.cloudwatch.statistics import (
     statistic,
 )
 from servable_local.aws.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.loopback import Regions
 
 
 def samples_of(datum: Mapping[str, Any]) -> Samples:
@@ -66,7 +67,7 @@ _AWS_NAMESPACE = "AWS/"
 class MetricsApi(CloudWatchResponse):
     """`cloudwatches` is set when the server is built. Dashboards remain moto's."""
 
-    cloudwatches: ClassVar[CloudWatches]
+    cloudwatches: ClassVar[Regions[CloudWatch]]
 
     @property
     def here(self) -> CloudWatch:
@@ -82,7 +83,7 @@ class MetricsApi(CloudWatchResponse):
             metric = Metric.of(
                 namespace, datum["MetricName"], dimensions(datum.get("Dimensions", []))
             )
-            at = naive(datum.get("Timestamp")) or self.cloudwatches.clock.now()
+            at = naive(datum.get("Timestamp")) or self.here.clock.now()
             self.here.metrics.add_samples(
                 metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
             )

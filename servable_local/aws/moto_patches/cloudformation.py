@@ -28,7 +28,7 @@ class CloudFormationBackend(BaseBackend):
         )
 
 
-def install_cloudformation() -> None:
+def install() -> None:
     """Idempotent."""
     package = ModuleType(_NAME, __doc__)
     # Its modules are found as before: moto imports exceptions from one, where something fails.

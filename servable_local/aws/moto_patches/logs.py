@@ -1,4 +1,15 @@
-"""logs"""
+"""CloudWatch Logs keeps saved queries, one metric filter of a name, and counts by it.
+
+Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric filter that
+is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
+the old one's place, and publishes its metric for every line that it matches.
+
+Of filter patterns words and quoted phrases are known, and patterns of space-delimited fields;
+none of JSON, none of regular expressions.
+Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+"""
 
 import json
 import operator
@@ -11,8 +22,9 @@ from typing import Any, ClassVar
 from moto.core.exceptions import JsonRESTError
 from moto.logs.responses import LogsResponse
 
-from servable_local.aws.cloudwatch.alarms import CloudWatches
+from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.metric_store import Metric
+from servable_local.aws.loopback import Regions
 
 Matches = Callable[[str], bool]
 _TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')
@@ -104,7 +116,7 @@ Queries = dict[str, dict[str, Any]]
 class LogsApi(LogsResponse):
     """`cloudwatches` is set when the server is built."""
 
-    cloudwatches: ClassVar[CloudWatches]
+    cloudwatches: ClassVar[Regions[CloudWatch]]
     _queries: ClassVar[dict[tuple[str, str], Queries]] = {}
 
     @property

@@ -1,4 +1,13 @@
-"""scaling"""
+"""Application Auto Scaling refuses a target that does not exist, and forgets its policies.
+
+Upstream (moto 5.2.5): `register_scalable_target` looks only at ECS; a SageMaker variant
+need not exist, and its capacities may cross. `put_scaling_policy` needs no target, and
+deregistering one leaves its policies. AWS: RegisterScalableTarget fails, PutScalingPolicy
+answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies and the scheduled
+actions. The list of dimensions lacks the provisioned concurrency of serverless variants.
+Sources: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html,
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
+"""
 
 from enum import Enum
 from typing import ClassVar
@@ -7,12 +16,14 @@ from moto.applicationautoscaling import models, responses
 from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
 from moto.core.exceptions import JsonRESTError
 
-from servable_local.aws.sagemaker.hosting import Hostings
+from servable_local.aws.loopback import Regions
+from servable_local.aws.sagemaker.endpoint import specified_variants
+from servable_local.aws.sagemaker.hosting import RegionalHosting
 
 PROVISIONED = "sagemaker:variant:DesiredProvisionedConcurrency"
 
 
-def install_scalable_dimensions() -> None:
+def install() -> None:
     """Once for a process is enough; again does no harm."""
     if PROVISIONED in [one.value for one in models.ScalableDimensionValueSet]:
         return
@@ -25,7 +36,7 @@ def install_scalable_dimensions() -> None:
 class ScalingApi(ApplicationAutoScalingResponse):
     """`hostings` is set when the server is built."""
 
-    hostings: ClassVar[Hostings]
+    hostings: ClassVar[Regions[RegionalHosting]]
 
     def register_scalable_target(self) -> str:
         if self._get_param("ServiceNamespace") == "sagemaker":
@@ -97,9 +108,7 @@ class ScalingApi(ApplicationAutoScalingResponse):
                 "ValidationException",
                 f'Could not find endpoint "{here.arn("endpoint", parts[1])}".',
             )
-        config = endpoint.config
-        specified = [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
-        variants = [v["VariantName"] for v in specified]
+        variants = [variant["VariantName"] for variant in specified_variants(endpoint.config)]
         if parts[3] not in variants:
             raise JsonRESTError(
                 "ValidationException",

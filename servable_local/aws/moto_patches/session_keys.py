@@ -27,7 +27,7 @@ class Session:
     expires: datetime
 
 
-def install_session_keys() -> None:
+def install() -> None:
     """Idempotent."""
     setattr(AccessKey, "__init__", _make)  # noqa: B010 - mypy forbids the plain form
 

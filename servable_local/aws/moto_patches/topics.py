@@ -1,4 +1,14 @@
-"""topics"""
+"""Topics: an EventBridge rule delivers to one, and what one sends does not leave this machine.
+
+Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
+event matches, and a template's `<name>` without a value stays as it is. AWS publishes to
+the topic and leaves out what the event does not hold.
+Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+
+A subscription of an https URL is posted to, wherever it is. AWS does that too; but somebody
+who tries prod.toml here must not wake the person on call. Addresses of this machine are
+posted to.
+"""
 
 import json
 import re
@@ -13,11 +23,14 @@ from moto.utilities.arns import parse_arn
 _SEND = Rule.send_to_targets
 _PLACE = re.compile(r"<([^<>]+)>")
 _STEP = re.compile(r"[^.\[\]]+")
+_PUBLISH = Subscription.publish
+_HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def install_event_topics() -> None:
+def install() -> None:
     """Idempotent."""
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 - mypy forbids the plain form
+    setattr(Subscription, "publish", _publish)  # noqa: B010
 
 
 def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
@@ -62,15 +75,6 @@ def _value(event: Any, path: str) -> str:
     if found is None:
         return ""
     return found if isinstance(found, str) else json.dumps(found)
-
-
-_PUBLISH = Subscription.publish
-_HERE = ("127.0.0.1", "localhost", "::1")
-
-
-def install_web_subscriptions() -> None:
-    """Idempotent."""
-    setattr(Subscription, "publish", _publish)  # noqa: B010 - mypy forbids the plain form
 
 
 def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:

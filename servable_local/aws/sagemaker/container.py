@@ -1,11 +1,15 @@
 """A running container, started again when it has gone, as SageMaker replaces an instance."""
 
+import http.client
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import urlparse
+
+Answered = tuple[int, http.client.HTTPMessage, bytes]
 
 
 class VariantStartError(Exception):
@@ -80,12 +84,27 @@ class Container:
         return getattr(self._process, "folder", None)
 
     @property
-    def trouble(self) -> Any:
-        """The double's troublemaker. Raises ValueError for a container that has none."""
-        found = getattr(self._process, "trouble", None)
+    def faults(self) -> Any:
+        """The local container's fault injection. Raises ValueError for a container that has none."""
+        found = getattr(self._process, "faults", None)
         if found is None:
             raise ValueError("this container takes no trouble on request")
         return found
+
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
+    ) -> Answered:
+        """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        where = urlparse(self.url)
+        connection = http.client.HTTPConnection(
+            where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds
+        )
+        try:
+            connection.request("POST", path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
 
     def heal(self) -> None:
         """Starts it again, in the background, if it has ended."""

@@ -22,7 +22,7 @@ DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class EndpointDependencies:
     """Of one endpoint, as its account and region have them."""
 
     clock: Clock
@@ -45,10 +45,15 @@ Config = Mapping[str, Any]
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 
+def specified_variants(config: Config) -> list[Mapping[str, Any]]:
+    """Production variants and shadows."""
+    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+
+
 class HostedEndpoint:
     """Creating -> InService | Failed; Updating -> InService; Updating -> RollingBack -> InService."""
 
-    def __init__(self, name: str, arn: str, config: Config, around: Surroundings) -> None:
+    def __init__(self, name: str, arn: str, config: Config, around: EndpointDependencies) -> None:
         self.name = name
         self.arn = arn
         self.config = config
@@ -73,6 +78,14 @@ class HostedEndpoint:
     @property
     def rollout(self) -> EndpointUpdate | None:
         return self._rollout
+
+    @property
+    def kind(self) -> str:
+        """real_time, serverless or asynchronous."""
+        if "AsyncInferenceConfig" in self.config:
+            return "asynchronous"
+        variants = self.config["ProductionVariants"]
+        return "serverless" if any("ServerlessConfig" in v for v in variants) else "real_time"
 
     @property
     def in_progress(self) -> bool:

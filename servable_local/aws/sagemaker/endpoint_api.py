@@ -7,21 +7,23 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerValidationError
 from servable_local.aws.sagemaker.described import described
-from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, HostedEndpoint
+from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.model_api import ModelApi
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
 
-class EndpointApi(ModelApi):
+class SageMakerApi(ModelApi):
+    """All of hosting; the other operations of SageMaker remain moto's."""
+
     def create_endpoint(self) -> ActionResult:
         asked, here = self._asked("CreateEndpoint"), self.here
-        name, config = asked["EndpointName"], here.config(asked["EndpointConfigName"])
+        name, config = asked["EndpointName"], here.configs.get(asked["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerValidationError(f'Cannot create already existing endpoint "{arn}".')
         self._tag(arn, asked)
-        endpoint = HostedEndpoint(name, arn, config.request, here.surroundings(name))
+        endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
         endpoint.deployment_config = asked.get("DeploymentConfig")
         here.endpoints[name.lower()] = endpoint
         endpoint.create()
@@ -30,7 +32,7 @@ class EndpointApi(ModelApi):
     def update_endpoint(self) -> ActionResult:
         asked, here = self._asked("UpdateEndpoint"), self.here
         endpoint = here.endpoint(asked["EndpointName"])
-        config = here.config(asked["EndpointConfigName"]).request
+        config = here.configs.get(asked["EndpointConfigName"]).request
         if endpoint.in_progress:
             raise SageMakerValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         self._refuse_scaled(endpoint, config)
@@ -46,10 +48,10 @@ class EndpointApi(ModelApi):
 
     def _refuse_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
         """A scaled variant can neither go nor change its instance type."""
-        new = {v["VariantName"]: v.get("InstanceType") for v in _specified(config)}
+        new = {v["VariantName"]: v.get("InstanceType") for v in specified_variants(config)}
         touched = [
             variant["VariantName"]
-            for variant in _specified(endpoint.config)
+            for variant in specified_variants(endpoint.config)
             if new.get(variant["VariantName"]) != variant.get("InstanceType")
         ]
         targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
@@ -103,14 +105,7 @@ class EndpointApi(ModelApi):
         self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
 
-
-def _specified(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Production variants and shadows."""
-    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
-
-
-class SageMakerApi(EndpointApi):
-    """All of hosting; the other operations of SageMaker remain moto's."""
+    # --- tags of whatever is hosted
 
     def add_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")

@@ -7,18 +7,22 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from infra.policy.container import MULTI_MODEL_SWITCH
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
+from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
-from servable_local.aws.sagemaker.utilisation import Utilisation
 
 
 class Turns:
-    """AWS draws lots; taking turns gives the same shares, and a test the same answer."""
+    """Who is next, in proportion to weights: the same order every time, and evenly mixed.
+
+    Smooth weighted round robin, as NGINX has it: everybody gains their weight each turn, the
+    richest goes and pays the sum. With weights 3 and 1: a a b a. AWS draws lots; taking turns
+    gives the same shares, and a test the same answer.
+    """
 
     def __init__(self) -> None:
         self._credit: dict[str, float] = {}
@@ -112,50 +116,85 @@ class Fleet:
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
+# Source: https://github.com/aws/deep-learning-containers, the multi-model mode of its TensorFlow images.
+_MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 _ONLY = "The embedded AWS serves a model of exactly one container that has model data"
 
 
-def start_fleet(
-    config: Mapping[str, Any],
-    models: Mapping[str, Mapping[str, Any]],
-    *,
-    aws: Loopback,
-    launch: Launch,
-    folder: Path,
-    endpoint_name: str,
-) -> Fleet:
-    """Returns when every variant answers its ping; raises `VariantStartError` and leaves nothing.
+class Models(Protocol):
+    """Where a model's definition is found by its name, in any case."""
+
+    def find(self, name: str) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetLauncher:
+    """How one endpoint's variants come to serve.
 
     `folder` takes the containers' logs, which stay, and their archives, which go.
     """
-    archives = Path(tempfile.mkdtemp(prefix="archives-", dir=folder))
 
-    def begin(specification: Mapping[str, Any]) -> HostedVariant:
+    models: Models
+    aws: Loopback
+    launch: Launch
+    folder: Path
+    endpoint_name: str
+
+    def start(self, config: Mapping[str, Any]) -> Fleet:
+        """Returns when every variant of the configuration answers its ping.
+
+        Raises `VariantStartError` and leaves nothing.
+        """
+        archives = Path(tempfile.mkdtemp(prefix="archives-", dir=self.folder))
+        following = config.get("ShadowProductionVariants", [])
+        specifications = [*config["ProductionVariants"], *following]
+        started: list[HostedVariant] = []
+        failures: list[str] = []
+        with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
+            for future in [pool.submit(self._variant, one, archives) for one in specifications]:
+                try:
+                    started.append(future.result())
+                except Exception as error:
+                    failures.append(str(error) or type(error).__name__)
+        shadows = {one["VariantName"] for one in following}
+        fleet = Fleet(
+            config["EndpointConfigName"],
+            [one for one in started if one.name not in shadows],
+            archives,
+            [one for one in started if one.name in shadows],
+        )
+        if failures:
+            fleet.close()
+            raise VariantStartError(" ".join(failures))
+        return fleet
+
+    def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
-        model = models.get(specification.get("ModelName", "").lower())
+        model = self.models.find(specification.get("ModelName", ""))
         if model is None:
             raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
-        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        containers = model.request.get("Containers") or [model.request["PrimaryContainer"]]
         container = containers[0]
         url = data_url(container)
         if len(containers) != 1 or url is None:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
-        path = None if many else fetch_model_data(url, aws, archives / f"{name}.tar.gz")
+        path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
         variables = dict(container.get("Environment", {}))
         if many:  # SageMaker sets it; a template does not
-            variables[MULTI_MODEL_SWITCH] = "true"
+            variables[_MULTI_MODEL] = "true"
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
         running = Container(
-            lambda: launch(
+            lambda: self.launch(
                 path,
                 variables,
                 ready_timeout_seconds=ready_timeout_seconds,
-                log=folder / f"{endpoint_name}-{name}.log",
+                log=self.folder / f"{self.endpoint_name}-{name}.log",
             )
         )
+        models = TargetModels(running, url, aws=self.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
@@ -163,27 +202,5 @@ def start_fleet(
             image=container.get("Image", ""),
             container=running,
             serverless=specification.get("ServerlessConfig"),
-            models=TargetModels(running, url, aws=aws, folder=archives / name) if many else None,
+            models=models if many else None,
         )
-
-    following = config.get("ShadowProductionVariants", [])
-    specifications = [*config["ProductionVariants"], *following]
-    started: list[HostedVariant] = []
-    failures: list[str] = []
-    with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-        for future in [pool.submit(begin, one) for one in specifications]:
-            try:
-                started.append(future.result())
-            except Exception as error:
-                failures.append(str(error) or type(error).__name__)
-    shadows = {one["VariantName"] for one in following}
-    fleet = Fleet(
-        config["EndpointConfigName"],
-        [one for one in started if one.name not in shadows],
-        archives,
-        [one for one in started if one.name in shadows],
-    )
-    if failures:
-        fleet.close()
-        raise VariantStartError(" ".join(failures))
-    return fleet

@@ -9,13 +9,18 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
 from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
-from servable_local.aws.sagemaker.hosting import Hostings, RegionalHosting, StoredDefinition
+from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url
 
 
 def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
-    """Raises `SageMakerValidationError` for what CreateEndpointConfig refuses."""
+    """Raises `SageMakerValidationError` for kinds that SageMaker does not put together.
+
+    Source: API_CreateEndpointConfig.html (ShadowProductionVariants), serverless-endpoints.html
+    (feature exclusions) and shadow-tests-exclusions.html of SageMaker's documentation.
+    """
     variants = asked["ProductionVariants"]
     shadows = asked.get("ShadowProductionVariants", [])
     queue = "AsyncInferenceConfig" in asked
@@ -44,7 +49,7 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
 class ModelApi(SageMakerResponse):
     """`hostings` is set when the server is built. Other operations remain moto's."""
 
-    hostings: ClassVar[Hostings]
+    hostings: ClassVar[Regions[RegionalHosting]]
 
     @property
     def here(self) -> RegionalHosting:
@@ -67,9 +72,7 @@ class ModelApi(SageMakerResponse):
     def create_model(self) -> ActionResult:
         asked, here = self._asked("CreateModel"), self.here
         name = asked["ModelName"]
-        arn = here.arn("model", name)
-        if name.lower() in here.models:
-            raise SageMakerValidationError(f'Cannot create already existing model "{arn}".')
+        here.models.check_new(name)
         containers = asked.get("Containers") or [asked.get("PrimaryContainer")]
         if containers == [None]:
             raise SageMakerValidationError(
@@ -79,9 +82,17 @@ class ModelApi(SageMakerResponse):
         for container in containers:
             if url := data_url(container):
                 check_model_data(url, here.aws)
+        return ActionResult({"ModelArn": self._add(here.models, name, asked)})
+
+    def _add(self, definitions: Definitions, name: str, asked: dict[str, Any]) -> str:
+        arn = definitions.arn(name)
         self._tag(arn, asked)
-        here.models[name.lower()] = StoredDefinition(arn, asked)
-        return ActionResult({"ModelArn": arn})
+        definitions.add(name, asked)
+        return arn
+
+    def _remove(self, definitions: Definitions, name: str) -> ActionResult:
+        self.here.tags.pop(definitions.remove(name).arn, None)
+        return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
         refusal = (
@@ -97,66 +108,33 @@ class ModelApi(SageMakerResponse):
             raise SageMakerValidationError(refusal)
 
     def describe_model(self) -> ActionResult:
-        record = self.here.model(self._get_param("ModelName"))
-        return ActionResult(
-            record.request | {"ModelArn": record.arn, "CreationTime": record.created}
-        )
+        return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
 
     def list_models(self) -> ActionResult:
-        models = [
-            {
-                "ModelName": record.request["ModelName"],
-                "ModelArn": record.arn,
-                "CreationTime": record.created,
-            }
-            for record in self.here.models.values()
-        ]
-        return ActionResult({"Models": models})
+        return ActionResult({"Models": self.here.models.summaries()})
 
     def delete_model(self) -> ActionResult:
-        record = self.here.model(self._get_param("ModelName"))
-        del self.here.models[record.request["ModelName"].lower()]
-        self.here.tags.pop(record.arn, None)
-        return EmptyResult()
+        return self._remove(self.here.models, self._get_param("ModelName"))
 
     def create_endpoint_config(self) -> ActionResult:
         asked, here = self._asked("CreateEndpointConfig"), self.here
         name = asked["EndpointConfigName"]
-        arn = here.arn("endpoint-config", name)
-        if name.lower() in here.configs:
-            raise SageMakerValidationError(
-                f'Cannot create already existing endpoint configuration "{arn}".'
-            )
+        here.configs.check_new(name)
         names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
         if len(set(names)) < len(names):
             raise SageMakerValidationError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
-                here.model(variant["ModelName"])
+                here.models.get(variant["ModelName"])
         refuse_mixed_kinds(asked)
-        self._tag(arn, asked)
-        here.configs[name.lower()] = StoredDefinition(arn, asked)
-        return ActionResult({"EndpointConfigArn": arn})
+        return ActionResult({"EndpointConfigArn": self._add(here.configs, name, asked)})
 
     def describe_endpoint_config(self) -> ActionResult:
-        record = self.here.config(self._get_param("EndpointConfigName"))
-        return ActionResult(
-            record.request | {"EndpointConfigArn": record.arn, "CreationTime": record.created}
-        )
+        found = self.here.configs.get(self._get_param("EndpointConfigName"))
+        return ActionResult(found.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        configs = [
-            {
-                "EndpointConfigName": record.request["EndpointConfigName"],
-                "EndpointConfigArn": record.arn,
-                "CreationTime": record.created,
-            }
-            for record in self.here.configs.values()
-        ]
-        return ActionResult({"EndpointConfigs": configs})
+        return ActionResult({"EndpointConfigs": self.here.configs.summaries()})
 
     def delete_endpoint_config(self) -> ActionResult:
-        record = self.here.config(self._get_param("EndpointConfigName"))
-        del self.here.configs[record.request["EndpointConfigName"].lower()]
-        self.here.tags.pop(record.arn, None)
-        return EmptyResult()
+        return self._remove(self.here.configs, self._get_param("EndpointConfigName"))

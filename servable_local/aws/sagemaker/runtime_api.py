@@ -1,29 +1,28 @@
 """InvokeEndpoint: answered by the container of the variant whose turn it is."""
 
+import functools
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import Loopback
+from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.resources.shapes import (
     broken_length,
     broken_pattern,
     refusal,
     service_model,
 )
-from servable_local.aws.sagemaker import published_metrics
-from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
-from servable_local.aws.sagemaker.fleet import HostedVariant
-from servable_local.aws.sagemaker.hosting import Hostings, RegionalHosting
-from servable_local.aws.sagemaker.published_metrics import Invocation
+from servable_local.aws.sagemaker.hosting import RegionalHosting
+from servable_local.aws.sagemaker.published_metrics import Invocation, publish_invocation
 from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
@@ -79,52 +78,43 @@ _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
 NO_ANSWER = 0
-Answered = tuple[int, http.client.HTTPMessage, bytes]
 
 
 class RuntimeApi(BaseResponse):
     """`hostings` is set when the server is built."""
 
-    hostings: ClassVar[Hostings]
+    hostings: ClassVar[Regions[RegionalHosting]]
     use_raw_body = True
 
     def __init__(self) -> None:
         super().__init__(service_name="sagemaker-runtime")
         self.allow_request_decompression = False
 
+    @property
+    def here(self) -> RegionalHosting:
+        return self.hostings.of(self.current_account, self.region)
+
     def invoke_endpoint(self) -> TYPE_RESPONSE:
-        here = self.hostings.of(self.current_account, self.region)
+        here = self.here
         received = here.clock.measured()
-        name = unquote(self.path.split("/")[2])
         body: bytes = self.raw_body
         if found := broken_limits(self.headers, body):
             raise ValidationError(refusal(found))
-        endpoint, route = self._route(here, name)
-        if "AsyncInferenceConfig" in endpoint.config:
+        endpoint, route = self._route(here, unquote(self.path.split("/")[2]))
+        if endpoint.kind == "asynchronous":
             raise ValidationError(
                 f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
             )
+        passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         if route.shadow is not None:
-            self._copy(here, endpoint, route.shadow, body)
+            # It is asked what was asked; its answer is for its metrics, and for nobody.
+            ask_shadow = functools.partial(_ask, here, endpoint, Route(route.shadow, None))
+            _in_background(lambda: ask_shadow(body, passed), f"copy to {route.shadow.name}")
         if endpoint.overhead_seconds:
             here.clock.pause(endpoint.overhead_seconds)
         path = self._path(endpoint, route)
-        sent = here.clock.measured()
-        status, headers, answer = _ask(route.variant.container, path, body, self._passed_on())
-        answered = here.clock.measured()
-        published_metrics.publish_invocation(
-            here.cloudwatch.metrics,
-            here.clock,
-            Invocation(
-                status=status,
-                instance_count=route.variant.instance_count,
-                model_seconds=answered - sent,
-                overhead_seconds=here.clock.measured() - received - (answered - sent),
-            ),
-            endpoint=endpoint.name,
-            variant=route.variant.name,
-            config=route.config_name,
-            kind="serverless" if route.variant.serverless else "real_time",
+        status, headers, answer = _ask(
+            here, endpoint, route, body, passed, path=path, received=received
         )
         if not 200 <= status < 300:
             return model_error(here.aws, endpoint.name, status, answer)
@@ -137,29 +127,8 @@ class RuntimeApi(BaseResponse):
             shown[_CUSTOM] = headers[_CUSTOM]
         return 200, shown, answer
 
-    def _copy(
-        self, here: RegionalHosting, endpoint: HostedEndpoint, shadow: HostedVariant, body: bytes
-    ) -> None:
-        """Asks the shadow what was asked; its answer is for its metrics, and for nobody."""
-        passed = self._passed_on()
-
-        def ask() -> None:
-            sent = here.clock.measured()
-            status, _, _ = _ask(shadow.container, "/invocations", body, passed)
-            seconds = here.clock.measured() - sent
-            published_metrics.publish_invocation(
-                here.cloudwatch.metrics,
-                here.clock,
-                Invocation(status, shadow.instance_count, seconds, 0.0),
-                endpoint=endpoint.name,
-                variant=shadow.name,
-                config=None,
-            )
-
-        threading.Thread(target=ask, name=f"copy to {shadow.name}", daemon=True).start()
-
     def invoke_endpoint_async(self) -> TYPE_RESPONSE:
-        here = self.hostings.of(self.current_account, self.region)
+        here = self.here
         endpoint, route = self._route(here, unquote(self.path.split("/")[2]))
         config = endpoint.config.get("AsyncInferenceConfig")
         if config is None:
@@ -169,33 +138,18 @@ class RuntimeApi(BaseResponse):
         if not self.headers.get("X-Amzn-SageMaker-InputLocation", "").startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
         queued = QueuedInvocation.of(endpoint.name, config, self.headers)
-        passed = {
-            key: value
-            for key, value in {
-                "Content-Type": queued.content_type,
-                "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),
-                _CUSTOM: self.headers.get(_CUSTOM),
-            }.items()
-            if value
+        given = {
+            "Content-Type": queued.content_type,
+            "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),
+            _CUSTOM: self.headers.get(_CUSTOM),
         }
+        passed = {key: value for key, value in given.items() if value}
 
         def ask(body: bytes) -> tuple[int, str, bytes]:
-            sent = here.clock.measured()
-            status, headers, answer = _ask(route.variant.container, "/invocations", body, passed)
-            published_metrics.publish_invocation(
-                here.cloudwatch.metrics,
-                here.clock,
-                Invocation(status, route.variant.instance_count, here.clock.measured() - sent, 0.0),
-                endpoint=endpoint.name,
-                variant=route.variant.name,
-                config=route.config_name,
-                kind="asynchronous",
-            )
+            status, headers, answer = _ask(here, endpoint, route, body, passed)
             return status, headers.get("Content-Type", ""), answer
 
-        threading.Thread(
-            target=queued.run, args=(here.aws, here.clock, ask), name="queued", daemon=True
-        ).start()
+        _in_background(lambda: queued.run(here.aws, here.clock, ask), "queued")
         shown = {"status": 202, "X-Amzn-SageMaker-OutputLocation": queued.output_location}
         if queued.failure_location:
             shown["X-Amzn-SageMaker-FailureLocation"] = queued.failure_location
@@ -229,24 +183,44 @@ class RuntimeApi(BaseResponse):
             )
         return models.path(target)
 
-    def _passed_on(self) -> dict[str, str]:
-        return {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
+
+def _in_background(work: Callable[[], object], name: str) -> None:
+    threading.Thread(target=work, name=name, daemon=True).start()
 
 
-def _ask(container: Container, path: str, body: bytes, passed: Mapping[str, str]) -> Answered:
-    where = urlparse(container.url)
-    connection = http.client.HTTPConnection(
-        where.hostname or "127.0.0.1", where.port, timeout=_ANSWER_TIMEOUT_SECONDS
+def _ask(
+    here: RegionalHosting,
+    endpoint: HostedEndpoint,
+    route: Route,
+    body: bytes,
+    passed: Mapping[str, str],
+    *,
+    path: str = "/invocations",
+    received: float | None = None,
+) -> Answered:
+    """The container's answer, measured and published. `received`: when SageMaker had the request."""
+    sent = here.clock.measured()
+    status, headers, answer = _answered(route.variant.container, path, body, passed)
+    model_seconds = here.clock.measured() - sent
+    elsewhere = 0.0 if received is None else here.clock.measured() - received - model_seconds
+    publish_invocation(
+        here.cloudwatch.metrics,
+        here.clock,
+        Invocation(status, route.variant.instance_count, model_seconds, elsewhere),
+        endpoint=endpoint.name,
+        variant=route.variant.name,
+        config=route.config_name,
+        kind=endpoint.kind,
     )
+    return status, headers, answer
+
+
+def _answered(container: Container, path: str, body: bytes, passed: Mapping[str, str]) -> Answered:
     try:
-        connection.request("POST", path, body, dict(passed))
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read()
+        return container.post(path, body, passed, timeout_seconds=_ANSWER_TIMEOUT_SECONDS)
     except TimeoutError:
         said = "Your invocation timed out while waiting for a response from container primary."
     except (OSError, http.client.HTTPException) as error:
         container.heal()
         said = f"The container closed the connection: {error}"
-    finally:
-        connection.close()
     return NO_ANSWER, http.client.HTTPMessage(), said.encode()

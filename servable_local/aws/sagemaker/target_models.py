@@ -8,7 +8,6 @@ import http.client
 import json
 import threading
 from pathlib import Path
-from urllib.parse import urlparse
 
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
@@ -66,18 +65,15 @@ class TargetModels:
         self._ask_to_load(name, model, target)
 
     def _ask_to_load(self, name: str, model: Path, target: str) -> None:
-        where = urlparse(self._container.url)
-        connection = http.client.HTTPConnection(
-            where.hostname or "127.0.0.1", where.port, timeout=_LOAD_TIMEOUT_SECONDS
-        )
-        body = json.dumps({"model_name": name, "url": str(model)})
+        body = json.dumps({"model_name": name, "url": str(model)}).encode()
         try:
-            connection.request("POST", "/models", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            said = answer.read().decode("utf-8", "replace")
+            status, _, said = self._container.post(
+                "/models",
+                body,
+                {"Content-Type": "application/json"},
+                timeout_seconds=_LOAD_TIMEOUT_SECONDS,
+            )
         except (OSError, http.client.HTTPException) as error:
             raise ValidationError(f"{target} could not be loaded: {error}") from None
-        finally:
-            connection.close()
-        if not 200 <= answer.status < 300 and answer.status != _ALREADY_LOADED:
-            raise ValidationError(f"{target} could not be loaded: {said}")
+        if not 200 <= status < 300 and status != _ALREADY_LOADED:
+            raise ValidationError(f"{target} could not be loaded: {said.decode(errors='replace')}")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from servable_local.container.front.conversion import from_csv, from_json
+from servable_local.container.nginx.conversion import from_csv, from_json
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.gateway.user_code import CodeError, Handler, load
+from servable_local.container.gunicorn.user_code import CodeError, Handler, load
 
 
 def _load(source: str, folder: Path) -> Handler:

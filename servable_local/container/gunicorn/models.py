@@ -11,10 +11,10 @@ from typing import Any
 
 import falcon
 
-from servable_local.container import control
-from servable_local.container.gateway.app import Channels, call
-from servable_local.container.gateway.context import attributes_of, context
-from servable_local.container.gateway.user_code import CodeError, Handler, load
+from servable_local.container import loaded_models
+from servable_local.container.gunicorn.app import GrpcChannels, call
+from servable_local.container.gunicorn.context import attributes_of, context
+from servable_local.container.gunicorn.user_code import CodeError, Handler, load
 from servable_local.container.loaded_models import LoadedModel, LoadedModels
 
 
@@ -27,7 +27,7 @@ class Models:
         self._timeout_seconds = timeout_seconds
         self._loaded = LoadedModels(workers_share)
         self._handlers: dict[str, Handler] = {}
-        self._channels = Channels()
+        self._channels = GrpcChannels()
 
     def on_get(self, request: Any, response: Any, model: str | None = None) -> None:
         loaded = self._loaded.all()
@@ -43,7 +43,7 @@ class Models:
             _error(response, falcon.HTTP_404, f"Model {model} is not loaded yet")
             return
         self._handlers.pop(model, None)
-        _relay(response, control.ask(self._folder, unload=model))
+        _relay(response, loaded_models.ask(self._folder, unload=model))
 
     def on_post(self, request: Any, response: Any, model: str | None = None) -> None:
         if model is not None:
@@ -53,7 +53,7 @@ class Models:
         else:
             wanted = json.loads(request.stream.read())
             asked = {"load": wanted["model_name"], "url": wanted["url"]}
-            _relay(response, control.ask(self._folder, **asked))
+            _relay(response, loaded_models.ask(self._folder, **asked))
 
     def _invoke(self, request: Any, response: Any, model: str) -> None:
         loaded = self._loaded.all()

@@ -47,7 +47,7 @@ def hold(end: Callable[[], None], *, parent_pid: int) -> None:
     signal.signal(signal.SIGTERM, ended)
     # Ctrl-C goes to the whole group: the parent decides when we end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    threading.Thread(target=watch, name="parent watchdog", daemon=True).start()
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,22 +1,42 @@
-"""The connections of callers: HTTP/1.1, one request after the other on each."""
+"""The nginx stand-in's process: `python -m servable_local.container.nginx --parent-pid N --plan JSON`.
 
+It takes the connections of callers: HTTP/1.1, one request after the other on each.
+"""
+
+import argparse
 import asyncio
+import json
+import signal
+import socket
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from servable_local.container.answer import Answer, Request, error
-from servable_local.container.http_requests import BadRequestError, RequestReader, encoded
+import uvloop
+
+from servable_local.container import parent_watchdog
+from servable_local.container.child_process import Events
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpRequest,
+    RequestReader,
+    encoded,
+    error,
+)
+from servable_local.container.nginx.routes import Routes
+from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
+from servable_local.container.ports import listening
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
 
 
-class Caller(asyncio.Protocol):
+class CallerConnection(asyncio.Protocol):
     """One connection of a caller."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], port: int) -> None:
-        """`port`: on which the front listens."""
+    def __init__(self, answer: Callable[[HttpRequest], Awaitable[HttpAnswer]], port: int) -> None:
+        """`port`: on which it listens."""
         self._answer = answer
         self._reader = RequestReader(port)
         self._transport: Any = None
@@ -50,7 +70,7 @@ class Caller(asyncio.Protocol):
         requests = self._reader.requests
         while requests:
             request, keep_alive = requests.popleft()
-            if isinstance(request, Answer):
+            if isinstance(request, HttpAnswer):
                 self._transport.write(encoded(request, keep_alive=False))
                 self._transport.close()
                 return
@@ -71,3 +91,40 @@ class Caller(asyncio.Protocol):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--plan", type=json.loads, required=True)
+    given = arguments.parse_args()
+    parent_watchdog.die_with(given.parent_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    plan, events = given.plan, Events()
+    routes = Routes(
+        gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
+        model_servers=ModelServersUpstream(plan["rest_ports"]),
+        default_model=plan["default_model"],
+        multi_model=plan["multi_model"],
+        read_timeout_seconds=plan["read_timeout_seconds"],
+    )
+    try:
+        listener = listening(plan["port"])
+    except OSError as error:
+        events.tell(error=f"port {plan['port']}: {error.strerror}")
+        return
+    uvloop.run(_serve(routes, listener, events))
+
+
+async def _serve(routes: Routes, listener: socket.socket, events: Events) -> None:
+    loop: Any = asyncio.get_running_loop()
+    port = listener.getsockname()[1]
+    server = await loop.create_server(
+        lambda: CallerConnection(routes.answer, port), sock=listener, backlog=512
+    )
+    events.tell(ready=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Gunicorn's process: `python -m servable_local.container.gateway --parent-pid N --plan JSON`."""
+"""Gunicorn's process: `python -m servable_local.container.gunicorn --parent-pid N --plan JSON`."""
 
 import gevent.monkey
 
@@ -6,7 +6,7 @@ import gevent.monkey
 def main() -> None:
     # First of all, and whatever the worker class is: as in the image's python_service.py.
     gevent.monkey.patch_all()
-    from servable_local.container.gateway.master import run
+    from servable_local.container.gunicorn.master import run
 
     run()
 

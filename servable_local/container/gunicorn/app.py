@@ -8,12 +8,12 @@ from typing import Any
 
 import falcon
 
-from servable_local.container.gateway.context import attributes_of, context
-from servable_local.container.gateway.user_code import Handler, ModelAnswerError
+from servable_local.container.gunicorn.context import attributes_of, context
+from servable_local.container.gunicorn.user_code import Handler, ModelAnswerError
 from servable_local.container.ports import HOST
 
 
-class Channels:
+class GrpcChannels:
     """One gRPC channel for each model server and worker process, with gRPC's own limits.
 
     Made when first asked for, and not in the master as in the image: gRPC's threads do not
@@ -54,7 +54,7 @@ class Invocations:
         self._default_model = default_model
         self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
         self._timeout_seconds = timeout_seconds
-        self._channels = Channels()
+        self._channels = GrpcChannels()
 
     def on_post(self, request: Any, response: Any) -> None:
         grpc_port = random.choice(self._grpc_ports)

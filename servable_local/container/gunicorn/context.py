@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from servable_local.container import custom_attributes
-from servable_local.container.answer import JSON
+from servable_local.container.http_messages import JSON
 from servable_local.container.ports import HOST
 
 

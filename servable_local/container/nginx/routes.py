@@ -7,13 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from servable_local.container import custom_attributes
-from servable_local.container.answer import Answer, Request, error
-from servable_local.container.front import conversion
-from servable_local.container.front.answering import UpstreamError
-from servable_local.container.front.upstream import Gunicorn, ModelServers
-from servable_local.container.http_requests import HeaderFields
+from servable_local.container.http_messages import HeaderFields, HttpAnswer, HttpRequest, error
+from servable_local.container.nginx import conversion
+from servable_local.container.nginx.upstream import (
+    GunicornUpstream,
+    ModelServersUpstream,
+    UpstreamError,
+)
 
-Route = Callable[[Request], Awaitable[Answer]]
+Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 # NGINX replaces these when it passes a request on.
 _OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
 
@@ -24,8 +26,8 @@ class Routes:
     def __init__(
         self,
         *,
-        gunicorn: Gunicorn | None,
-        model_servers: ModelServers,
+        gunicorn: GunicornUpstream | None,
+        model_servers: ModelServersUpstream,
         default_model: str,
         multi_model: bool,
         read_timeout_seconds: float,
@@ -36,7 +38,7 @@ class Routes:
         self._multi_model = multi_model
         self._read_timeout_seconds = read_timeout_seconds
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
         route = self._route(request.path)
         if route is None:
             return error(404, "Not Found")
@@ -60,19 +62,19 @@ class Routes:
             return self._to_gunicorn
         return None
 
-    async def _to_gunicorn(self, request: Request) -> Answer:
+    async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
         assert self._gunicorn is not None  # where the route leads here
         return await self._gunicorn.ask(passed_on(request))
 
-    async def _ping(self, request: Request) -> Answer:
+    async def _ping(self, request: HttpRequest) -> HttpAnswer:
         """Whether any version of the default model is there, as the model server says it."""
         path = custom_attributes.model_path(self._attributes(request), self._default_model)
         answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
-            return Answer(200)
+            return HttpAnswer(200)
         return _page(502, "Bad Gateway")
 
-    async def _invoke(self, request: Request) -> Answer:
+    async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
         body = conversion.converted(content_type, request.body)
         if body is None:
@@ -81,16 +83,16 @@ class Routes:
         answer = await self._model_servers.ask("POST", path, body)
         return conversion.accepted(request.headers.get("Accept"), answer)
 
-    async def _relay(self, request: Request) -> Answer:
+    async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
         path = request.path.removeprefix("/tfs")
         return await self._model_servers.ask(request.method, path, request.body)
 
-    def _attributes(self, request: Request) -> dict[str, str]:
+    def _attributes(self, request: HttpRequest) -> dict[str, str]:
         return custom_attributes.parse_leniently(request.headers)
 
 
-def passed_on(request: Request) -> bytes:
+def passed_on(request: HttpRequest) -> bytes:
     """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
     assert isinstance(request.headers, HeaderFields)
     lines = [
@@ -106,6 +108,6 @@ def passed_on(request: Request) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
 
 
-def _page(status: int, phrase: str) -> Answer:
+def _page(status: int, phrase: str) -> HttpAnswer:
     text = f"<html>\r\n<head><title>{status} {phrase}</title></head>\r\n</html>\r\n"
-    return Answer(status, text.encode(), "text/html")
+    return HttpAnswer(status, text.encode(), "text/html")

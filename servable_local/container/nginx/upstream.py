@@ -1,11 +1,13 @@
-"""One connection to what stands behind the front: a request out, its answer back."""
+"""Connections to what stands behind NGINX: Gunicorn's socket, the model servers' ports."""
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import httptools
 
-from servable_local.container.answer import Answer
+from servable_local.container.http_messages import HttpAnswer
+from servable_local.container.ports import HOST
 
 _HOP_BY_HOP = {"connection", "content-length", "transfer-encoding", "server", "date", "keep-alive"}
 
@@ -20,9 +22,9 @@ class Answering(asyncio.Protocol):
     def __init__(self) -> None:
         self.usable = True
         self._transport: Any = None
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[HttpAnswer] | None = None
 
-    async def ask(self, request: bytes) -> Answer:
+    async def ask(self, request: bytes) -> HttpAnswer:
         """Raises `UpstreamError`."""
         if not self.usable:
             raise UpstreamError("closed")
@@ -86,9 +88,75 @@ class Answering(asyncio.Protocol):
                 content_type = kept.pop(name)
         self.usable = self.usable and self._parser.should_keep_alive()
         body = b"".join(self._body)
-        answer.set_result(Answer(self._parser.get_status_code(), body, content_type, kept))
+        answer.set_result(HttpAnswer(self._parser.get_status_code(), body, content_type, kept))
 
     def _fail(self, reason: str) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_exception(UpstreamError(reason))
+
+
+class GunicornUpstream:
+    """One connection for each request, as NGINX keeps none to its upstreams."""
+
+    def __init__(self, socket_name: str) -> None:
+        self._socket_name = socket_name
+
+    async def ask(self, request: bytes) -> HttpAnswer:
+        """Raises `UpstreamError`."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, answering = await loop.create_unix_connection(Answering, self._socket_name)
+        except OSError as error:
+            raise UpstreamError(str(error)) from None
+        try:
+            return await answering.ask(request)
+        finally:
+            answering.close()
+
+
+class ModelServersUpstream:
+    """Connections to the REST ports, kept; each request goes to the next server in turn."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports = deque(ports)
+        self._idle: dict[int, list[Answering]] = {port: [] for port in ports}
+
+    async def ask(self, method: str, path: str, body: bytes) -> HttpAnswer:
+        """Raises `UpstreamError` when no server takes it, or when the one that took it died."""
+        for _ in range(len(self._ports)):
+            self._ports.rotate(-1)
+            port = self._ports[0]
+            connection = await self._connection(port)
+            if connection is None:
+                continue  # as NGINX: the next one, since nothing was sent yet
+            try:
+                answer = await connection.ask(_request(port, method, path, body))
+            except BaseException:
+                connection.close()
+                raise
+            if connection.usable:
+                self._idle[port].append(connection)
+            return answer
+        raise UpstreamError("no model server listens")
+
+    async def _connection(self, port: int) -> Answering | None:
+        while self._idle[port]:
+            connection = self._idle[port].pop()
+            if connection.usable:
+                return connection
+        try:
+            loop = asyncio.get_running_loop()
+            _, made = await loop.create_connection(Answering, HOST, port)
+            return made
+        except OSError:
+            return None
+
+
+def _request(port: int, method: str, path: str, body: bytes) -> bytes:
+    # NGINX sends the name of its group of servers as Host; the REST port here takes its own only.
+    start = (
+        f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return start.encode("latin-1", "replace") + body

@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 
-from servable_local.container.gateway.context import Context
+from servable_local.container.gunicorn.context import Context
 
 Handler = Callable[[Any, Context], Any]
 

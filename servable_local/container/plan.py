@@ -1,18 +1,50 @@
 """What each process of one endpoint is told to be, and the ports they get."""
 
 import socket
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from servable_local.container import ports
-from servable_local.container.gateway import SOCKET
-from servable_local.container.layout import Code
-from servable_local.container.model_server.plan import ServerPlan
-from servable_local.container.settings import Settings
-from servable_local.container.trouble import NAME as TROUBLE
+from servable_local.container.archive import ArchiveCode
+from servable_local.container.faults import FILE as FAULTS
+from servable_local.container.gunicorn import SOCKET
+from servable_local.container.settings import BatchingPlan, StartSettings
 
 
-class Blueprint:
+@dataclass(frozen=True, kw_only=True)
+class ServerPlan:
+    """One model server process. Threads of 0 leave a pool at the number of vCPUs."""
+
+    models: dict[str, dict[int, Path]]
+    """Name -> version -> folder of its SavedModel."""
+    grpc_port: int
+    rest_port: int
+    inter_op_threads: int
+    intra_op_threads: int
+    batching: BatchingPlan | None
+    faults: Path
+    """The file of fault injection, see faults.py."""
+
+    def as_json(self) -> dict[str, Any]:
+        models = {
+            name: {str(version): str(folder) for version, folder in versions.items()}
+            for name, versions in self.models.items()
+        }
+        return asdict(self) | {"models": models, "faults": str(self.faults)}
+
+    @classmethod
+    def of_json(cls, given: dict[str, Any]) -> Self:
+        models = {
+            name: {int(version): Path(folder) for version, folder in versions.items()}
+            for name, versions in given["models"].items()
+        }
+        batching = BatchingPlan(**given["batching"]) if given["batching"] else None
+        changed = {"models": models, "batching": batching, "faults": Path(given["faults"])}
+        return cls(**(given | changed))
+
+
+class EndpointPlan:
     """Of one endpoint. Its ports stay its own for as long as this process lives.
 
     Raises `PortError` for ports that cannot be had.
@@ -20,12 +52,12 @@ class Blueprint:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: StartSettings,
         *,
         folder: Path,
         models: dict[str, dict[int, Path]],
         default_model: str,
-        code: Code | None,
+        code: ArchiveCode | None,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -37,7 +69,7 @@ class Blueprint:
         self._low = self._reserve()
         self._kept.append(ports.reserved(settings.port))
         self.port = int(self._kept[-1].getsockname()[1])
-        """Of the front."""
+        """Of NGINX."""
 
     def server(self, number: int) -> ServerPlan:
         """The model server of this number, with every model of the archive."""
@@ -55,10 +87,10 @@ class Blueprint:
             inter_op_threads=self.settings.inter_op_threads,
             intra_op_threads=self.settings.intra_op_threads,
             batching=self.settings.batching,
-            trouble=self.folder / TROUBLE,
+            faults=self.folder / FAULTS,
         )
 
-    def gateway(self) -> dict[str, Any]:
+    def gunicorn(self) -> dict[str, Any]:
         code, settings = self._code, self.settings
         inference = code.inference if code else None
         return {
@@ -75,7 +107,7 @@ class Blueprint:
             },
         }
 
-    def front(self) -> dict[str, Any]:
+    def nginx(self) -> dict[str, Any]:
         return {
             "port": self.port,
             "gunicorn": SOCKET if self.has_gunicorn else None,

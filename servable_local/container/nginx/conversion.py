@@ -2,12 +2,12 @@
 
 Source: tensorflowServing.js in the image's public source,
 https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts).
-Its traps are kept: a test against this double must not pass where the image fails.
+Its traps are kept: a test against the local container must not pass where the image fails.
 """
 
 import re
 
-from servable_local.container.answer import JSON, Answer
+from servable_local.container.http_messages import JSON, HttpAnswer
 
 _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
 _SERVING_ALREADY = re.compile(rb'"(instances|inputs|examples)"\s*:')
@@ -58,9 +58,9 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in re.split(r"\r?\n", text.strip())]
 
 
-def accepted(accept: str | None, answer: Answer) -> Answer:
+def accepted(accept: str | None, answer: HttpAnswer) -> HttpAnswer:
     """An Accept header that names JSON gets the answer without its line breaks."""
     types = (accept or "").strip().replace(" ", "", 1).split(",")
     if "application/jsonlines" not in types and JSON not in types:
         return answer
-    return Answer(answer.status, answer.body.replace(b"\n", b""), types[0])
+    return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), types[0])

@@ -1,13 +1,58 @@
-"""The bytes of one HTTP/1.1 connection become requests, and answers become bytes."""
+"""HTTP requests and answers: as the container's processes pass them on, and as bytes."""
 
+import json
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 
-from servable_local.container.answer import Answer, Request, error
 from servable_local.cross_origin import own_hosts, refusal
+
+JSON = "application/json"
+
+
+class Headers(Protocol):
+    """Finds a header however its name is spelled."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """One HTTP request. `path` has no query."""
+
+    method: str
+    path: str
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """One HTTP answer."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpError(Exception):
+    """The model server's refusal of one request: an HTTP status and TensorFlow's sentence."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def error(status: int, message: str) -> HttpAnswer:
+    """A refusal in the form that model server and container share: {"error": "..."}."""
+    return HttpAnswer(status, json.dumps({"error": message}).encode())
+
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
@@ -33,13 +78,13 @@ class HeaderFields:
 class RequestReader:
     """`feed` it what comes in; `requests` fills with (request, keep alive).
 
-    In the place of a request that a web page may have sent (see local/cross_origin.py) stands
+    In the place of a request that a web page may have sent stands
     the answer that refuses it, with keep alive False.
     """
 
     def __init__(self, port: int) -> None:
         """`port`: the server's, which a Host header has to name."""
-        self.requests: deque[tuple[Request | Answer, bool]] = deque()
+        self.requests: deque[tuple[HttpRequest | HttpAnswer, bool]] = deque()
         self.wants_continue = False
         """The caller waits for a "100 Continue" before it sends the body."""
         self._own_hosts = own_hosts(port)
@@ -96,7 +141,7 @@ class RequestReader:
             return
         parser: Any = self._parser
         path = self._target.split(b"?", 1)[0].decode("latin-1")
-        request = Request(
+        request = HttpRequest(
             parser.get_method().decode("latin-1"),
             path,
             HeaderFields(self._pairs),
@@ -105,7 +150,7 @@ class RequestReader:
         self.requests.append((request, parser.should_keep_alive()))
 
 
-def encoded(answer: Answer, *, keep_alive: bool, head: bool = False) -> bytes:
+def encoded(answer: HttpAnswer, *, keep_alive: bool, head: bool = False) -> bytes:
     """Status line, headers and body. `head`: the request was HEAD, the body stays here."""
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",

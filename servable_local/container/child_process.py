@@ -1,4 +1,4 @@
-"""One process that the supervisor started, and what it says."""
+"""A process that the supervisor started, and the events it tells: a JSON object on a line."""
 
 import asyncio
 import json
@@ -9,7 +9,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-class Child:
+class ContainerStartError(Exception):
+    """`str()` is a whole sentence."""
+
+
+class Events:
+    """Standard output, kept for events alone."""
+
+    def __init__(self) -> None:
+        # What the archive's code prints must not be taken for one of our lines.
+        self._out = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def tell(self, **event: Any) -> None:
+        # One write of less than a page: lines of several processes do not mix.
+        try:
+            os.write(self._out, json.dumps(event).encode() + b"\n")
+        except BrokenPipeError:
+            pass  # nobody is left to hear it, and we are about to end with them
+
+
+class ChildProcess:
     """`python -m MODULE`, whose standard output is events. It ends with this process."""
 
     def __init__(

@@ -9,8 +9,8 @@ class ValidationError(ServiceException):
     code = "ValidationError"
 
 
-class SageMakerValidationError(ServiceException):
-    """SageMaker's name for the same thing; its runtime has the common one."""
+class SageMakerError(ServiceException):
+    """SageMaker's one code for whatever it refuses; its runtime has `ValidationError`'s."""
 
     code = "ValidationException"
 

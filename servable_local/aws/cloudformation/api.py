@@ -61,19 +61,19 @@ class CloudFormationApi(BaseResponse):
 
     @property
     def _stack(self) -> Stack:
-        return self.here.stacks.get(self._get_param("StackName"))
+        return self.here.get(self._get_param("StackName"))
 
     # --- operations that only look
 
     def describe_stacks(self) -> ActionResult:
         name = self._get_param("StackName")
-        live = [s for s in self.here.stacks.all() if s.status != "DELETE_COMPLETE"]
-        stacks = [self.here.stacks.get(name)] if name else live
+        live = [s for s in self.here.all() if s.status != "DELETE_COMPLETE"]
+        stacks = [self.here.get(name)] if name else live
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:
         wanted = self._get_param("StackStatusFilter", [])
-        shown = [s for s in self.here.stacks.all() if not wanted or s.status in wanted]
+        shown = [s for s in self.here.all() if not wanted or s.status in wanted]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
@@ -105,7 +105,7 @@ class CloudFormationApi(BaseResponse):
 
     def get_template_summary(self) -> ActionResult:
         name = self._get_param("StackName")
-        text = self.here.stacks.get(name).template_text if name else self._text()
+        text = self.here.get(name).template_text if name else self._text()
         template = parse(text)
         return ActionResult(
             {
@@ -132,7 +132,7 @@ class CloudFormationApi(BaseResponse):
     def list_exports(self) -> ActionResult:
         shown = [
             {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
-            for s in self.here.stacks.all()
+            for s in self.here.all()
             for o in s.outputs
             if "ExportName" in o
         ]
@@ -143,15 +143,13 @@ class CloudFormationApi(BaseResponse):
     def create_stack(self) -> ActionResult:
         text = self._text()
         values = self._chosen(text, {})
-        stack = self.here.stacks.register(self._get_param("StackName"))
+        stack = self.here.register(self._get_param("StackName"))
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
-            self.here.operations.deploy(
-                stack, text, values, **self._about(), disable_rollback=bool(keep)
-            )
+            self.here.deploy(stack, text, values, **self._about(), disable_rollback=bool(keep))
         except Exception:
-            self.here.stacks.forget(stack)
+            self.here.forget(stack)
             raise
         return ActionResult({"StackId": stack.id})
 
@@ -159,19 +157,19 @@ class CloudFormationApi(BaseResponse):
         stack = self._stack
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
-        self.here.operations.check_updatable(stack)
+        self.here.check_updatable(stack)
         about = self._about(stack)
         same = parse(text) == stack.template and values == stack.parameters
         if same and about["tags"] == stack.tags and stack.status != "UPDATE_FAILED":
             raise ValidationError("No updates are to be performed.")
         keep = bool(self._get_param("DisableRollback"))
-        self.here.operations.deploy(stack, text, values, **about, disable_rollback=keep)
+        self.here.deploy(stack, text, values, **about, disable_rollback=keep)
         return ActionResult({"StackId": stack.id})
 
     def delete_stack(self) -> ActionResult:
-        stack = self.here.stacks.live(self._get_param("StackName"))
+        stack = self.here.find(self._get_param("StackName"))
         if stack is not None:
-            self.here.operations.delete(stack, frozenset(self._get_param("RetainResources", [])))
+            self.here.delete(stack, frozenset(self._get_param("RetainResources", [])))
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
@@ -186,12 +184,12 @@ class CloudFormationApi(BaseResponse):
         if kind == "IMPORT":
             raise ValidationError("Importing resources is not emulated.")
         name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
-        stack = self.here.stacks.live(stack_name)
+        stack = self.here.find(stack_name)
         if kind == "CREATE":
             if stack is None:
                 # Seen before the stack is registered: a bad template leaves no trace.
                 self._chosen(self._text(), {})
-                stack = self.here.stacks.register(stack_name)
+                stack = self.here.register(stack_name)
                 stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
             elif stack.status != "REVIEW_IN_PROGRESS":
                 raise AlreadyExistsError(
@@ -200,11 +198,11 @@ class CloudFormationApi(BaseResponse):
         elif stack is None:
             raise ValidationError(f"Stack [{stack_name}] does not exist")
         else:
-            self.here.operations.check_updatable(stack)
-        if self.here.change_sets.find(name, stack):
+            self.here.check_updatable(stack)
+        if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} already exists")
         change_set = self._planned(name, stack, kind)
-        self.here.change_sets.add(change_set)
+        stack.change_sets[name] = change_set
         return ActionResult({"Id": change_set.id, "StackId": stack.id})
 
     def _planned(self, name: str, stack: Stack, kind: str) -> ChangeSet:
@@ -222,7 +220,7 @@ class CloudFormationApi(BaseResponse):
         on_failure = self._get_param("OnStackFailure")
         change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
         try:
-            blueprint = self.here.operations.bind(stack, text, change_set.parameters)
+            blueprint = self.here.bind(stack, text, change_set.parameters)
             change_set.changes = plan(stack, blueprint)
         except ValidationError as error:
             change_set.fail(error.message)
@@ -236,8 +234,8 @@ class CloudFormationApi(BaseResponse):
 
     def _found(self) -> ChangeSet:
         name = self._get_param("StackName")
-        stack = self.here.stacks.live(name) if name else None
-        return self.here.change_sets.get(self._get_param("ChangeSetName"), stack)
+        stack = self.here.find(name) if name else None
+        return self.here.change_set(self._get_param("ChangeSetName"), stack)
 
     def describe_change_set(self) -> ActionResult:
         return ActionResult(self._found().describe())
@@ -252,24 +250,22 @@ class CloudFormationApi(BaseResponse):
         about = dict(change_set.about)
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
-        self.here.operations.deploy(
-            change_set.stack, change_set.text, change_set.parameters, **about
-        )
+        self.here.deploy(change_set.stack, change_set.text, change_set.parameters, **about)
         # CloudFormation drops every other change set of the stack with it.
-        for one in self.here.change_sets.of(change_set.stack):
-            self.here.change_sets.remove(one)
+        change_set.stack.change_sets.clear()
         change_set.execution_status = "EXECUTE_COMPLETE"
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
         try:
-            self.here.change_sets.remove(self._found())
+            found = self._found()
+            found.stack.change_sets.pop(found.name, None)
         except ChangeSetNotFoundError:
             pass  # deleting twice is no error
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        found = self.here.change_sets.of(self._stack)
+        found = self._stack.change_sets.values()
         return ActionResult({"Summaries": [change_set.summary() for change_set in found]})
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, now
-from servable_local.aws.errors import ChangeSetNotFoundError, ValidationError
+from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
-from servable_local.aws.resources.resource_type import ResourceType
 
 
 class Action(Enum):
@@ -65,11 +64,6 @@ def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozen
     return frozenset(key for key in {*old, *new} if old.get(key) != new.get(key))
 
 
-def replacing(kind: ResourceType, changed: frozenset[str]) -> frozenset[str]:
-    """Those of the changed properties that cannot be changed on what exists."""
-    return changed & kind.create_only
-
-
 def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
     """The changes in the order in which they would happen. Raises `ValidationError`."""
     changes = []
@@ -99,19 +93,14 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
     changed = changed_properties(current.properties, properties)
     if not changed:
         return ResourceChange(Action.KEEP, logical_id, declared_type, current.physical_id)
-    fixed = replacing(TYPES[declared_type], changed) if declared_type in TYPES else changed
+    fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
     if not fixed:
-        return ResourceChange(
-            Action.MODIFY, logical_id, declared_type, current.physical_id, changed, "False"
-        )
-    certain = any(not _holds_later(properties.get(name)) for name in fixed)
+        action, replacement = Action.MODIFY, "False"
+    else:
+        certain = any(not _holds_later(properties.get(name)) for name in fixed)
+        action, replacement = Action.REPLACE, "True" if certain else "Conditional"
     return ResourceChange(
-        Action.REPLACE,
-        logical_id,
-        declared_type,
-        current.physical_id,
-        changed,
-        "True" if certain else "Conditional",
+        action, logical_id, declared_type, current.physical_id, changed, replacement
     )
 
 
@@ -176,33 +165,3 @@ class ChangeSet:
             "Capabilities": self.about["capabilities"],
             "NotificationARNs": self.about["notification_arns"],
         }
-
-
-class ChangeSets:
-    """Those of one account and region, by id; a name is unique within its stack."""
-
-    def __init__(self) -> None:
-        self._sets: dict[str, ChangeSet] = {}
-
-    def add(self, change_set: ChangeSet) -> None:
-        self._sets[change_set.id] = change_set
-
-    def of(self, stack: Stack) -> list[ChangeSet]:
-        return [one for one in self._sets.values() if one.stack is stack]
-
-    def find(self, name_or_id: str, stack: Stack | None) -> ChangeSet | None:
-        if name_or_id in self._sets:
-            return self._sets[name_or_id]
-        return next(
-            (one for one in self._sets.values() if one.name == name_or_id and one.stack is stack),
-            None,
-        )
-
-    def get(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
-        found = self.find(name_or_id, stack)
-        if found is None:
-            raise ChangeSetNotFoundError(f"ChangeSet [{name_or_id}] does not exist")
-        return found
-
-    def remove(self, change_set: ChangeSet) -> None:
-        self._sets.pop(change_set.id, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
-from servable_local.aws.cloudformation.changes import changed_properties, replacing
+from servable_local.aws.cloudformation.changes import changed_properties
 from servable_local.aws.cloudformation.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import Handling, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
@@ -86,7 +86,7 @@ class StackDeployment:
             self._make(wanted)
         elif changed := self._differs(current, wanted):
             kind = self._handling.type_of(wanted)
-            if current.type != wanted.type or replacing(kind, changed):
+            if current.type != wanted.type or changed & kind.create_only:
                 self._handling.refuse_fixed_name(current, wanted)
                 self._undo.replaced[logical_id] = current
                 self._make(wanted, replaces=current)
@@ -139,7 +139,8 @@ class StackDeployment:
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
         try:
             for old, attempted in undo.changed:
-                stack.resources[old.logical_id] = self._handling.restore(old, attempted)
+                self._handling.update(attempted, old)
+                stack.resources[old.logical_id] = old
         except ResourceFailedError as failure:
             stack.set_status(f"{rollback}_FAILED", str(failure))
             return

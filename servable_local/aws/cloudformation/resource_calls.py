@@ -3,7 +3,7 @@
 import logging
 import secrets
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from botocore.exceptions import (
     ClientError,
@@ -14,7 +14,7 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource, now
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources.registry import TYPES
-from servable_local.aws.resources.resource_type import Logical, ResourceType
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
 from servable_local.aws.resources.shapes import ResourceError
 
 _LETTERS = string.ascii_uppercase + string.digits
@@ -73,41 +73,38 @@ class Handling:
 
     def create(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
         kind = self.type_of(wanted)
-        verb = "UPDATE" if replaces else "CREATE"
-        shown = replaces.physical_id if replaces else None
-        reason = (
-            "Requested update requires the creation of a new physical resource; hence creating one."
-            if replaces
-            else None
-        )
+        reason, shown, verb = None, None, "CREATE"
+        if replaces:
+            reason = "Requested update requires the creation of a new physical resource; hence creating one."
+            shown, verb = replaces.physical_id, "UPDATE"
         self._event(wanted, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
-        try:
+
+        def create() -> Physical:
             kind.check(wanted.properties)
-            made = kind.create(wanted.properties, self._logical(wanted))
-        except Exception as error:
-            raise self._failed(wanted, verb, reason_of(error)) from error
-        wanted.physical_id, wanted.attributes = made.physical_id, dict(made.attributes)
+            return kind.create(wanted.properties, self._logical(wanted))
+
+        self._settle(wanted, verb, create)
         self._event(wanted, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
         self._event(wanted, f"{verb}_COMPLETE")
 
     def update(self, current: StackResource, wanted: StackResource) -> None:
         kind = self.type_of(wanted)
-        wanted.physical_id = current.physical_id
-        wanted.attributes = dict(current.attributes)
+        known, old = current.physical_id, current.properties
+        wanted.physical_id, wanted.attributes = known, dict(current.attributes)
         self._event(wanted, "UPDATE_IN_PROGRESS")
-        try:
-            made = kind.update(
-                current.physical_id, current.properties, wanted.properties, self._logical(wanted)
-            )
-        except Exception as error:
-            raise self._failed(wanted, "UPDATE", reason_of(error)) from error
-        wanted.physical_id, wanted.attributes = made.physical_id, dict(made.attributes)
+        self._settle(
+            wanted,
+            "UPDATE",
+            lambda: kind.update(known, old, wanted.properties, self._logical(wanted)),
+        )
         self._event(wanted, "UPDATE_COMPLETE")
 
-    def restore(self, old: StackResource, attempted: StackResource) -> StackResource:
-        """Takes a changed resource back; returns its record."""
-        self.update(attempted, old)
-        return old
+    def _settle(self, wanted: StackResource, verb: str, call: Callable[[], Physical]) -> None:
+        try:
+            made = call()
+        except Exception as error:
+            raise self._failed(wanted, verb, reason_of(error)) from error
+        wanted.physical_id, wanted.attributes = made.physical_id, dict(made.attributes)
 
     def refuse_fixed_name(self, current: StackResource, wanted: StackResource) -> None:
         name = TYPES[wanted.type].name_property

@@ -1,14 +1,11 @@
-"""What CloudFormation remembers: stacks, their resources and their events."""
+"""What CloudFormation remembers of a stack: its resources, its events, its change sets."""
 
-import threading
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from servable_local.aws.cloudformation.template import Template
-from servable_local.aws.errors import AlreadyExistsError, ValidationError
-from servable_local.aws.loopback import Loopback
 
 
 def now() -> datetime:
@@ -60,7 +57,7 @@ class Stack:
     resources: dict[str, StackResource] = field(default_factory=dict)
     outputs: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    change_sets: dict[str, Any] = field(default_factory=dict)
 
     @property
     def in_progress(self) -> bool:
@@ -124,68 +121,3 @@ class Stack:
             "DisableRollback": self.disable_rollback,
             "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
         }
-
-
-class Stacks:
-    """The register. What is done to a stack: operations.py."""
-
-    def __init__(self, aws: Loopback) -> None:
-        self._aws = aws
-        self._stacks: dict[str, Stack] = {}
-        self.lock = threading.RLock()
-
-    def all(self) -> list[Stack]:
-        with self.lock:
-            return list(self._stacks.values())
-
-    def live(self, name_or_id: str) -> Stack | None:
-        """The stack of that name that is not deleted, or of that id even if it is."""
-        with self.lock:
-            if name_or_id in self._stacks:
-                return self._stacks[name_or_id]
-            return next(
-                (
-                    stack
-                    for stack in self._stacks.values()
-                    if stack.name == name_or_id and stack.status != "DELETE_COMPLETE"
-                ),
-                None,
-            )
-
-    def get(self, name_or_id: str) -> Stack:
-        stack = self.live(name_or_id)
-        if stack is None:
-            raise ValidationError(f"Stack with id {name_or_id} does not exist")
-        return stack
-
-    def exports(self, besides: Stack | None = None) -> dict[str, str]:
-        return {
-            output["ExportName"]: output["OutputValue"]
-            for stack in self.all()
-            if stack is not besides
-            for output in stack.outputs
-            if "ExportName" in output
-        }
-
-    def register(self, name: str) -> Stack:
-        """A stack that is only a name yet. Raises `AlreadyExistsError`."""
-        with self.lock:
-            if self.live(name) is not None:
-                raise AlreadyExistsError(f"Stack [{name}] already exists")
-            arn = (
-                f"arn:aws:cloudformation:{self._aws.region}:{self._aws.account}:"
-                f"stack/{name}/{uuid.uuid4()}"
-            )
-            stack = Stack(
-                id=arn,
-                name=name,
-                account=self._aws.account,
-                region=self._aws.region,
-                status="REVIEW_IN_PROGRESS",
-            )
-            self._stacks[arn] = stack
-            return stack
-
-    def forget(self, stack: Stack) -> None:
-        with self.lock:
-            self._stacks.pop(stack.id, None)

@@ -92,9 +92,7 @@ class Alarm:
         """As DescribeAlarms has it."""
         shown = {
             "ActionsEnabled": True,
-            "OKActions": [],
-            "AlarmActions": [],
-            "InsufficientDataActions": [],
+            **{kind: [] for kind in ACTIONS.values()},
             **self.request,
             "AlarmName": self.name,
             "AlarmArn": self.arn,
@@ -117,7 +115,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-_ACTIONS = {
+ACTIONS = {
     "ALARM": "AlarmActions",
     "OK": "OKActions",
     "INSUFFICIENT_DATA": "InsufficientDataActions",
@@ -145,7 +143,7 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
     _tell_state_change(aws, alarm, before, before_reason, at)
     if not alarm.acts:
         return
-    for action in alarm.request.get(_ACTIONS[alarm.state], []):
+    for action in alarm.request.get(ACTIONS[alarm.state], []):
         if action.startswith("arn:aws:sns:"):
             failure = _publish(aws, alarm, before, action, at)
         else:
@@ -169,9 +167,7 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         "Region": where,
         "AlarmArn": alarm.arn,
         "OldStateValue": before,
-        "OKActions": alarm.request.get("OKActions", []),
-        "AlarmActions": alarm.request.get("AlarmActions", []),
-        "InsufficientDataActions": alarm.request.get("InsufficientDataActions", []),
+        **{kind: alarm.request.get(kind, []) for kind in ACTIONS.values()},
         "Trigger": _trigger(alarm.request),
     }
     try:

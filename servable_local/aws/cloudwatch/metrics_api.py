@@ -9,7 +9,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.metric_store import Metric, periods
-from servable_local.aws.cloudwatch.query import MetricQuery, dimensions, queries
+from servable_local.aws.cloudwatch.query import MetricQuery, queries
 from servable_local.aws.cloudwatch.statistics import (
     Samples,
     UnknownStatisticError,
@@ -80,9 +80,7 @@ class MetricsApi(CloudWatchResponse):
                 f"The value {_AWS_NAMESPACE} for parameter Namespace is invalid."
             )
         for datum in self._get_param("MetricData", []):
-            metric = Metric.of(
-                namespace, datum["MetricName"], dimensions(datum.get("Dimensions", []))
-            )
+            metric = Metric.named({**datum, "Namespace": namespace})
             at = naive(datum.get("Timestamp")) or self.here.clock.now()
             self.here.metrics.add_samples(
                 metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
@@ -96,9 +94,7 @@ class MetricsApi(CloudWatchResponse):
             raise ValidationError("Must specify either Statistics or ExtendedStatistics")
         for name in names:
             _check(name)
-        metric = Metric.of(
-            asked["Namespace"], asked["MetricName"], dimensions(asked.get("Dimensions", []))
-        )
+        metric = Metric.named(asked)
         store, points = self.here.metrics, []
         for start, end in periods(
             naive(asked["StartTime"]), naive(asked["EndTime"]), int(asked["Period"])

@@ -46,24 +46,15 @@ class MathQuery:
 Query = MetricQuery | MathQuery
 
 
-def dimensions(given: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    return {one["Name"]: one["Value"] for one in given}
-
-
 def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
     """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
     found: dict[str, Query] = {}
     for one in given:
         if "MetricStat" in one:
             asked = one["MetricStat"]
-            metric = asked["Metric"]
             check_statistic(asked["Stat"])
             found[one["Id"]] = MetricQuery(
-                Metric.of(
-                    metric["Namespace"],
-                    metric["MetricName"],
-                    dimensions(metric.get("Dimensions", [])),
-                ),
+                Metric.named(asked["Metric"]),
                 asked["Stat"],
                 int(asked["Period"]),
                 asked.get("Unit"),
@@ -116,11 +107,7 @@ def alarm_query(request: Mapping[str, Any]) -> Query:
             raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         check_statistic(name)
         query = MetricQuery(
-            Metric.of(
-                request["Namespace"],
-                request["MetricName"],
-                dimensions(request.get("Dimensions", [])),
-            ),
+            Metric.named(request),
             name,
             int(request.get("Period", 0)),
             request.get("Unit"),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from servable_local.aws.clock import Clock
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import VariantStartError
 from servable_local.aws.sagemaker.endpoint_update import EndpointUpdate, InAlarm
 from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant, Turns
@@ -106,7 +106,7 @@ class HostedEndpoint:
         """`retain` holds DesiredInstanceCount, DesiredWeight: what the old fleet's keep."""
         with self._lock:
             if self.in_progress:
-                raise SageMakerValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set("Updating")
             self.deployment_config = deployment_config
         self._around.tell(STATE)
@@ -115,7 +115,7 @@ class HostedEndpoint:
     def delete(self) -> None:
         with self._lock:
             if self.in_progress:
-                raise SageMakerValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self.status = "Deleting"
         self._around.tell(STATE)
         self.close()

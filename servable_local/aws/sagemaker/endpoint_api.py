@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.model_api import ModelApi
@@ -21,7 +21,7 @@ class SageMakerApi(ModelApi):
         name, config = asked["EndpointName"], here.configs.get(asked["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
-            raise SageMakerValidationError(f'Cannot create already existing endpoint "{arn}".')
+            raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
         self._tag(arn, asked)
         endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
         endpoint.deployment_config = asked.get("DeploymentConfig")
@@ -34,7 +34,7 @@ class SageMakerApi(ModelApi):
         endpoint = here.endpoint(asked["EndpointName"])
         config = here.configs.get(asked["EndpointConfigName"]).request
         if endpoint.in_progress:
-            raise SageMakerValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         self._refuse_scaled(endpoint, config)
         excluded = {
             one["VariantPropertyType"] for one in asked.get("ExcludeRetainedVariantProperties", [])
@@ -60,7 +60,7 @@ class SageMakerApi(ModelApi):
         scaled = {target["ResourceId"] for target in targets}
         refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
         if refused:
-            raise SageMakerValidationError(
+            raise SageMakerError(
                 f'The variant(s) "[{", ".join(refused)}]" must be deregistered as scalable '
                 "targets with AWS Auto Scaling before they can be removed or have their "
                 "instance type modified."
@@ -71,11 +71,11 @@ class SageMakerApi(ModelApi):
         endpoint = here.endpoint(asked["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
-            raise SageMakerValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         for one in asked["DesiredWeightsAndCapacities"]:
             variants = {variant.name: variant for variant in fleet.everybody()}
             if one["VariantName"] not in variants:
-                raise SageMakerValidationError(f"Variant {one['VariantName']} does not exist.")
+                raise SageMakerError(f"Variant {one['VariantName']} does not exist.")
             variant = variants[one["VariantName"]]
             variant.weight = one.get("DesiredWeight", variant.weight)
             variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)

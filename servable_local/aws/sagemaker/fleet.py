@@ -121,7 +121,7 @@ _MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 _ONLY = "The embedded AWS serves a model of exactly one container that has model data"
 
 
-class Models(Protocol):
+class DefinedModels(Protocol):
     """Where a model's definition is found by its name, in any case."""
 
     def find(self, name: str) -> Any: ...
@@ -134,7 +134,7 @@ class FleetLauncher:
     `folder` takes the containers' logs, which stay, and their archives, which go.
     """
 
-    models: Models
+    models: DefinedModels
     aws: Loopback
     launch: Launch
     folder: Path

@@ -9,7 +9,7 @@ from typing import Any
 
 from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.container import Launch
 from servable_local.aws.sagemaker.described import event_detail
@@ -48,7 +48,7 @@ class Definitions:
 
     def check_new(self, name: str) -> None:
         if name.lower() in self._all:
-            raise SageMakerValidationError(
+            raise SageMakerError(
                 f'Cannot create already existing {self._words} "{self.arn(name)}".'
             )
 
@@ -61,7 +61,7 @@ class Definitions:
     def get(self, name: str) -> StoredDefinition:
         found = self.find(name)
         if found is None:
-            raise SageMakerValidationError(f'Could not find {self._words} "{self.arn(name)}".')
+            raise SageMakerError(f'Could not find {self._words} "{self.arn(name)}".')
         return found
 
     def remove(self, name: str) -> StoredDefinition:
@@ -96,9 +96,7 @@ class RegionalHosting:
 
     def endpoint(self, name: str) -> HostedEndpoint:
         if name.lower() not in self.endpoints:
-            raise SageMakerValidationError(
-                f'Could not find endpoint "{self.arn("endpoint", name)}".'
-            )
+            raise SageMakerError(f'Could not find endpoint "{self.arn("endpoint", name)}".')
         return self.endpoints[name.lower()]
 
     def dependencies(self, endpoint_name: str) -> EndpointDependencies:

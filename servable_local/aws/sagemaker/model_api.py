@@ -8,15 +8,15 @@ from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
-from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
+from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url
 
 
 def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
-    """Raises `SageMakerValidationError` for kinds that SageMaker does not put together.
+    """Raises `SageMakerError` for kinds that SageMaker does not put together.
 
     Source: API_CreateEndpointConfig.html (ShadowProductionVariants), serverless-endpoints.html
     (feature exclusions) and shadow-tests-exclusions.html of SageMaker's documentation.
@@ -26,24 +26,18 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
     queue = "AsyncInferenceConfig" in asked
     if any("ServerlessConfig" in one for one in [*variants, *shadows]):
         if len(variants) + len(shadows) > 1:
-            raise SageMakerValidationError(
-                "A serverless endpoint has exactly one production variant."
-            )
+            raise SageMakerError("A serverless endpoint has exactly one production variant.")
         for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
             if name in asked:
-                raise SageMakerValidationError(f"{name} is not supported with ServerlessConfig.")
+                raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if "InstanceType" in variants[0] or "InitialInstanceCount" in variants[0]:
-            raise SageMakerValidationError(
-                "Give ServerlessConfig or an instance type, and not both."
-            )
+            raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
     if shadows and (len(variants), len(shadows)) != (1, 1):
-        raise SageMakerValidationError(
+        raise SageMakerError(
             "With ShadowProductionVariants there is exactly one variant in each of both lists."
         )
     if shadows and queue:
-        raise SageMakerValidationError(
-            "AsyncInferenceConfig is not supported with shadow variants."
-        )
+        raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
 
 
 class ModelApi(SageMakerResponse):
@@ -57,12 +51,9 @@ class ModelApi(SageMakerResponse):
 
     def _asked(self, operation: str) -> dict[str, Any]:
         """The request, held against botocore's model: what it knows, within its limits."""
-        try:
-            asked = fit(self.params, "sagemaker", operation)
-        except ResourceError as error:
-            raise SageMakerValidationError(f"1 validation error detected: {error}") from None
+        asked = dict(self.params)
         if found := unmet(asked, "sagemaker", operation):
-            raise SageMakerValidationError(refusal(found))
+            raise SageMakerError(refusal(found))
         return asked
 
     def _tag(self, arn: str, asked: dict[str, Any]) -> None:
@@ -75,9 +66,7 @@ class ModelApi(SageMakerResponse):
         here.models.check_new(name)
         containers = asked.get("Containers") or [asked.get("PrimaryContainer")]
         if containers == [None]:
-            raise SageMakerValidationError(
-                "You must provide either PrimaryContainer or Containers."
-            )
+            raise SageMakerError("You must provide either PrimaryContainer or Containers.")
         self._check_role(asked.get("ExecutionRoleArn"))
         for container in containers:
             if url := data_url(container):
@@ -103,9 +92,9 @@ class ModelApi(SageMakerResponse):
             name = (arn or "").rsplit("/", 1)[-1]
             role = self.here.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
-            raise SageMakerValidationError(refusal) from None
+            raise SageMakerError(refusal) from None
         if "sagemaker.amazonaws.com" not in json.dumps(role["AssumeRolePolicyDocument"]):
-            raise SageMakerValidationError(refusal)
+            raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
         return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
@@ -122,7 +111,7 @@ class ModelApi(SageMakerResponse):
         here.configs.check_new(name)
         names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
         if len(set(names)) < len(names):
-            raise SageMakerValidationError(f"Variant names must differ; given: {', '.join(names)}.")
+            raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
                 here.models.get(variant["ModelName"])

@@ -8,7 +8,7 @@ from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import VariantStartError
 
@@ -35,7 +35,7 @@ def write_archive(s3: Any, bucket: str, prefix: str, target: Path) -> None:
 def data_url(container: Mapping[str, Any]) -> str | None:
     """The s3:// address of the archive, or of a prefix of files, which ends with a slash.
 
-    Raises `SageMakerValidationError` for data that is neither.
+    Raises `SageMakerError` for data that is neither.
     """
     if "ModelDataSource" not in container:
         return container.get("ModelDataUrl")
@@ -46,11 +46,9 @@ def data_url(container: Mapping[str, Any]) -> str | None:
         return uri
     if said == ("S3Prefix", "None"):
         if not uri.endswith("/"):
-            raise SageMakerValidationError(
-                f"S3Uri of an S3Prefix must end with a slash, not {uri!r}."
-            )
+            raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
         return uri
-    raise SageMakerValidationError(
+    raise SageMakerError(
         "The embedded AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
         f"files under a prefix (S3Prefix, None), not {said[0]} and {said[1]}."
     )
@@ -62,13 +60,13 @@ def check_model_data(url: str, aws: Loopback) -> None:
     try:
         if key.endswith("/"):
             if not any(keys_under(aws.client("s3"), bucket, key)):
-                raise SageMakerValidationError(f"Could not find model data at {url}.")
+                raise SageMakerError(f"Could not find model data at {url}.")
             return
         aws.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if error.response["Error"]["Code"] in ("403", "AccessDenied"):
-            raise SageMakerValidationError(f"Could not access model data at {url}.") from None
-        raise SageMakerValidationError(f"Could not find model data at {url}.") from None
+            raise SageMakerError(f"Could not access model data at {url}.") from None
+        raise SageMakerError(f"Could not find model data at {url}.") from None
 
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:

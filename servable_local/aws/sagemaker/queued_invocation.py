@@ -86,17 +86,11 @@ class QueuedInvocation:
         where = self.failure_location
         if where is not None:
             self._put(aws, where, said.encode(), "text/plain")
-        reason = (
-            f"ModelError: Received {status} from container with message: {said}" if status else said
-        )
-        self._tell(
-            aws,
-            "ErrorTopic",
-            "Failed",
-            received,
-            {"outputLocation": where} if where else {},
-            failureReason=reason[:LONGEST_SHOWN],
-        )
+        if status:
+            said = f"ModelError: Received {status} from container with message: {said}"
+        response = {"outputLocation": where} if where else {}
+        reason = said[:LONGEST_SHOWN]
+        self._tell(aws, "ErrorTopic", "Failed", received, response, failureReason=reason)
 
     def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
         bucket, _, key = location.removeprefix("s3://").partition("/")

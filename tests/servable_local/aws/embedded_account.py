@@ -50,7 +50,7 @@ class Account:
 
     def settled(self, name: str = "stack") -> str:
         # Looked at from inside: asking all the time slows down what is waited for.
-        stack = CloudFormationApi.regions.of(self.number, REGION).stacks.get(name)
+        stack = CloudFormationApi.regions.of(self.number, REGION).get(name)
         deadline = time.monotonic() + 30
         while stack.in_progress and time.monotonic() < deadline:
             time.sleep(0.005)

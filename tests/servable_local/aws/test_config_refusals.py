@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.errors import SageMakerValidationError
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.model_api import refuse_mixed_kinds
 
 ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
@@ -32,7 +32,7 @@ QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
     ids=["serverless-two", "serverless-capture", "serverless-queue", "both", "shadow-two", "queue"],
 )
 def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(SageMakerValidationError, match=said):
+    with pytest.raises(SageMakerError, match=said):
         refuse_mixed_kinds(asked)
 
 

@@ -25,6 +25,14 @@ _LONGEST_COMMAND = 100
 _LONGEST_REFUSAL_BYTES = 10_000
 
 
+STOP_SECONDS = 15.0
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.02
+# Exit codes of servable_local/aws/__main__.py, which must not be imported here: it imports moto.
+_EXIT_HELD = 3
+_EXIT_PORT_TAKEN = 4
+
+
 def port_holder(port: int) -> str:
     """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
@@ -57,9 +65,6 @@ def _is_embedded_aws(port: int) -> bool:
     except OSError:
         pass
     return False
-
-
-STOP_SECONDS = 15.0
 
 
 def spawn(
@@ -103,13 +108,6 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-_START_SECONDS = 60.0
-_POLL_SECONDS = 0.02
-# Exit codes of servable_local/aws/__main__.py, which must not be imported here: it imports moto.
-_EXIT_HELD = 3
-_EXIT_PORT_TAKEN = 4
 
 
 class LocalAwsStartError(Exception):

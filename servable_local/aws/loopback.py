@@ -45,6 +45,9 @@ _CONFIG = Config(
 _S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
 
 
+_Service = TypeVar("_Service")
+
+
 @functools.cache
 def _session() -> boto3.session.Session:
     # One for all: a session reads the services' models, 50 ms to 200 ms each, only once.
@@ -133,9 +136,6 @@ class Loopback:
         except Exception:
             print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
             traceback.print_exc()
-
-
-_Service = TypeVar("_Service")
 
 
 class Regions(Generic[_Service]):

@@ -32,6 +32,21 @@ from servable_local.aws.signatures import AccessKeys, Verifier
 setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 - mypy forbids the plain form
 
 
+_HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
+# How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
+_END_LOOK_SECONDS = 0.05
+_PATHS = {
+    "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
+    "moto.sagemakerruntime.urls": {
+        "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
+        "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
+    },
+    "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
+    "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
+    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
+}
+
+
 class Dispatcher(DomainDispatcherApplication):
     """Which of moto's applications a request is for: each is made when it is first asked for.
 
@@ -56,21 +71,6 @@ class Dispatcher(DomainDispatcherApplication):
         if service in self._prepare:
             self._prepare[service]()
         return create_backend_app(service)
-
-
-_HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
-# How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
-_END_LOOK_SECONDS = 0.05
-_PATHS = {
-    "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
-    "moto.sagemakerruntime.urls": {
-        "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
-        "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
-    },
-    "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
-    "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
-    "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
-}
 
 
 class Server:

@@ -33,6 +33,19 @@ from servable_local.aws.signed_request import (
 _ACCOUNT = re.compile(r"\d{12}")
 
 
+SKEW_SECONDS = 15 * 60
+LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
+# Of a body whose hash stands in no header, so that it is read before its signature is known to
+# be right. No service but S3 takes more; S3's clients send the header.
+LARGEST_UNSTATED_BODY_BYTES = 32 << 20
+HOW = '`eval "$(servable local up)"` sets the keys of this run'
+# Called once, with the most bytes that the body may have: all of it, or AccessError.
+ReadBody = Callable[[int | None], bytes]
+_EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+# Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
+_NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
+
+
 @dataclass(frozen=True)
 class AccessKey:
     account: str
@@ -70,19 +83,6 @@ def _issued(account: str, partition: str, key: Any) -> AccessKey:
 
     session = session_of(account, partition, key)
     return AccessKey(account, key.secret_access_key, session.token, session.expires)
-
-
-SKEW_SECONDS = 15 * 60
-LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
-# Of a body whose hash stands in no header, so that it is read before its signature is known to
-# be right. No service but S3 takes more; S3's clients send the header.
-LARGEST_UNSTATED_BODY_BYTES = 32 << 20
-HOW = '`eval "$(servable local up)"` sets the keys of this run'
-# Called once, with the most bytes that the body may have: all of it, or AccessError.
-ReadBody = Callable[[int | None], bytes]
-_EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
-# Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
-_NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
 
 
 @dataclass(frozen=True)

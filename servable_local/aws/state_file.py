@@ -20,6 +20,14 @@ from servable_local.private_files import private_folder, private_opener
 _RETRY_SECONDS = 1.0
 
 
+# boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
+_CONFIG = """\
+[default]
+s3 =
+    signature_version = s3v4
+"""
+
+
 @dataclass(frozen=True)
 class RunningState:
     pid: int
@@ -107,14 +115,6 @@ def _locked(descriptor: int) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
-
-
-# boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
-_CONFIG = """\
-[default]
-s3 =
-    signature_version = s3v4
-"""
 
 
 def write_client_settings(folder: Path) -> None:

@@ -12,6 +12,11 @@ from servable_local.aws.cloudformation.stacks import Stack, now
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 
+NO_CHANGES = (
+    "The submitted information didn't contain changes. "
+    "Submit different information to create a change set."
+)
+
 
 class Action(Enum):
     ADD = "Add"
@@ -110,12 +115,6 @@ def _holds_later(value: Any) -> bool:
     if isinstance(value, list):
         return any(_holds_later(item) for item in value)
     return isinstance(value, str) and LATER in value
-
-
-NO_CHANGES = (
-    "The submitted information didn't contain changes. "
-    "Submit different information to create a change set."
-)
 
 
 @dataclass

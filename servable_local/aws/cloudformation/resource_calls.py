@@ -21,6 +21,9 @@ _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
 
 
+_log = logging.getLogger(__name__)
+
+
 def physical_name(stack_name: str, logical_id: str, longest: int) -> str:
     """At most `longest` characters; the random ending is never cut."""
     ending = "".join(secrets.choice(_LETTERS) for _ in range(_ENDING_LENGTH))
@@ -28,9 +31,6 @@ def physical_name(stack_name: str, logical_id: str, longest: int) -> str:
     logical = logical_id[: max(room // 2, room - len(stack_name))]
     stack = stack_name[: room - len(logical)]
     return f"{stack}-{logical}-{ending}"
-
-
-_log = logging.getLogger(__name__)
 
 
 def reason_of(error: Exception) -> str:

@@ -15,6 +15,10 @@ from servable_local.aws.loopback import Loopback
 Template = dict[str, Any]
 
 
+_FROM_STORE = "AWS::SSM::Parameter::Value<"
+_NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
+
+
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML as CloudFormation reads it: `2012-10-17` is a policy version, never a date."""
 
@@ -82,9 +86,6 @@ def template_at(url: str, aws: Loopback) -> str:
     return body.decode("utf-8")
 
 
-_FROM_STORE = "AWS::SSM::Parameter::Value<"
-
-
 def chosen_parameters(
     template: Template, passed: Sequence[Mapping[str, Any]], previous: Mapping[str, str]
 ) -> dict[str, str]:
@@ -135,9 +136,6 @@ def _stored(name: str, aws: Loopback) -> str:
         raise ValidationError(
             f"Unable to fetch parameters [{name}] from parameter store for this account."
         ) from None
-
-
-_NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 
 def references(value: Any) -> Iterator[str]:

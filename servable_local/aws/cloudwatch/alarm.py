@@ -18,6 +18,29 @@ _LONGEST_HISTORY = 1000
 CREATED = "Unchecked: Initial alarm creation"
 
 
+ACTIONS = {
+    "ALARM": "AlarmActions",
+    "OK": "OKActions",
+    "INSUFFICIENT_DATA": "InsufficientDataActions",
+}
+_LONGEST_SUBJECT = 100  # SNS's limit
+_TRIGGER = (
+    "MetricName",
+    "Namespace",
+    "Statistic",
+    "ExtendedStatistic",
+    "Unit",
+    "Period",
+    "EvaluationPeriods",
+    "DatapointsToAlarm",
+    "ComparisonOperator",
+    "Threshold",
+    "TreatMissingData",
+    "EvaluateLowSampleCountPercentile",
+    "Metrics",
+)
+
+
 def stamp(moment: datetime) -> str:
     """As CloudWatch writes times inside its JSON."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
@@ -113,29 +136,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-ACTIONS = {
-    "ALARM": "AlarmActions",
-    "OK": "OKActions",
-    "INSUFFICIENT_DATA": "InsufficientDataActions",
-}
-_LONGEST_SUBJECT = 100  # SNS's limit
-_TRIGGER = (
-    "MetricName",
-    "Namespace",
-    "Statistic",
-    "ExtendedStatistic",
-    "Unit",
-    "Period",
-    "EvaluationPeriods",
-    "DatapointsToAlarm",
-    "ComparisonOperator",
-    "Threshold",
-    "TreatMissingData",
-    "EvaluateLowSampleCountPercentile",
-    "Metrics",
-)
 
 
 def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime) -> None:

@@ -26,10 +26,6 @@ WORDS = {
 }
 
 
-def breaches(value: float, comparison: str, threshold: float) -> bool:
-    return OPERATORS[comparison](value, threshold)
-
-
 _NOT_EMULATED = (
     "EvaluationWindow",
     "WarmUpConfiguration",
@@ -40,6 +36,10 @@ _NOT_EMULATED = (
 )
 _TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 Datapoint = tuple[datetime, float]
+
+
+def breaches(value: float, comparison: str, threshold: float) -> bool:
+    return OPERATORS[comparison](value, threshold)
 
 
 class MetricAlarmRule:

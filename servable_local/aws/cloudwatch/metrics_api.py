@@ -20,6 +20,8 @@ from servable_local.aws.cloudwatch.statistics import (
 from servable_local.aws.errors import InvalidParameterValueError, ValidationError
 from servable_local.aws.loopback import Regions
 
+_AWS_NAMESPACE = "AWS/"
+
 
 def samples_of(datum: Mapping[str, Any]) -> Samples:
     samples = Samples()
@@ -59,9 +61,6 @@ def naive(moment: Any) -> Any:
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         return moment.astimezone(UTC).replace(tzinfo=None)
     return moment
-
-
-_AWS_NAMESPACE = "AWS/"
 
 
 class MetricsApi(CloudWatchResponse):

@@ -42,6 +42,9 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 }
 
 
+Queries = dict[str, dict[str, Any]]
+
+
 def compiled(pattern: str) -> Matches:
     """Raises ValueError for what is not understood."""
     text = pattern.strip()
@@ -108,9 +111,6 @@ def _comparison(text: str) -> Matches:
             return sign in ("=", "!=") and (like.fullmatch(field) is not None) == (sign == "=")
 
     return holds
-
-
-Queries = dict[str, dict[str, Any]]
 
 
 class LogsApi(LogsResponse):

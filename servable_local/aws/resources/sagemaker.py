@@ -45,7 +45,7 @@ class SageMakerModel(ResourceType):
         name = self.name(properties, logical)
         wanted = {**properties, f"{self.kind}Name": name}
         made = logical.call("sagemaker", f"Create{self.kind}", wanted)
-        return self.physical(made[f"{self.kind}Arn"], name)
+        return self._known(made[f"{self.kind}Arn"], name)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         sagemaker = logical.client("sagemaker")
@@ -55,17 +55,17 @@ class SageMakerModel(ResourceType):
             tag=lambda tags: sagemaker.add_tags(ResourceArn=physical, Tags=tags),
             untag=lambda keys: sagemaker.delete_tags(ResourceArn=physical, TagKeys=keys),
         )
-        found = self.call("Describe", physical, logical)
-        return self.physical(physical, found[f"{self.kind}Name"])
+        found = self._call("Describe", physical, logical)
+        return self._known(physical, found[f"{self.kind}Name"])
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        self.call("Delete", physical, logical)
+        self._call("Delete", physical, logical)
 
-    def call(self, verb: str, arn: str, logical: Logical) -> Any:
+    def _call(self, verb: str, arn: str, logical: Logical) -> Any:
         name = {f"{self.kind}Name": arn.split("/", 1)[1]}
         return logical.call("sagemaker", f"{verb}{self.kind}", name)
 
-    def physical(self, arn: str, name: str) -> Physical:
+    def _known(self, arn: str, name: str) -> Physical:
         return Physical(arn, {f"{self.kind}Name": name, f"{self.kind}Arn": arn, "Id": arn})
 
 
@@ -111,7 +111,7 @@ class SageMakerEndpoint(SageMakerModel):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         config = new["EndpointConfigName"].rsplit("/", 1)[-1]
-        current = self.call("Describe", physical, logical)
+        current = self._call("Describe", physical, logical)
         # A rollback finds the old configuration serving: SageMaker has gone back already.
         if current["EndpointConfigName"] != config or current["EndpointStatus"] == "Failed":
             wanted = {k: v for k, v in new.items() if k != "Tags"}
@@ -132,7 +132,7 @@ class SageMakerEndpoint(SageMakerModel):
     def _settled(self, arn: str, logical: Logical) -> Any:
         poll_seconds = _POLL_SECONDS
         while True:
-            found = self.call("Describe", arn, logical)
+            found = self._call("Describe", arn, logical)
             if found["EndpointStatus"] not in (
                 "Creating",
                 "Updating",

@@ -21,6 +21,10 @@ STATE = "SageMaker Endpoint State Change"
 DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
 
+Config = Mapping[str, Any]
+_IN_PROGRESS = ("Creating", "Updating", "RollingBack")
+
+
 @dataclass(frozen=True)
 class EndpointDependencies:
     """Of one endpoint, as its account and region have them."""
@@ -39,10 +43,6 @@ class Route:
     config_name: str | None
     shadow: HostedVariant | None = None
     """Where a copy of it goes."""
-
-
-Config = Mapping[str, Any]
-_IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 
 def specified_variants(config: Config) -> list[Mapping[str, Any]]:

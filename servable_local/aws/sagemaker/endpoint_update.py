@@ -13,6 +13,8 @@ from typing import Any
 
 from servable_local.aws.sagemaker.fleet import Fleet
 
+InAlarm = Callable[[Sequence[str]], list[str]]
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -81,9 +83,6 @@ def longest_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
 def rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
     found = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
     return [one["AlarmName"] for one in found.get("Alarms", [])]
-
-
-InAlarm = Callable[[Sequence[str]], list[str]]
 
 
 @dataclass

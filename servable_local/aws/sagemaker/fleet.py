@@ -14,6 +14,12 @@ from servable_local.aws.sagemaker.container import Container, Launch, VariantSta
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
+from servable_local.container.settings import MULTI_MODEL
+
+# SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
+# a local start takes about 6 s.
+_READY_TIMEOUT_SECONDS = 60.0
+_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
 
 
 class Turns:
@@ -113,14 +119,6 @@ class Fleet:
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
-# SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
-# a local start takes about 6 s.
-_READY_TIMEOUT_SECONDS = 60.0
-# Source: https://github.com/aws/deep-learning-containers, the multi-model mode of its TensorFlow images.
-_MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
-_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
-
-
 class DefinedModels(Protocol):
     """Where a model's definition is found by its name, in any case."""
 
@@ -182,7 +180,7 @@ class FleetLauncher:
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
         variables = dict(container.get("Environment", {}))
         if many:  # SageMaker sets it; a template does not
-            variables[_MULTI_MODEL] = "true"
+            variables[MULTI_MODEL] = "true"
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )

@@ -29,6 +29,12 @@ from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 LARGEST_BODY_BYTES = 6_291_456
 
 
+_ANSWER_TIMEOUT_SECONDS = 60.0
+_CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
+_PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
+NO_ANSWER = 0
+
+
 def broken_limits(headers: Mapping[str, str], body: bytes) -> list[str]:
     """Every constraint that is not met. Values are not repeated: they may be secrets."""
     found = list(_of_headers(headers))
@@ -72,12 +78,6 @@ def model_error(aws: Loopback, endpoint: str, status: int, answer: bytes) -> TYP
         "x-amzn-ErrorType": "ModelError",
     }
     return 424, headers, json.dumps(error)
-
-
-_ANSWER_TIMEOUT_SECONDS = 60.0
-_CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
-_PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
-NO_ANSWER = 0
 
 
 class RuntimeApi(BaseResponse):

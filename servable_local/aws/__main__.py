@@ -15,10 +15,14 @@ os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
 from servable_local.aws.clock import Clock, ManualClock, ScaledClock
 from servable_local.aws.server import Server
-from servable_local.aws.state_file import RunningState, StateFile, write_client_settings
+from servable_local.aws.state_file import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    RunningState,
+    StateFile,
+    write_client_settings,
+)
 
-EXIT_HELD = 3
-EXIT_PORT_TAKEN = 4
 _PARENT_CHECK_SECONDS = 0.5
 
 

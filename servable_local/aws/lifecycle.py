@@ -18,19 +18,20 @@ from pathlib import Path
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.embedded_aws import EmbeddedAws
 from servable_local.aws.loopback import HEALTH_PATH, Access
-from servable_local.aws.state_file import RunningState, StateFile, project_folder
+from servable_local.aws.state_file import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    RunningState,
+    StateFile,
+    project_folder,
+)
 from servable_local.private_files import private_folder, private_opener
 
 _LONGEST_COMMAND = 100
 _LONGEST_REFUSAL_BYTES = 10_000
-
-
 STOP_SECONDS = 15.0
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-# Exit codes of servable_local/aws/__main__.py, which must not be imported here: it imports moto.
-_EXIT_HELD = 3
-_EXIT_PORT_TAKEN = 4
 
 
 def port_holder(port: int) -> str:
@@ -206,12 +207,12 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()
-        if code == _EXIT_PORT_TAKEN:
+        if code == EXIT_PORT_TAKEN:
             raise LocalAwsStartError(
                 f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
                 "for a free port"
             )
-        if code not in (None, _EXIT_HELD):
+        if code not in (None, EXIT_HELD):
             raise LocalAwsStartError(
                 f"the embedded AWS ended with code {code} while starting; "
                 f"see {state_file.folder / 'aws.log'}"

@@ -25,8 +25,6 @@ SERVICE = "servable"
 HEALTH_PATH = PREFIX + "health"
 CLOCK_PATH = PREFIX + "clock"
 TROUBLE_PATH = PREFIX + "trouble"
-
-
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str, str, str], Any] = {}
 _JSON = {"Content-Type": "application/json"}
@@ -43,8 +41,6 @@ _CONFIG = Config(
 )
 # Left out, boto3 presigns with Signature Version 2.
 _S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
-
-
 _Service = TypeVar("_Service")
 
 

@@ -31,8 +31,6 @@ from servable_local.aws.signed_request import (
 
 # An access key of twelve digits is an account number: the caller is that account.
 _ACCOUNT = re.compile(r"\d{12}")
-
-
 SKEW_SECONDS = 15 * 60
 LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 # Of a body whose hash stands in no header, so that it is read before its signature is known to

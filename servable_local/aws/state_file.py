@@ -18,8 +18,9 @@ from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.private_files import private_folder, private_opener
 
 _RETRY_SECONDS = 1.0
-
-
+# How the process of an embedded AWS says why it does not start.
+EXIT_HELD = 3
+EXIT_PORT_TAKEN = 4
 # boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
 _CONFIG = """\
 [default]

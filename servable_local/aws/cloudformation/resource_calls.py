@@ -19,8 +19,6 @@ from servable_local.aws.resources.shapes import ResourceError
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
-
-
 _log = logging.getLogger(__name__)
 
 

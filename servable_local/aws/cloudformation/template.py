@@ -13,8 +13,6 @@ from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
 
 Template = dict[str, Any]
-
-
 _FROM_STORE = "AWS::SSM::Parameter::Value<"
 _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 

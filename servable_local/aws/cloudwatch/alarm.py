@@ -16,8 +16,6 @@ Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
 _LONGEST_HISTORY = 1000
 CREATED = "Unchecked: Initial alarm creation"
-
-
 ACTIONS = {
     "ALARM": "AlarmActions",
     "OK": "OKActions",

@@ -40,8 +40,6 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-
-
 Queries = dict[str, dict[str, Any]]
 
 

@@ -19,8 +19,6 @@ from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant, Turns
 # EventBridge's kinds of events about endpoints.
 STATE = "SageMaker Endpoint State Change"
 DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
-
-
 Config = Mapping[str, Any]
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 

@@ -4,7 +4,6 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
@@ -56,7 +55,7 @@ def data_url(container: Mapping[str, Any]) -> str | None:
 
 def check_model_data(url: str, aws: Loopback) -> None:
     """CreateModel looks for the object, so a wrong address fails there and then."""
-    bucket, key = _split(url)
+    bucket, key = s3_location(url)
     try:
         if key.endswith("/"):
             if not any(keys_under(aws.client("s3"), bucket, key)):
@@ -71,7 +70,7 @@ def check_model_data(url: str, aws: Loopback) -> None:
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
     """Downloads beside and renames. Raises `VariantStartError`."""
-    bucket, key = _split(url)
+    bucket, key = s3_location(url)
     beside = target.with_name(target.name + ".part")
     try:
         if key.endswith("/"):
@@ -88,9 +87,9 @@ def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
     return target
 
 
-def _split(url: str) -> tuple[str, str]:
-    parts = urlparse(url)
-    if parts.scheme in ("http", "https"):  # https://s3.REGION.amazonaws.com/BUCKET/KEY
-        bucket, _, key = parts.path.lstrip("/").partition("/")
-        return bucket, key
-    return parts.netloc, parts.path.lstrip("/")
+def s3_location(url: str) -> tuple[str, str]:
+    """Bucket and key of `s3://BUCKET/KEY`, or of `https://s3.REGION.amazonaws.com/BUCKET/KEY`."""
+    scheme, _, rest = url.partition("://")
+    where = rest if scheme == "s3" else rest.partition("/")[2]
+    bucket, _, key = where.partition("/")
+    return bucket, key

@@ -27,8 +27,6 @@ from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456
-
-
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")

@@ -12,7 +12,7 @@ from pathlib import Path
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, VariantStartError
-from servable_local.aws.sagemaker.model_data import fetch_model_data
+from servable_local.aws.sagemaker.model_data import fetch_model_data, s3_location
 
 _LOAD_TIMEOUT_SECONDS = 300.0
 _ALREADY_LOADED = 409
@@ -54,7 +54,7 @@ class TargetModels:
                 fetch_model_data(url, self._aws, fetched)
                 unpack(fetched, model)
             except VariantStartError:
-                bucket, _, object_key = url.removeprefix("s3://").partition("/")
+                bucket, object_key = s3_location(url)
                 raise ValidationError(
                     f"Failed to download model data(bucket: {bucket}, key: {object_key}). Please "
                     "ensure that there is an object located at the URL and that the role passed "

@@ -3,11 +3,11 @@
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
@@ -119,20 +119,15 @@ class Fleet:
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
-class DefinedModels(Protocol):
-    """Where a model's definition is found by its name, in any case."""
-
-    def find(self, name: str) -> Any: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class FleetLauncher:
     """How one endpoint's variants come to serve.
 
+    `model` finds what was asked for when the model of a name was made, in any case of the name.
     `folder` takes the containers' logs, which stay, and their archives, which go.
     """
 
-    models: DefinedModels
+    model: Callable[[str], Mapping[str, Any] | None]
     aws: Loopback
     launch: Launch
     folder: Path
@@ -168,10 +163,10 @@ class FleetLauncher:
 
     def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
-        model = self.models.find(specification.get("ModelName", ""))
+        model = self.model(specification.get("ModelName", ""))
         if model is None:
             raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
-        containers = model.request.get("Containers") or [model.request["PrimaryContainer"]]
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = containers[0]
         url = data_url(container)
         if len(containers) != 1 or url is None:

@@ -55,11 +55,13 @@ class Definitions:
     def add(self, name: str, request: dict[str, Any]) -> None:
         self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
 
-    def find(self, name: str) -> StoredDefinition | None:
-        return self._all.get(name.lower())
+    def find(self, name: str) -> dict[str, Any] | None:
+        """What was asked for."""
+        found = self._all.get(name.lower())
+        return None if found is None else found.request
 
     def get(self, name: str) -> StoredDefinition:
-        found = self.find(name)
+        found = self._all.get(name.lower())
         if found is None:
             raise SageMakerError(f'Could not find {self._words} "{self.arn(name)}".')
         return found
@@ -119,7 +121,7 @@ class RegionalHosting:
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
         launcher = FleetLauncher(
-            models=self.models,
+            model=self.models.find,
             aws=self.aws,
             launch=self._launch,
             folder=self._folder,

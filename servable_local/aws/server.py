@@ -31,7 +31,6 @@ from servable_local.aws.signatures import AccessKeys, Verifier
 # Else an extension lets every page read every answer.
 setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 - mypy forbids the plain form
 
-
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05

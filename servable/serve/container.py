@@ -56,6 +56,7 @@ def serve_locally(
             log=log or Path("/dev/stderr"),
             port=port,
             memory_limit_mib=memory_limit_mib,
+            tensorflow=served.tensorflow,
         ) as process,
     ):
         for name, archive in served.members.items():

@@ -24,6 +24,8 @@ class PreparedVariant:
     variables: dict[str, str]
     image: str
     """The container image's address."""
+    tensorflow: str
+    """Its version, as 2.20."""
 
 
 def prepared(
@@ -71,6 +73,7 @@ def prepared(
         members=packed if model.multi_model else {},
         variables=variables,
         image=decided.image.uri,
+        tensorflow=decided.tensorflow,
     )
 
 

@@ -128,7 +128,9 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
 
 
 def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str:
-    default_model = settings.default_model or next(iter(models))
+    default_model = settings.default_model
+    if default_model is None:
+        default_model = next(iter(models))
     if default_model not in models:
         raise ContainerStartError(
             f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from servable_local.container.environment import process_environment
 from servable_local.container.faults import FaultInjector
+from servable_local.container.image_code import VERSION
 from servable_local.container.parts import Parts
 from servable_local.container.settings import PORT, SettingsError, read_settings
 from servable_local.private_files import private_opener
@@ -141,13 +142,15 @@ def launch(
     log: Path | None = None,
     port: int | None = None,
     memory_limit_mib: int | None = None,
+    tensorflow: str | None = None,
 ) -> EndpointProcess:
     """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
     `variables` are the container's, as in the model's definition. `archive` may be None in
     multi-model mode, where it would hold the code that all models share. `log` is appended
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
-    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    largest process is killed while all take more. `tensorflow`: whose image's code is followed,
+    as 2.20; left out, the newest known. Raises `LaunchError`. Everything ends with
     this process, however that ends.
     """
     if archive is not None:
@@ -156,6 +159,8 @@ def launch(
             raise LaunchError(f"{archive}: there is no such file; pack the model first")
     if port is not None:
         variables = {**variables, PORT: str(port)}
+    if tensorflow is not None:
+        variables = {**variables, VERSION: tensorflow}
     try:
         settings = read_settings(variables)
     except SettingsError as error:

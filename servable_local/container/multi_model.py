@@ -1,15 +1,10 @@
-"""Multi-model mode's loading and unloading, in the supervisor: model servers of one model each.
-
-POST /models names a folder, and the code in it then runs with the rights of who serves. Every
-user of the computer can send that request; so the folder must not be one of theirs.
-"""
+"""Multi-model mode's loading and unloading, in the supervisor: model servers of one model each."""
 
 import asyncio
 import itertools
 import os
 import signal
 import socket
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +19,10 @@ _FIRST_NUMBER = 1000
 
 
 class MultiModelMode:
-    """Answers {"load": NAME, "url": FOLDER} and {"unload": NAME} with a status and a body."""
+    """Answers {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
+
+    An answer is {"status": NUMBER, "body": OBJECT}.
+    """
 
     def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
         self._servers = servers
@@ -39,24 +37,20 @@ class MultiModelMode:
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
-                status, key, sentence = await self._load(question["load"], Path(question["url"]))
+                versions = {
+                    int(version): Path(path) for version, path in question["versions"].items()
+                }
+                folder = Path(question["path"])
+                status, key, sentence = await self._load(question["load"], folder, versions)
             else:
                 status, key, sentence = self._unload(question["unload"])
         return {"status": status, "body": {key: sentence}}
 
-    async def _load(self, name: str, folder: Path) -> tuple[int, str, str]:
+    async def _load(
+        self, name: str, folder: Path, versions: dict[int, Path]
+    ) -> tuple[int, str, str]:
         if name in self._loaded:
             return 409, "error", f"Model {name} is already loaded."
-        try:
-            folder = folder.resolve(strict=True)
-            why_foreign, versions = foreign(folder), _versions(folder)
-        except OSError:
-            why_foreign, versions = None, {}
-        if why_foreign is not None:
-            return 403, "error", why_foreign
-        if not versions:
-            sentence = f"Could not find valid base path {folder} for servable {name}"
-            return 404, "error", sentence
         pairs = []
         self._numbers[name] = {}
         try:
@@ -115,33 +109,3 @@ class MultiModelMode:
             except ports.PortError:
                 continue
         raise ports.PortError("no available ports to load the model.")
-
-
-def _versions(folder: Path) -> dict[int, Path]:
-    if not folder.is_dir():
-        return {}
-    return {
-        int(path.name): path
-        for path in sorted(folder.iterdir())
-        if path.name.isdecimal() and path.is_dir()
-    }
-
-
-def foreign(folder: Path) -> str | None:
-    """Why another user may have written to `folder`, a sentence; None where no other user can.
-
-    `folder` has no links in it: see `Path.resolve`. Raises `OSError`.
-    """
-    for path in (folder, *folder.parents):
-        status = path.stat()
-        if status.st_uid not in (0, os.geteuid()):
-            return (
-                f"{path}: belongs to another user, whose code is not run; "
-                "unpack the model into a folder of your own"
-            )
-        # In a sticky folder, as /tmp, nobody can replace what is another's.
-        if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
-            return f"{path}: every user can write to it; take that right away: chmod o-w {path}"
-        if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
-            return None  # nobody else gets below it
-    return None

@@ -97,6 +97,7 @@ class EndpointPlan:
             "code": str(code.folder) if code else None,
             "inference": str(inference) if inference else None,
             "multi_model": settings.multi_model,
+            "tensorflow": settings.tensorflow,
             "timeout_seconds": float(settings.wait_seconds),
             "gunicorn": {
                 "workers": settings.workers,
@@ -113,7 +114,7 @@ class EndpointPlan:
             "gunicorn": SOCKET if self.has_gunicorn else None,
             "rest_ports": [] if self.settings.multi_model else self._ports()[1],
             "default_model": self._default_model,
-            "multi_model": self.settings.multi_model,
+            "tensorflow": self.settings.tensorflow,
             "read_timeout_seconds": float(self.settings.read_timeout_seconds),
         }
 

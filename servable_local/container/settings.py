@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servable_local.container.image_code import NEWEST, VERSION, image_code
+
 PORT = "SAGEMAKER_BIND_TO_PORT"
 MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 PORT_RANGE = "SAGEMAKER_SAFE_PORT_RANGE"
@@ -44,6 +46,8 @@ class BatchingPlan:
 class StartSettings:
     """What the start script has decided. Op threads of 0 are left to TensorFlow."""
 
+    tensorflow: str
+    """The image's, as 2.20."""
     port: int
     """Of NGINX; 0 is any free one."""
     port_range: tuple[int, int] | None
@@ -63,35 +67,29 @@ class StartSettings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """How long the start script in truth waits for a port that is closed.
-
-        It looks again after pauses that double from 0.2 s and stay at 120 s, so its last look
-        is before the time that was configured: 3 s for 6, 51 s for 60.
-        Source: wait_for_model in tfs_utils.py (urllib3's Retry, backoff_factor 0.1)
-        """
-        look, pause = 0.0, 0.2
-        while look + pause <= self.wait_seconds:
-            look, pause = round(look + pause, 1), min(2 * pause, 120.0)
-        return look
+        """How long the start script in truth waits for a port that is closed."""
+        return image_code(self.tensorflow).real_wait_seconds(self.wait_seconds)
 
 
 def read_settings(variables: Mapping[str, str]) -> StartSettings:
     """Raises `SettingsError` for what the image refuses or hangs on."""
     given = _read(variables, _VARIABLES)
-    if given["worker_class"] in _NOT_IN_THE_IMAGE and not given["multi_model"]:
+    if given["worker_class"] in _NOT_IN_THE_IMAGE:
         raise SettingsError(
             f"{WORKER_CLASS}={given['worker_class']}: needs the package {given['worker_class']}, "
             "which neither the image nor this machine has; allowed here: sync, gevent, gthread"
         )
     batching = BatchingPlan(**_read(variables, _BATCHING)) if given.pop("batching") else None
-    if given["multi_model"]:
-        given["worker_class"] = "gthread"
     for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):
         del given[unused]  # they were read to be checked
     given["read_timeout_seconds"] = max(
         given["read_timeout_seconds"], given["gunicorn_timeout_seconds"]
     )
+    tensorflow = variables.get(VERSION, NEWEST)
+    if given["wait_seconds"] is None:
+        given["wait_seconds"] = image_code(tensorflow).wait_seconds(given["model_servers"])
     return StartSettings(
+        tensorflow=tensorflow,
         port=_port(variables),
         port_range=_port_range(variables, given["model_servers"]),
         default_model=variables.get(DEFAULT_MODEL_NAME),
@@ -103,12 +101,8 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
 def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
     """The container's variables that are set here and change nothing, sorted."""
     settings = read_settings(variables)
-    # No GPU here; NGINX's own log, and a variable that the image itself ignores.
-    inert = {
-        "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN",
-        "SAGEMAKER_TFS_NGINX_LOGLEVEL",
-        "SAGEMAKER_TFS_VERSION",
-    }
+    # No GPU here, and NGINX's own log.
+    inert = {"SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "SAGEMAKER_TFS_NGINX_LOGLEVEL"}
     if settings.batching is None:
         inert |= _BATCHING.keys()
     if not gunicorn:
@@ -192,31 +186,29 @@ def _switch(text: str) -> bool:
 
 
 _SWITCH = (_switch, "true or false")
+_NUMBER = (int, "a whole number")
+_WORD: _Form = (str, "any word")
 _VARIABLES: _Table = {
     MULTI_MODEL: ("multi_model", False, _SWITCH),
     "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _whole(0)),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _whole(0)),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _NUMBER),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _NUMBER),
     "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
-    WAIT: ("wait_seconds", 60, _whole(1)),
+    WAIT: ("wait_seconds", None, _whole(1)),
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
         "gpu_memory_margin",
         0.2,
         (_margin, "a number below 1"),
     ),
     "SAGEMAKER_GUNICORN_WORKERS": ("workers", 1, _whole(1)),
-    THREADS: ("threads", 1, _whole(1)),
+    THREADS: ("threads", 1, _whole(0)),
     WORKER_CLASS: (
         "worker_class",
         "gevent",
         _one_of("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
     ),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": (
-        "gunicorn_log_level",
-        "info",
-        _one_of("debug", "info", "warning", "error", "critical"),
-    ),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", _WORD),
     "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("read_timeout_seconds", 60, _whole(1)),
     "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
         "nginx_log_level",

@@ -14,6 +14,7 @@ from servable_local.aws.sagemaker.container import Container, Launch, VariantSta
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
+from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import MULTI_MODEL
 
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
@@ -173,7 +174,8 @@ class FleetLauncher:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = dict(container.get("Environment", {}))
+        variables = version_of_image(container.get("Image", ""))
+        variables |= container.get("Environment", {})
         if many:  # SageMaker sets it; a template does not
             variables[MULTI_MODEL] = "true"
         ready_timeout_seconds = float(

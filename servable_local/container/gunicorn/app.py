@@ -4,12 +4,13 @@ import json
 import random
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import falcon
 
-from servable_local.container.gunicorn.context import attributes_of, context
-from servable_local.container.gunicorn.user_code import Handler, ModelAnswerError
+from servable_local.container.gunicorn.context import Where, context
+from servable_local.container.gunicorn.user_code import Handler, UnsupportedTypeError
+from servable_local.container.image_code import HEADER, AttributesError, ImageCode
 from servable_local.container.ports import HOST
 
 
@@ -39,18 +40,19 @@ class Ping:
 
 
 class Invocations:
-    """POST /invocations. Ports are drawn for every request, gRPC and REST apart."""
+    """/invocations. Ports are drawn for every request, gRPC and REST apart."""
 
     def __init__(
         self,
         handler: Handler,
+        image: ImageCode,
         *,
         default_model: str,
         grpc_ports: Sequence[str],
         rest_ports: Sequence[str],
         timeout_seconds: float,
     ) -> None:
-        self._handler = handler
+        self._handler, self._image = handler, image
         self._default_model = default_model
         self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
         self._timeout_seconds = timeout_seconds
@@ -58,10 +60,11 @@ class Invocations:
 
     def on_post(self, request: Any, response: Any) -> None:
         grpc_port = random.choice(self._grpc_ports)
-        told = context(
+        call(
+            self._handler,
             request,
-            # Outside the try: Falcon answers in its own form, as in the image.
-            attributes=attributes_of(request),
+            response,
+            self._image,
             model=None,
             default_model=self._default_model,
             rest_port=random.choice(self._rest_ports),
@@ -69,23 +72,42 @@ class Invocations:
             channel=self._channels[grpc_port],
             timeout_seconds=self._timeout_seconds,
         )
-        call(self._handler, request, response, told)
+
+    def on_get(self, request: Any, response: Any) -> None:
+        """The image has one resource for both modes: this is the list of loaded models."""
+        response.text = "{}"
+
+    def on_delete(self, request: Any, response: Any) -> None:
+        """The image's wants a model's name here, and fails without one: Falcon's 500."""
+        raise TypeError("DELETE /invocations names no model")
 
 
-def call(handler: Handler, request: Any, response: Any, told: Any) -> None:
-    """What the handler returns or raises becomes the answer."""
+def call(
+    handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[Where]
+) -> None:
+    """What the handler returns or raises becomes the answer. `where`: see `context`."""
+    try:
+        # Up to 2.19 a ValueError: Falcon answers in its own form.
+        attributes = image.attributes_for_python(request.get_header(HEADER))
+        told = context(request, image, attributes=attributes, **where)
+    except AttributesError as problem:
+        refuse(response, falcon.HTTP_400, str(problem))
+        return
     try:
         response.text, response.content_type = handler(request.stream, told)
-    except falcon.HTTPError:
-        raise
-    except ModelAnswerError as answer:
-        response.status = falcon.code_to_http_status(answer.status)
-        response.data, response.content_type = answer.body, told.accept_header
+    except UnsupportedTypeError as problem:
+        refuse(response, falcon.HTTP_415, str(problem))
     except Exception as failure:
+        if isinstance(failure, falcon.HTTPError) and image.rewritten:
+            raise
         traceback.print_exc()
-        response.text, response.content_type = None, falcon.MEDIA_JSON
-        response.status = falcon.HTTP_500
-        response.data = json.dumps({"error": str(failure)}).encode()
+        refuse(response, falcon.HTTP_500, str(failure))
+
+
+def refuse(response: Any, status: str, sentence: str) -> None:
+    """{"error": sentence}."""
+    response.status, response.content_type = status, falcon.MEDIA_JSON
+    response.text, response.data = None, json.dumps({"error": sentence}).encode()
 
 
 def application(routes: Mapping[str, object]) -> Any:

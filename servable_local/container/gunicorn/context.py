@@ -1,10 +1,11 @@
 """What a handler is told of its request."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
-from servable_local.container import custom_attributes
 from servable_local.container.http_messages import JSON
+from servable_local.container.image_code import HEADER, ImageCode
 from servable_local.container.ports import HOST
 
 
@@ -24,42 +25,37 @@ class Context(NamedTuple):
     timeout: float
 
 
-class _Headers:
-    """A Falcon request's headers in the form that custom_attributes reads."""
-
-    def __init__(self, get_header: Callable[[str], str | None]) -> None:
-        self.get = get_header
+# Up to 2.19 a context has no timeout.
+_UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
-def attributes_of(request: Any) -> Mapping[str, str]:
-    """Raises `ValueError` for a value with an "=" in it, as the image's parser does."""
-    return custom_attributes.parse(_Headers(request.get_header))
+class Where(TypedDict):
+    """What a request goes to. `model`: of the path in multi-model mode; None leaves it to the header."""
+
+    model: str | None
+    default_model: str
+    rest_port: str
+    grpc_port: str
+    channel: object
+    timeout_seconds: float
 
 
 def context(
-    request: Any,
-    *,
-    attributes: Mapping[str, str],
-    model: str | None,
-    default_model: str,
-    rest_port: str,
-    grpc_port: str,
-    channel: object,
-    timeout_seconds: float,
+    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[Where]
 ) -> Context:
-    """`model`: of the path in multi-model mode; None leaves it to the header."""
-    name = model or attributes.get("tfs-model-name")
-    path = custom_attributes.model_path(attributes, default_model, model=model)
-    return Context(
-        model_name=name,
+    """Raises `AttributesError`."""
+    path = image.model_path(attributes, where["default_model"], model=where["model"])
+    told = Context(
+        model_name=where["model"] or attributes.get("tfs-model-name"),
         model_version=attributes.get("tfs-model-version"),
         method=attributes.get("tfs-method"),
-        rest_uri=f"http://{HOST}:{rest_port}{path}",
-        grpc_port=grpc_port,
-        channel=channel,
-        custom_attributes=request.get_header(custom_attributes.HEADER),
+        rest_uri=f"http://{HOST}:{where['rest_port']}{path}",
+        grpc_port=where["grpc_port"],
+        channel=where["channel"],
+        custom_attributes=request.get_header(HEADER),
         request_content_type=request.get_header("Content-Type") or JSON,
         accept_header=request.get_header("Accept") or JSON,
         content_length=request.content_length,
-        timeout=timeout_seconds,
+        timeout=where["timeout_seconds"],
     )
+    return told if image.rewritten else cast(Context, _UpTo219(*told[:-1]))

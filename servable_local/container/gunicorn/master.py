@@ -18,6 +18,7 @@ from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Ping, application
 from servable_local.container.gunicorn.models import Models
 from servable_local.container.gunicorn.user_code import CodeError, Handler, load, pass_on
+from servable_local.container.image_code import image_code
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
@@ -54,21 +55,24 @@ def run() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = Events()
     plan = given.plan
+    image = image_code(plan["tensorflow"])
     folder = Path.cwd()
     events.tell(loading=True)
     try:
-        handler: Handler = pass_on
+        handler: Handler = pass_on(image)
         if plan["code"]:
             inference = Path(plan["inference"]) if plan["inference"] else None
             code = ArchiveCode(Path(plan["code"]), inference)
             sys.path[:0] = [str(path) for path in code.import_paths]
-            handler = load(inference) if inference else pass_on
+            handler = load(inference, image) if inference else pass_on(image)
     except CodeError as error:
         events.tell(error=str(error))
         return
     routes: dict[str, object] = {"/ping": Ping()}
     if plan["multi_model"]:
-        models = Models(handler, workers_share=folder, timeout_seconds=plan["timeout_seconds"])
+        models = Models(
+            handler, image, workers_share=folder, timeout_seconds=plan["timeout_seconds"]
+        )
         routes |= {
             "/invocations": models,
             "/models": models,
@@ -78,6 +82,7 @@ def run() -> None:
     else:
         routes["/invocations"] = Invocations(
             handler,
+            image,
             default_model=os.environ["TFS_DEFAULT_MODEL_NAME"],
             grpc_ports=os.environ["TFS_GRPC_PORTS"].split(","),
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),

@@ -1,7 +1,6 @@
 """code/inference.py: loaded from its file, once, before Gunicorn forks its workers.
 
-Source: python_service.py in the image's public source,
-https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts)
+Source: python_service.py in the image's public source, see image_code.py
 """
 
 import importlib.util
@@ -10,26 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import falcon
 import requests
 
 from servable_local.container.gunicorn.context import Context
+from servable_local.container.http_messages import JSON
+from servable_local.container.image_code import ImageCode
 
 Handler = Callable[[Any, Context], Any]
+_PASSED_ON = (JSON, "application/jsonlines", "application/jsons", "text/csv")
 
 
 class CodeError(Exception):
     """The archive's code cannot serve. `str()` is a whole sentence."""
 
 
-class ModelAnswerError(Exception):
-    """The model server's refusal, which passes through with its own status."""
-
-    def __init__(self, status: int, body: bytes) -> None:
-        super().__init__(f"the model server answered {status}")
-        self.status, self.body = status, body
+class UnsupportedTypeError(Exception):
+    """A content type that is not passed on without code: 415."""
 
 
-def load(inference: Path) -> Handler:
+def load(inference: Path, image: ImageCode) -> Handler:
     """Raises `CodeError` for code that does not import or has no handler."""
     spec = importlib.util.spec_from_file_location("inference", inference)
     assert spec is not None  # a .py file always has a spec
@@ -47,24 +46,37 @@ def load(inference: Path) -> Handler:
         handler: Handler = module.handler
         return handler
     if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
-        return _around(module.input_handler, module.output_handler)
+        return _around(module.input_handler, module.output_handler, image)
     raise CodeError(
         "code/inference.py defines no handler; define handler(data, context), "
         "or input_handler(data, context) and output_handler(response, context)"
     )
 
 
-def pass_on(data: Any, context: Context) -> Any:
-    """lib/ or requirements.txt without inference.py: the body goes to the model server as it is."""
-    answer = requests.post(context.rest_uri, data=data.read(), timeout=context.timeout)
-    if answer.status_code != 200:
-        raise ModelAnswerError(answer.status_code, answer.content)
-    return answer.content, context.accept_header
+def pass_on(image: ImageCode) -> Handler:
+    """Without inference.py, as with lib/ alone: the text goes to the model server as it is."""
 
-
-def _around(before: Callable[..., Any], after: Callable[..., Any]) -> Handler:
     def handler(data: Any, context: Context) -> Any:
-        body = before(data, context)
-        return after(requests.post(context.rest_uri, data=body, timeout=context.timeout), context)
+        given = context.request_content_type.split(";")[0].strip().lower()
+        if image.rewritten and given not in _PASSED_ON:
+            raise UnsupportedTypeError(f"Unsupported Media Type: {given}")
+        return _asked(data.read().decode(), context, image).content, context.accept_header
 
     return handler
+
+
+def _around(before: Callable[..., Any], after: Callable[..., Any], image: ImageCode) -> Handler:
+    def handler(data: Any, context: Context) -> Any:
+        return after(_asked(before(data, context), context, image), context)
+
+    return handler
+
+
+def _asked(body: Any, context: Context, image: ImageCode) -> requests.Response:
+    """The model server's answer. Since 2.20 one that is no success is an error of the same status."""
+    timeout = context.timeout if image.rewritten else None
+    answer = requests.post(context.rest_uri, data=body, timeout=timeout)
+    if image.rewritten and answer.status_code != 200:
+        status = falcon.code_to_http_status(answer.status_code)
+        raise falcon.HTTPError(status, description=answer.content.decode(errors="replace"))
+    return answer

@@ -24,6 +24,7 @@ from servable_local.container.http_messages import (
     encoded,
     error,
 )
+from servable_local.container.image_code import image_code
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
@@ -105,7 +106,7 @@ def main() -> None:
         gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
         model_servers=ModelServersUpstream(plan["rest_ports"]),
         default_model=plan["default_model"],
-        multi_model=plan["multi_model"],
+        image=image_code(plan["tensorflow"]),
         read_timeout_seconds=plan["read_timeout_seconds"],
     )
     try:

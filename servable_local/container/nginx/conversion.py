@@ -1,66 +1,60 @@
 """What NGINX does with a body when there is no code: three forms become TensorFlow Serving's JSON.
 
-Source: tensorflowServing.js in the image's public source,
-https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts).
-Its traps are kept: a test against the local container must not pass where the image fails.
+Source: tensorflowServing.js in the image's public source, see image_code.py. Its traps are kept: a
+test against the local container must not pass where the image fails.
 """
 
+import json
 import re
 
 from servable_local.container.http_messages import JSON, HttpAnswer
+from servable_local.container.image_code import ImageCode
+from servable_tensors.text_bodies import SPACE, from_csv, from_json, lines
 
 _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
-_SERVING_ALREADY = re.compile(rb'"(instances|inputs|examples)"\s*:')
 
 
-def converted(content_type: str | None, body: bytes) -> bytes | None:
-    """The model server's body; None for a type that is answered 415."""
-    # Compared as a whole: "application/json; charset=utf-8" is refused there too.
+def converted(header: str | None, body: bytes, image: ImageCode) -> bytes | HttpAnswer:
+    """The model server's body; the answer (415) for a type that is not taken."""
+    content_type = header or ""
+    if image.rewritten:
+        content_type = content_type.split(";")[0].strip(SPACE).lower()
     if content_type in _JSON_TYPES:
-        if _SERVING_ALREADY.search(body):
-            return body
-        return _text(from_json(body.decode(errors="surrogateescape")))
+        return from_json(body)
     if content_type == "text/csv":
-        return _text(from_csv(body.decode(errors="surrogateescape")))
-    return None
+        return from_csv(body) if image.rewritten else from_csv_up_to_2_19(body)
+    return refused(415, f"Unsupported Media Type: {content_type or 'Unknown'}", image)
 
 
-def _text(converted: str) -> bytes:
-    return converted.encode(errors="surrogateescape")
+def refused(status: int, sentence: str, image: ImageCode) -> HttpAnswer:
+    """An error of NGINX's own."""
+    if image.rewritten:
+        text = json.dumps({"error": sentence}, ensure_ascii=False, separators=(",", ":"))
+    else:
+        text = f'{{"error": "{sentence}"}}'  # nothing is escaped there
+    return HttpAnswer(status, text.encode("utf-8", "surrogateescape"))
 
 
-def from_json(text: str) -> str:
-    """A request of TensorFlow Serving's own, JSON lines, or a bare list or value."""
-    if re.search(r'"(instances|inputs|examples)"\s*:', text):
-        return text
-    # Two values with nothing but space between them: one value per line.
-    if re.search(r"[}\]]\s*[\[{]", text):
-        lines = _lines(text)
-        joined = ",".join(line for line in lines if line)
-        return f'{{"instances":[{joined}]}}' if len(lines) > 1 else f'{{"instances":{joined}}}'
-    nested = re.match(r"\s*\[\s*\[", text)
-    return f'{{"instances":{text}}}' if nested else f'{{"instances":[{text}]}}'
-
-
-def from_csv(text: str) -> str:
-    """Lines of numbers, or of words. Of words only the first comma is seen: the image's trap."""
+def from_csv_up_to_2_19(body: bytes) -> bytes:
+    """Lines of numbers, or of words. Of words only the first comma is seen."""
+    text = body.decode(errors="surrogateescape")
     quoted = not re.match(r'\s*("|[\d.Ee+\-]+)', text, re.ASCII)
     rows = []
-    for line in filter(None, _lines(text)):
+    for line in filter(None, lines(text)):
         several = "," in line
         if quoted:
             line = '"' + line.replace('"', '\\"', 1).replace(",", '","', 1) + '"'
         rows.append(f"[{line}]" if several else line)
-    return f'{{"instances":[{",".join(rows)}]}}'
+    return f'{{"instances":[{",".join(rows)}]}}'.encode(errors="surrogateescape")
 
 
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in re.split(r"\r?\n", text.strip())]
-
-
-def accepted(accept: str | None, answer: HttpAnswer) -> HttpAnswer:
+def accepted(accept: str | None, answer: HttpAnswer, image: ImageCode) -> HttpAnswer:
     """An Accept header that names JSON gets the answer without its line breaks."""
-    types = (accept or "").strip().replace(" ", "", 1).split(",")
+    if image.rewritten:
+        types = [each.strip(SPACE) for each in (accept or "").split(",")]
+    else:
+        types = (accept or "").strip(SPACE).replace(" ", "", 1).split(",")
     if "application/jsonlines" not in types and JSON not in types:
         return answer
-    return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), types[0])
+    content_type = JSON if image.rewritten else types[0]
+    return HttpAnswer(answer.status, answer.body.replace(b"\n", b""), content_type)

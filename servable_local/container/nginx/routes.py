@@ -4,10 +4,18 @@ Source: nginx.conf.template and tensorflowServing.js in the image's public sourc
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from servable_local.container import custom_attributes
-from servable_local.container.http_messages import HeaderFields, HttpAnswer, HttpRequest, error
+from servable_local.container.http_messages import (
+    JSON,
+    HeaderFields,
+    HttpAnswer,
+    HttpRequest,
+    error,
+)
+from servable_local.container.image_code import HEADER, AttributesError, ImageCode
 from servable_local.container.nginx import conversion
 from servable_local.container.nginx.upstream import (
     GunicornUpstream,
@@ -29,13 +37,13 @@ class Routes:
         gunicorn: GunicornUpstream | None,
         model_servers: ModelServersUpstream,
         default_model: str,
-        multi_model: bool,
+        image: ImageCode,
         read_timeout_seconds: float,
     ) -> None:
         self._gunicorn = gunicorn
         self._model_servers = model_servers
         self._default_model = default_model
-        self._multi_model = multi_model
+        self._image = image
         self._read_timeout_seconds = read_timeout_seconds
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
@@ -58,17 +66,20 @@ class Routes:
             if self._gunicorn:
                 return self._to_gunicorn
             return self._ping if path.startswith("/ping") else self._invoke
-        if path.startswith("/models") and self._multi_model:
+        if path.startswith("/models"):
             return self._to_gunicorn
         return None
 
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
-        assert self._gunicorn is not None  # where the route leads here
+        if self._gunicorn is None:
+            raise UpstreamError("nobody listens on its socket")
         return await self._gunicorn.ask(passed_on(request))
 
     async def _ping(self, request: HttpRequest) -> HttpAnswer:
         """Whether any version of the default model is there, as the model server says it."""
-        path = custom_attributes.model_path(self._attributes(request), self._default_model)
+        path = self._path(request, method=False)
+        if isinstance(path, HttpAnswer):
+            return path
         answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return HttpAnswer(200)
@@ -76,20 +87,34 @@ class Routes:
 
     async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
-        body = conversion.converted(content_type, request.body)
-        if body is None:
-            return error(415, f"Unsupported Media Type: {content_type or 'Unknown'}")
-        path = custom_attributes.model_path(self._attributes(request), self._default_model)
-        answer = await self._model_servers.ask("POST", path, body)
-        return conversion.accepted(request.headers.get("Accept"), answer)
+        body = conversion.converted(content_type, request.body, self._image)
+        if isinstance(body, HttpAnswer):
+            return body
+        path = self._path(request)
+        if isinstance(path, HttpAnswer):
+            return path
+        try:
+            answer = await self._model_servers.ask("POST", path, body)
+        except UpstreamError:
+            # The conversion's own subrequest: it hands the page on, as what it always answers.
+            answer = replace(_page(502, "Bad Gateway"), content_type=JSON)
+        return conversion.accepted(request.headers.get("Accept"), answer, self._image)
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
         path = request.path.removeprefix("/tfs")
         return await self._model_servers.ask(request.method, path, request.body)
 
-    def _attributes(self, request: HttpRequest) -> dict[str, str]:
-        return custom_attributes.parse_leniently(request.headers)
+    def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
+        """The model server's, or the answer (400) to attributes that are wrong."""
+        attributes = self._image.attributes_for_nginx(request.headers.get(HEADER))
+        if not method:
+            attributes.pop("tfs-method", None)
+        try:
+            path = self._image.model_path(attributes, self._default_model)
+        except AttributesError as problem:
+            return conversion.refused(400, f"invalid {problem.attribute}", self._image)
+        return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
 
 
 def passed_on(request: HttpRequest) -> bytes:
@@ -109,5 +134,7 @@ def passed_on(request: HttpRequest) -> bytes:
 
 
 def _page(status: int, phrase: str) -> HttpAnswer:
-    text = f"<html>\r\n<head><title>{status} {phrase}</title></head>\r\n</html>\r\n"
+    title = f"{status} {phrase}"
+    text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
+    text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     return HttpAnswer(status, text.encode(), "text/html")

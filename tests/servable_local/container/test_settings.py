@@ -42,9 +42,13 @@ def test_multi_model_mode_is_true_or_false() -> None:
         read_settings({"SAGEMAKER_MULTI_MODEL": "yes"})
 
 
-def test_multi_model_mode_runs_on_gthread_whatever_was_asked_for() -> None:
+def test_multi_model_mode_runs_on_the_worker_class_that_was_asked_for() -> None:
     variables = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync"}
-    assert read_settings(variables).worker_class == "gthread"
+    assert read_settings(variables).worker_class == "sync"
+
+
+def test_multi_model_mode_runs_on_gevent_where_nothing_was_asked_for() -> None:
+    assert read_settings({"SAGEMAKER_MULTI_MODEL": "true"}).worker_class == "gevent"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,18 @@ def test_multi_model_mode_runs_on_gthread_whatever_was_asked_for() -> None:
 def test_the_wait_for_a_model_is_shorter_than_asked_for(given: str, waits: float) -> None:
     settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": given})
     assert settings.load_wait_seconds == pytest.approx(waits)
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "processes", "waits"),
+    [("2.20", 1, 51.0), ("2.20", 4, 51.0), ("2.19", 1, 25.4), ("2.19", 4, 6.2), ("2.7", 1, 25.4)],
+)
+def test_where_nothing_is_configured_the_version_decides_how_long_a_model_is_waited_for(
+    tensorflow: str, processes: int, waits: float
+) -> None:
+    variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
+    variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
+    assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +190,7 @@ def test_the_container_reads_the_settings_that_a_deployment_rendered(
     )
 
 
-@given(st.integers(1, 86_400))
+@pytest.mark.parametrize("seconds", [6, 50, 60, 300])
 def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(seconds: int) -> None:
     settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": str(seconds)})
     assert settings.load_wait_seconds == pytest.approx(real_wait_seconds(seconds))

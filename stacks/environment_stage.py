@@ -11,6 +11,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
 from infra.parameters.stack_name import stack_name
 from infra.preflight.check import check, errors
+from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
 from stacks.refused_stack import RefusedStack
 
@@ -30,7 +31,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
             scope.node.try_remove_child(loaded.name)
             wrong = [_unforeseen(loaded, failure)]
     # The CLI shows a stack's errors when the stack is selected; `cdk list` and `synth` select none.
-    print(f"{loaded.file} is refused, {len(wrong)} to mend:", *wrong, sep="\n  ", file=sys.stderr)
+    print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
     RefusedStage(scope, loaded, wrong)
 
 

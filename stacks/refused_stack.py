@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.parameters.finding import Finding
+from infra.preflight.rendering import to_mend
 
 
 class RefusedStack(cdk.Stack):
@@ -20,5 +21,4 @@ class RefusedStack(cdk.Stack):
         stack_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id, stack_name=stack_name)
-        lines = "\n".join(f"  {error}" for error in errors)
-        cdk.Annotations.of(self).add_error(f"{len(errors)} to mend:\n{lines}")
+        cdk.Annotations.of(self).add_error(to_mend(errors))

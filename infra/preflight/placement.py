@@ -11,7 +11,7 @@ from infra.parameters.machine import machine_of
 from infra.parameters.model import Model
 from infra.parameters.served_model import served
 from infra.parameters.variant import Variant
-from infra.policy.choices import Choice
+from infra.policy.choices import Derived
 from infra.policy.container_settings import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.image import newest_version
@@ -31,8 +31,13 @@ class Placement:
     tensorflow: str
     """Of the image, as 2.20."""
     served: Served
-    settings: ContainerSettings
-    """As they will be deployed, with what was chosen where the file says nothing."""
+    derived: Derived
+    """Of its container, with what was chosen where the file says nothing, and why."""
+
+    @property
+    def settings(self) -> ContainerSettings:
+        """As they will be deployed."""
+        return self.derived.settings
 
     def key(self, name: str) -> str:
         """`name` inside the variant's table."""
@@ -69,13 +74,6 @@ class Placement:
         return 0 if self.served.has_code is False else self.settings.gunicorn_workers or 1
 
 
-def choices(placement: Placement) -> tuple[Choice, ...]:
-    """Every setting of its container, with where it comes from and why."""
-    return derive(
-        placement.variant.container, instance=placement.instance, served=placement.served
-    ).choices
-
-
 def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
     """Those variants of which something can be said; what is unknown is another rule's finding."""
     return tuple(_placements(loaded, environment))
@@ -96,5 +94,5 @@ def _placements(loaded: Loaded, environment: Environment) -> Iterator[Placement]
             instance=instance,
             tensorflow=stated or newest_version(instance),
             served=known,
-            settings=derive(variant.container, instance=instance, served=known).settings,
+            derived=derive(variant.container, instance=instance, served=known),
         )

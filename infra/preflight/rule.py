@@ -1,51 +1,85 @@
-"""What a preflight rule is."""
+"""What a preflight rule is, and how all of them are found."""
 
+import importlib
 import inspect
+import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, ClassVar, Final
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement, placements
+from infra.preflight.candidate import Candidate
+from infra.preflight.placement import Placement
+
+# Words of which an id can be made: GpuIdle is gpu-idle, and GPUIdle would be g-p-u-idle.
+NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
+WHAT_THE_KEY_HOLDS: Final = object()
+
+Findings = Iterator[Finding]
+
+
+class RuleNameError(TypeError):
+    """A rule whose id is not to be told from its name, or is another's already."""
 
 
 class Rule(ABC):
     """One thing that would fail or hurt after ten minutes of deploying.
 
-    The docstring says why, and names the source.
+    The docstring says why, and names the source. The id is the class's name: GpuIdle is gpu-idle.
     """
 
-    id: ClassVar[str]
+    id: ClassVar[str] = ""
     severity: ClassVar[Severity] = Severity.ERROR
     acknowledgeable: ClassVar[bool] = False
-    """Whether `[acknowledge]` may accept it: only where AWS itself would go ahead."""
+    """Whether `[acknowledge]` may accept it: every warning, and an error where AWS itself would go
+    ahead."""
     example: ClassVar[str] = ""
     """Lines of an environment file that break it, for docs/rules.md; a comment where it takes files."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if NAME_OF_A_RULE.fullmatch(cls.__name__) is None:
+            raise RuleNameError(
+                f"{cls.__module__}.{cls.__name__}: the id of a rule is made of its class's name; write "
+                "it as words in CamelCase, as GpuIdle"
+            )
+        named = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+        if vars(cls).get("id", named) != named:
+            raise RuleNameError(
+                f"{cls.__module__}.{cls.__name__}: the id of a rule is its class's name, {named!r}, and "
+                f"not {cls.id!r}; take id out, or rename the class"
+            )
+        cls.id = named
+        cls.acknowledgeable = cls.acknowledgeable or cls.severity is Severity.WARNING
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self.loaded = candidate.loaded
+
     @abstractmethod
-    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         """Yields a finding for every place that breaks the rule."""
 
     def finding(
         self,
-        loaded: Loaded,
         key: str,
-        given: Any,
         problem: str,
         *,
+        given: Any = WHAT_THE_KEY_HOLDS,
         allowed: str = "",
         remedy: str,
         reads: tuple[str, ...] = (),
     ) -> Finding:
+        """`given`: only where it is not what the key holds: chosen, counted, or one of a list."""
         return Finding(
             rule=self.id,
             severity=self.severity,
-            file=loaded.origin(key),
+            file=self.loaded.origin(key),
             key=key,
-            given=given,
+            given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
             problem=problem,
             allowed=allowed,
             remedy=remedy,
@@ -53,12 +87,12 @@ class Rule(ABC):
             reads=reads,
         )
 
-    def not_checked(self, loaded: Loaded, key: str, needs: str) -> Finding:
+    def not_checked(self, key: str, needs: str) -> Finding:
         """What stands in for the rule where it lacks an input: never a pass."""
         return Finding(
             rule=self.id,
             severity=Severity.NOT_CHECKED,
-            file=loaded.origin(key),
+            file=self.loaded.origin(key),
             key=key,
             problem=f"{self.id} is not checked",
             remedy=f"give {needs}",
@@ -79,27 +113,56 @@ class Rule(ABC):
 class VariantRule(Rule):
     """A rule about one variant on its machine."""
 
-    def check(self, loaded: Loaded, environment: Environment) -> Iterator[Finding]:
-        yield from self.check_placed(loaded, environment, placements(loaded, environment))
+    def check(self, environment: Environment) -> Findings:
+        for placement in self.candidate.placements:
+            yield from self.look(environment, placement)
 
-    def check_placed(
-        self, loaded: Loaded, environment: Environment, placed: Sequence[Placement]
-    ) -> Iterator[Finding]:
-        """The same for placements that are at hand already."""
-        for one in placed:
-            yield from self.look(loaded, environment, one)
+    @abstractmethod
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        """Yields a finding for everything about this variant that breaks the rule."""
 
-    def size_unknown(self, loaded: Loaded, placement: Placement) -> Iterator[Finding]:
+    def size_unknown(self, placement: Placement) -> Findings:
         """Not checked, where the file does not say it; that a folder is bad is a finding already."""
         key = f"models.{placement.variant.model}"
         if placement.model.artifact is not None:
-            yield self.not_checked(loaded, f"{key}.artifact", f"{key}.artifact.size_gib")
+            yield self.not_checked(f"{key}.artifact", f"{key}.artifact.size_gib")
         elif placement.model.multi_model is not None:
             needs = "a load test: nobody knows which of several models are loaded together"
-            yield self.not_checked(loaded, f"{key}.multi_model", needs)
+            yield self.not_checked(f"{key}.multi_model", needs)
 
-    @abstractmethod
-    def look(
-        self, loaded: Loaded, environment: Environment, placement: Placement
-    ) -> Iterator[Finding]:
-        """Yields a finding for everything about this variant that breaks the rule."""
+
+def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
+    """Every rule of the modules in the package's folders, by id. Raises RuleNameError.
+
+    By id, so that what is shown does not depend on which file a rule stands in.
+    """
+    rules: dict[str, type[Rule]] = {}
+    for folder in _modules_of(package, packages=True):
+        for file in _modules_of(folder, packages=False):
+            for rule in _rules_of(importlib.import_module(file)):
+                other = rules.setdefault(rule.id, rule)
+                if other is not rule:
+                    raise RuleNameError(
+                        f"{rule.id} is the id of two rules, in {other.__module__} and "
+                        f"{rule.__module__}; rename one of them"
+                    )
+    return tuple(rules[name] for name in sorted(rules))
+
+
+def _modules_of(package: str, *, packages: bool) -> list[str]:
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return [one.name for one in found if one.ispkg == packages]
+
+
+def _rules_of(module: ModuleType) -> list[type[Rule]]:
+    named = vars(module).values()
+    classes = [one for one in named if isinstance(one, type) and issubclass(one, Rule)]
+    return [one for one in classes if not inspect.isabstract(one)]
+
+
+def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
+    """An example with an archive in S3, its hash none in particular; `lines` follow it."""
+    size = "" if size_gib is None else f", size_gib = {size_gib}"
+    uri = f"s3://models/{folder}/model.tar.gz"
+    artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
+    return "\n".join((artifact, *lines))

@@ -5,7 +5,7 @@ import shlex
 
 from infra.parameters.deployed import DeployedVariant
 from infra.parameters.loading import load
-from servable.aws_account.live import Live
+from servable.plan.live import Live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
 

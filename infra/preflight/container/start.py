@@ -1,0 +1,97 @@
+"""The time that a start takes, against the time that is given to it."""
+
+from infra.catalog.limits import most
+from infra.parameters.environment import Environment
+from infra.policy.sizing import download_seconds, load_seconds
+from infra.policy.start_timeouts import DOWNLOAD, STARTUP
+from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
+from infra.preflight.placement import Placement
+from infra.preflight.rule import Findings, VariantRule, artifact_example
+
+
+class WaitTooShort(VariantRule):
+    """The container looks for its models with doubling pauses, so it waits less than it was told to.
+
+    60 s are 51, 50 s are 25. After them the container ends, and starts again from the beginning.
+    Source: tfs_utils.wait_for_model of the image; infra/policy/wait_time.py
+    """
+
+    acknowledgeable = True
+    example = artifact_example(
+        'variants.primary.instance_type = "ml.g5.2xlarge"',
+        "variants.primary.container.wait_time_seconds = 50",
+        size_gib=6,
+    )
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        load = load_seconds(placement.served, processes=placement.processes)
+        given = placement.settings.wait_time_seconds or DEFAULT_SECONDS
+        real = real_wait_seconds(given)
+        if load is not None and real < load:
+            yield self.finding(
+                placement.key("container.wait_time_seconds"),
+                f"wait_time_seconds {given} really waits {real:.0f} s; loading takes about {load:.0f}",
+                given=given,
+                allowed=f"{wait_seconds_for(load)} or more",
+                remedy="raise it, or take it out",
+                reads=(f"models.{placement.variant.model}", placement.key("container")),
+            )
+
+
+class TimeoutRule(VariantRule):
+    """A rule about a timeout of the variant, and the seconds that are needed."""
+
+    def too_short(
+        self, placement: Placement, name: str, shape: str, needed: float | None, what: str
+    ) -> Findings:
+        """`shape`: of the catalog's limits, whose maximum is SageMaker's own timeout too."""
+        given = getattr(placement.variant, name) or most(shape)
+        if needed is None or needed <= given:
+            return
+        fits = needed <= most(shape)
+        yield self.finding(
+            placement.key(name),
+            f"{what} takes about {needed:.0f} s, {name} is {given}",
+            given=given,
+            allowed=f"{int(needed) + 1} to {most(shape)}" if fits else f"at most {most(shape)} s",
+            remedy="raise it" if fits else "make the model smaller",
+            reads=(f"models.{placement.variant.model}", placement.key("container")),
+        )
+
+
+class DownloadTimeout(TimeoutRule):
+    """An instance that has not unpacked its model in time is thrown away and another one begun.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ModelDataDownloadTimeoutInSeconds); docs/decisions/0011 (rates)
+    """
+
+    acknowledgeable = True
+    example = artifact_example(
+        'variants.primary.instance_type = "ml.m5.4xlarge"',
+        "variants.primary.download_timeout_seconds = 60",
+        size_gib=10,
+    )
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        needed, what = download_seconds(placement.served), "fetching and unpacking"
+        yield from self.too_short(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
+
+
+class StartupTimeout(TimeoutRule):
+    """A container that does not answer /ping in time counts as failed, and the endpoint with it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ContainerStartupHealthCheckTimeoutInSeconds); docs/decisions/0011 (rates)
+    """
+
+    acknowledgeable = True
+    example = artifact_example(
+        'variants.primary.instance_type = "ml.g5.2xlarge"',
+        "variants.primary.startup_timeout_seconds = 60",
+        size_gib=14,
+    )
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        needed = load_seconds(placement.served, processes=placement.processes)
+        yield from self.too_short(placement, "startup_timeout_seconds", STARTUP, needed, "loading")

@@ -29,7 +29,7 @@ class Cpu:
 def cpu(process: EndpointProcess) -> Cpu:
     """So far, of all threads."""
     parts = process.parts
-    gateway = (parts.front, parts.gateway, *parts.workers)
+    gateway = (parts.nginx, parts.gunicorn, *parts.workers)
     return Cpu(milliseconds(gateway), milliseconds(parts.model_servers))
 
 
@@ -41,7 +41,7 @@ def milliseconds(pids: Iterable[int | None]) -> float:
 def memory_mb(process: EndpointProcess) -> float:
     """Of all processes of an endpoint, what is shared counted by shares."""
     parts = process.parts
-    return pss_mb((parts.front, parts.gateway, *parts.workers, *parts.model_servers))
+    return pss_mb((parts.nginx, parts.gunicorn, *parts.workers, *parts.model_servers))
 
 
 def pss_mb(pids: Iterable[int | None]) -> float:

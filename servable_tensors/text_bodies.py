@@ -1,11 +1,12 @@
 """JSON, JSON lines and CSV become the JSON of TensorFlow Serving's REST interface.
 
-The rules are those of the container's NGINX when there is no code, its traps included, so
-that adding a handler changes no client's answer.
+The rules are those of the container's NGINX when there is no code, since 2.20, its traps
+included: adding a handler changes no client's answer. The local container uses them too.
 Source: tensorflowServing.js in the image's public source,
-https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts)
+https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/inference/sagemaker)
 """
 
+import json
 import re
 
 _OWN_FORM = re.compile(rb'"(?:instances|inputs|examples)"\s*:')
@@ -13,8 +14,14 @@ _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.
 _SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]")
 _NESTED_LIST = re.compile(r"\s*\[\s*\[")
-# A field in quotes or a number opens the text; seen by a regular expression without Unicode.
-_NUMBERS_OR_QUOTED = re.compile(r'\s*("|[\d.Ee+\-]+)', re.ASCII)
+_LETTERS_OF_NUMBERS = re.compile(r"[-+0-9.,eE]+")
+# A field that may be a number, and letters that stand otherwise in JSON.
+_UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)[\s\ufeff]*-?[0-9]')
+# Of a line of CSV: a comma, text without quotes, or what stands between quotes.
+_PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')
+# JavaScript's white space, which its trim() takes away.
+SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
+SPACE += "".join(map(chr, range(0x2000, 0x200B)))
 _LINE_END = re.compile(r"\r?\n")
 
 
@@ -24,25 +31,64 @@ def from_json(body: bytes) -> bytes:
         return body
     text = body.decode(errors="surrogateescape")
     if _SEPARATE_VALUES.search(text):
-        lines = _lines(text)
-        joined = ",".join(filter(None, lines))
-        instances = f"[{joined}]" if len(lines) > 1 else joined
+        each = lines(text)
+        joined = ",".join(filter(None, each))
+        instances = f"[{joined}]" if len(each) > 1 else joined
     else:
         instances = text if _NESTED_LIST.match(text) else f"[{text}]"
     return f'{{"instances":{instances}}}'.encode(errors="surrogateescape")
 
 
 def from_csv(body: bytes) -> bytes:
-    """Lines of numbers, or of words. Of words only the first comma is seen: the image's trap."""
+    """Every field of every line is a number as JSON writes it, or else a string.
+
+    Quotes open and close anywhere in a line and go away; a doubled one between quotes is one.
+    """
     text = body.decode(errors="surrogateescape")
-    words = not _NUMBERS_OR_QUOTED.match(text)
-    rows = []
-    for line in filter(None, _lines(text)):
-        row = line
-        if words:
-            row = '"' + line.replace('"', '\\"', 1).replace(",", '","', 1) + '"'
-        rows.append(f"[{row}]" if "," in line else row)
+    rows = [f"[{row}]" if several else row for row, several in map(_row, filter(None, lines(text)))]
     return f'{{"instances":[{",".join(rows)}]}}'.encode(errors="surrogateescape")
+
+
+def _row(line: str) -> tuple[str, bool]:
+    """The line's values as JSON, and whether they are several. Most lines are of one kind."""
+    if _are_numbers(line):
+        return line, "," in line
+    if not _UNLIKE_WORDS.search(line):
+        return '"' + line.replace(",", '","') + '"', "," in line
+    values = list(map(_value, _fields(line)))
+    return ",".join(values), len(values) > 1
+
+
+def _are_numbers(line: str) -> bool:
+    # Python's parser of JSON has the grammar, and takes no longer than finding the commas.
+    if not _LETTERS_OF_NUMBERS.fullmatch(line):
+        return False
+    try:
+        json.loads(f"[{line}]", parse_float=len, parse_int=len)
+    except ValueError:
+        return False
+    return True
+
+
+def _fields(line: str) -> list[str]:
+    if '"' not in line:
+        return line.split(",")
+    # A quote outside quotes opens; up to the next one that is not doubled, commas are text.
+    fields, field = [], ""
+    for text, quoted in _PIECES.findall(line):
+        if text == ",":
+            fields.append(field)
+            field = ""
+        else:
+            field += text or quoted.replace('""', '"')
+    return [*fields, field]
+
+
+def _value(field: str) -> str:
+    number = field.strip(SPACE)
+    if "," not in number and _are_numbers(number):
+        return number
+    return '"' + field.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def with_signature(body: bytes, signature: str) -> bytes:
@@ -53,5 +99,6 @@ def with_signature(body: bytes, signature: str) -> bytes:
     return body.replace(b"{", b'{"signature_name":"' + name + b'",', 1)
 
 
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in _LINE_END.split(text.strip())]
+def lines(text: str) -> list[str]:
+    """Without the space around each."""
+    return [line.strip(SPACE) for line in _LINE_END.split(text.strip(SPACE))]

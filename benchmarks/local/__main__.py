@@ -71,7 +71,7 @@ def _round(archive: Path, variables: dict[str, str]) -> dict[str, Any]:
 def _cpu_ms(process: EndpointProcess) -> dict[str, float]:
     """So far, by part; without code there is no worker."""
     parts = process.parts
-    pids = {"front": (parts.front,), "worker": parts.workers, "model server": parts.model_servers}
+    pids = {"front": (parts.nginx,), "worker": parts.workers, "model server": parts.model_servers}
     return {part: milliseconds(of) for part, of in pids.items() if of}
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from model_packaging.manifest import GRANULARITY_SECONDS
 
 from benchmarks.command import ROOT, Told, in_turn, machine, main
 from benchmarks.packaging.report import RESULT
+from model_packaging.manifest import GRANULARITY_SECONDS
 
 SCRATCH = ROOT / ".servable" / "benchmark-packaging"
 ROUNDS = 5

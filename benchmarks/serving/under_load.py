@@ -26,7 +26,7 @@ def waiting(archive: Path, told: Told) -> list[dict[str, float]]:
     """Requests per second through one worker, and of the model server asked directly."""
     found = []
     with launch(archive, {}) as process:
-        process.trouble.slow(MODEL_MS)
+        process.faults.slow(MODEL_MS)
         for repeat in range(3):
             ceiling = _directly(_grpc_port(process), 16)
             through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
@@ -51,7 +51,7 @@ def choosing(archive: Path, told: Told) -> list[dict[str, Any]]:
                 "WAY_TO_CHOOSE": way,
             }
             with launch(archive, variables) as process:
-                process.trouble.slow(MODEL_MS, server=3)
+                process.faults.slow(MODEL_MS, server=3)
                 load(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
                 before = _counts(process) if workers == 1 else {}
                 one = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
@@ -70,10 +70,10 @@ def workers(archive: Path, told: Told) -> dict[str, float]:
     with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
         load(process.url, BODY, callers=8, seconds=3, content_type=FORM)
         parts = process.parts
-        assert parts.gateway is not None
-        memory = pss_mb([parts.gateway, *parts.workers])
-        process.trouble.kill("gateway")
-        ready = _ready_seconds(process, parts.gateway)
+        assert parts.gunicorn is not None
+        memory = pss_mb([parts.gunicorn, *parts.workers])
+        process.faults.kill("gunicorn")
+        ready = _ready_seconds(process, parts.gunicorn)
     told(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
     return {"pss_mb": memory, "ready_seconds": ready}
 
@@ -83,7 +83,7 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
-            gateway = process.parts.gateway
+            gateway = process.parts.gunicorn
             if gateway not in (None, old) and EndpointCaller(process.url).ask(BODY, FORM)[0] == 200:
                 load(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
                 return float(time.time() - 0.2 - psutil.Process(gateway).create_time())

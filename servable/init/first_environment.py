@@ -5,8 +5,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-
 from infra.catalog import images
 from infra.catalog.availability import regions_of
 from infra.catalog.instances import Instance, instances
@@ -21,6 +19,7 @@ from infra.preflight.check import check
 from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.golden_request import golden_request
 
 BYTES_PER_GIB = 2**30

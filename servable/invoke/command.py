@@ -14,7 +14,7 @@ from model_packaging.refusal import PackagingError
 from servable.invoke.invoke import (
     ARRAY_FILES,
     CONTENT_TYPES,
-    Target,
+    InvokeTarget,
     arrays_in,
     as_json,
     connected,
@@ -61,7 +61,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **t
     names = ("variant", "model", "version", "signature", "timeout_seconds", "retry_unsafe")
     options = {name: told[name] for name in names}
     try:
-        target = embedded() if told["local"] else Target(url=told["url"])
+        target = embedded() if told["local"] else InvokeTarget(url=told["url"])
         with connected(loaded, target, **options) as endpoint:
             began = time.monotonic()
             answer = _predicted(endpoint, body, told) if arrays else _sent(endpoint, body, told)

@@ -25,23 +25,23 @@ ARRAY_FILES = (".npy", ".npz")
 
 
 @dataclass(frozen=True)
-class Target:
+class InvokeTarget:
     """Where the endpoint is asked. `url`: a container's; `aws`: the embedded one; else AWS."""
 
     url: str | None = None
     aws: EmbeddedAws | None = None
 
 
-def embedded() -> Target:
+def embedded() -> InvokeTarget:
     """The embedded AWS that runs. Raises `PackagingError` where none does."""
     aws = status()
     if aws is None:
         problem = "the embedded AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
-    return Target(aws=aws)
+    return InvokeTarget(aws=aws)
 
 
-def connected(environment: Environment, target: Target, **options: Any) -> Endpoint:
+def connected(environment: Environment, target: InvokeTarget, **options: Any) -> Endpoint:
     """Nothing is sent yet. Raises `servable_client.BadInputError` for options that cannot be."""
     if target.url:
         return Endpoint.local(target.url, **options)

@@ -25,7 +25,7 @@ from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.measurement import Asked
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
 from servable.project import refused
-from servable.serve.container import serve_double
+from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 
 RUNS = Path(".servable") / "load"
@@ -83,7 +83,7 @@ def _local(
 ) -> Iterator[Reached]:
     """The container's double, for as long as the load runs. Raises PackagingError, LaunchError."""
     served = prepared(loaded, variant=variant)
-    with serve_double(served, port=0, log=log) as process:
+    with serve_locally(served, port=0, log=log) as process:
         yielding(process.pid)
         archive = served.archive
         yield Reached(

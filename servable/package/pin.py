@@ -12,9 +12,9 @@ import boto3
 import click
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
-from model_packaging.existing_archive import UnpackedSize
 
 from model_packaging.beside import beside
+from model_packaging.existing_archive import UnpackedSize
 from servable.project import project, unknown
 
 CHUNK_BYTES = 8 * 1024 * 1024

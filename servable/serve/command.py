@@ -10,8 +10,8 @@ import click
 
 from model_packaging.refusal import PackagingError
 from servable.project import one_environment, refused
-from servable.serve.container import Trouble, serve_double, serve_image
-from servable.serve.serve import Served, prepared
+from servable.serve.container import Faults, serve_image, serve_locally
+from servable.serve.serve import PreparedVariant, prepared
 from servable.signals import as_ctrl_c
 from servable_local.container.launch import EndpointProcess, LaunchError
 
@@ -50,28 +50,30 @@ def serve(environment: str, folder: str, **options: Any) -> int:
                 while container.running:
                     time.sleep(1.0)
             raise LaunchError("the container has ended")
-        trouble = Trouble(
+        faults = Faults(
             slow_ms=options["slow_ms"],
             fail_status=options["fail_status"],
             full_queue=options["full_queue"],
             freeze=options["freeze"],
             kill_every_seconds=options["kill_every"],
         )
-        with serve_double(
+        with serve_locally(
             served,
             port=options["port"],
             log=options["log"],
             memory_limit_mib=options["memory_limit_mib"],
-            trouble=trouble,
+            faults=faults,
         ) as process:
             _say(served, process.url, options["as_json"], process)
-            _until_it_ends(process, trouble)
+            _until_it_ends(process, faults)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
 
 
-def _say(served: Served, url: str, as_json: bool, process: EndpointProcess | None = None) -> None:
+def _say(
+    served: PreparedVariant, url: str, as_json: bool, process: EndpointProcess | None = None
+) -> None:
     if as_json:
         line: dict[str, Any] = {"url": url, "variant": served.variant}
         line |= {"pid": process.pid} if process else {}
@@ -83,12 +85,12 @@ def _say(served: Served, url: str, as_json: bool, process: EndpointProcess | Non
     sys.stdout.flush()
 
 
-def _until_it_ends(process: EndpointProcess, trouble: Trouble) -> NoReturn:
+def _until_it_ends(process: EndpointProcess, faults: Faults) -> NoReturn:
     began = time.monotonic()
     while process.running:
         time.sleep(0.2)
-        every = trouble.kill_every_seconds
+        every = faults.kill_every_seconds
         if every and time.monotonic() - began > every:
-            process.trouble.kill("model server")
+            process.faults.kill("model server")
             began = time.monotonic()
     raise LaunchError("the endpoint's supervisor has ended, and everything with it; see the log")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servable.serve.serve import Served
+from servable.serve.serve import PreparedVariant
 from servable_local.container.archive import ArchiveError, unpack
 from servable_local.container.launch import EndpointProcess, LaunchError, launch
 from servable_local.container.real_image import ImageContainer, launch_image
@@ -20,8 +20,8 @@ READY_TIMEOUT_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """What is wrong from the start; see servable_local/container/troublemaker.py."""
+class Faults:
+    """What is wrong from the start; see servable_local/container/faults.py."""
 
     slow_ms: float = 0.0
     fail_status: int = 0
@@ -29,22 +29,22 @@ class Trouble:
     freeze: bool = False
     kill_every_seconds: float | None = None
 
-    def make(self, process: EndpointProcess) -> None:
-        process.trouble.slow(self.slow_ms)
-        process.trouble.fail(self.fail_status)
-        process.trouble.fill_queue(self.full_queue)
+    def inject(self, process: EndpointProcess) -> None:
+        process.faults.slow(self.slow_ms)
+        process.faults.fail(self.fail_status)
+        process.faults.fill_queue(self.full_queue)
         if self.freeze:
-            process.trouble.freeze("model server")
+            process.faults.freeze("model server")
 
 
 @contextmanager
-def serve_double(
-    served: Served,
+def serve_locally(
+    served: PreparedVariant,
     *,
     port: int,
     log: Path | None = None,
     memory_limit_mib: int | None = None,
-    trouble: Trouble = Trouble(),
+    faults: Faults = Faults(),
 ) -> Iterator[EndpointProcess]:
     """Raises `LaunchError`. In multi-model mode every model is loaded, as if each had been asked."""
     with (
@@ -56,15 +56,16 @@ def serve_double(
             log=log or Path("/dev/stderr"),
             port=port,
             memory_limit_mib=memory_limit_mib,
+            tensorflow=served.tensorflow,
         ) as process,
     ):
         for name, archive in served.members.items():
             _load(process, name, archive, Path(models) / name)
-        trouble.make(process)
+        faults.inject(process)
         yield process
 
 
-def serve_image(served: Served, *, port: int) -> ImageContainer:
+def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
     """Raises `LaunchError`, which says what is missing."""
     if served.archive is None:
         raise LaunchError("several models behind one endpoint are served without --docker only")

@@ -15,7 +15,7 @@ from servable.package.package import package
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class PreparedVariant:
     """One variant. `archive`: None in multi-model mode, where `members` has one for each model."""
 
     variant: str
@@ -24,9 +24,13 @@ class Served:
     variables: dict[str, str]
     image: str
     """The container image's address."""
+    tensorflow: str
+    """Its version, as 2.20."""
 
 
-def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None = None) -> Served:
+def prepared(
+    loaded: Loaded, *, variant: str | None = None, archive: Path | None = None
+) -> PreparedVariant:
     """Packs what the variant serves, unless `archive` is given. Raises `PackagingError`.
 
     `variant` None: the environment's first.
@@ -63,12 +67,13 @@ def prepared(loaded: Loaded, *, variant: str | None = None, archive: Path | None
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
-    return Served(
+    return PreparedVariant(
         variant=name,
         archive=archive or (None if model.multi_model else packed[chosen.model]),
         members=packed if model.multi_model else {},
         variables=variables,
         image=decided.image.uri,
+        tensorflow=decided.tensorflow,
     )
 
 

@@ -23,7 +23,7 @@ from servable.load.measurement import CURVE, LoadCurve
 from servable.load.pace import Pace
 from servable.load.reached import Reached, asked_of
 from servable.load.schedule import Schedule
-from servable.serve.container import serve_double
+from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable.tune.objective import Objective, objective_value, usd_per_million
 from servable.tune.run import Run
@@ -255,7 +255,7 @@ class LocalTrials(Trials):
         served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
         private_folder(self._run.folder)
         try:
-            with serve_double(served, port=0, log=self._run.folder / "containers.log") as process:
+            with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
                 yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servable.aws_account import Account, unless_absent
-from servable.verify.resolving import Scope
+from servable.verify.resolving import DeployedEvaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
         for one in made
         if one.get("PhysicalResourceId")
     }
-    scope = Scope(
+    evaluator = DeployedEvaluator(
         physical=physical,
         types={logical: one["Type"] for logical, one in template["Resources"].items()},
         pseudo=_pseudo(account, described),
@@ -97,7 +97,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
                 logical=logical,
                 type=one["Type"],
                 physical=physical.get(logical, ""),
-                properties=scope.resolve(one.get("Properties", {})),
+                properties=evaluator.evaluate(one.get("Properties", {})),
             )
             for logical, one in template["Resources"].items()
         ),

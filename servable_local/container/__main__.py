@@ -1,7 +1,7 @@
 """The endpoint's supervisor: `python -m servable_local.container`, started by launch.py and by nobody else.
 
 Standard output carries one JSON line: {"port": 12345} when the endpoint answers, or
-{"error": "..."}. Standard input is the lifeline.
+{"error": "..."}. The end of standard input is the parent's end, and this process's.
 """
 
 import argparse
@@ -15,21 +15,29 @@ from typing import NoReturn
 
 import psutil
 
-from infra.policy.container import DEFAULT_MODEL_NAME
-from servable_local.container import lifeline, memory_limit
-from servable_local.container.archive import ArchiveError, unpack
-from servable_local.container.blueprint import Blueprint
-from servable_local.container.events import Events
-from servable_local.container.failure import StartError
-from servable_local.container.inert_settings import without_effect
-from servable_local.container.layout import LayoutError, find_code, find_models
-from servable_local.container.port_settings import SettingsError
+from servable_local.container import parent_watchdog
+from servable_local.container.archive import (
+    ArchiveError,
+    LayoutError,
+    find_code,
+    find_models,
+    unpack,
+)
+from servable_local.container.child_process import ContainerStartError, Events
+from servable_local.container.faults import FILE as FAULTS
+from servable_local.container.faults import FaultFile
+from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
-from servable_local.container.settings import Settings, read_settings
+from servable_local.container.settings import (
+    DEFAULT_MODEL_NAME,
+    SettingsError,
+    StartSettings,
+    read_settings,
+    without_effect,
+)
 from servable_local.container.supervisor import Supervisor
-from servable_local.container.trouble import NAME as TROUBLE
-from servable_local.container.trouble import Trouble
 
+_LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
 
 
@@ -71,9 +79,9 @@ def main() -> None:
     # What the container writes, and its code, is for the owner alone; its processes inherit this.
     os.umask(0o077)
     events = Events()
-    lifeline.adopt_orphans()
+    parent_watchdog.adopt_orphans()
     end = Ending(given.folder)
-    lifeline.hold(end, parent_pid=given.parent_pid)
+    parent_watchdog.hold(end, parent_pid=given.parent_pid)
     asyncio.run(_serve(given, events, end))
 
 
@@ -82,7 +90,7 @@ async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None
     try:
         end.supervisor = supervisor = _prepared(given.archive, given.folder)
         port = await supervisor.start()
-    except (StartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
+    except (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
         end()
     imported = time.monotonic() - supervisor.imported
@@ -91,7 +99,7 @@ async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None
     )
     events.tell(port=port, seconds_after_import=imported)
     if given.memory_limit_mib:
-        await memory_limit.keep(given.memory_limit_mib)
+        await _keep_below(given.memory_limit_mib)
     await asyncio.Event().wait()
 
 
@@ -99,7 +107,7 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     settings = read_settings(os.environ)
     model = folder / "model"
     model.mkdir()
-    Trouble.make(folder / TROUBLE)
+    FaultFile.make(folder / FAULTS)
     models: dict[str, dict[int, Path]] = {}
     default_model, code = "None", None
     if archive is not None:
@@ -113,20 +121,55 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
-    blueprint = Blueprint(
+    plan = EndpointPlan(
         settings, folder=folder, models=models, default_model=default_model, code=code
     )
-    return Supervisor(blueprint, environment=os.environ)
+    return Supervisor(plan, environment=os.environ)
 
 
-def _default(settings: Settings, models: dict[str, dict[int, Path]]) -> str:
-    default_model = settings.default_model or next(iter(models))
+def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str:
+    default_model = settings.default_model
+    if default_model is None:
+        default_model = next(iter(models))
     if default_model not in models:
-        raise StartError(
+        raise ContainerStartError(
             f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
             "a model is named after the folder of its versions, `model` when they lie at the root"
         )
     return default_model
+
+
+async def _keep_below(limit_mib: int) -> NoReturn:
+    """From now on: kills the largest process below this one while all take more than `limit_mib`.
+
+    This is what the kernel does to a container that takes too much.
+    """
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        taken = _taken_mib()
+        if taken and sum(taken.values()) > limit_mib:
+            pid = max(taken, key=lambda one: taken[one])
+            print(
+                f"out of memory: {sum(taken.values()):.0f} MiB of {limit_mib} MiB are taken; "
+                f"process {pid} with {taken[pid]:.0f} MiB is killed",
+                file=sys.stderr,
+                flush=True,
+            )
+            try:
+                psutil.Process(pid).kill()
+            except psutil.NoSuchProcess:
+                pass  # it was quicker
+
+
+def _taken_mib() -> dict[int, float]:
+    """Process -> its share of memory; pages that forks share are divided between them."""
+    found: dict[int, float] = {}
+    for child in psutil.Process().children(recursive=True):
+        try:
+            found[child.pid] = child.memory_full_info().pss / 2**20
+        except psutil.Error:
+            continue  # it has ended
+    return found
 
 
 def _log(sentence: str) -> None:

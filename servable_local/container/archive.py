@@ -1,9 +1,16 @@
-"""model.tar.gz becomes a folder; what could reach outside that folder is refused."""
+"""model.tar.gz becomes a folder, and what the container finds in it: models and code.
+
+Whatever could reach outside that folder is refused.
+Source: find_models and find_model_versions in the image's start script,
+https://github.com/aws/deep-learning-containers (tensorflow/inference/docker/build_artifacts)
+"""
 
 import gzip
+import re
 import shutil
 import tarfile
 import zlib
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 
@@ -56,3 +63,69 @@ def _refusal(member: tarfile.TarInfo) -> str | None:
     if not (member.isreg() or member.isdir()):
         return "a device or a pipe; pack files and folders only"
     return None
+
+
+# The image unpacks into /opt/ml/model, and a model is named after the folder of its versions.
+NAME_OF_A_MODEL_AT_THE_ROOT = "model"
+
+
+class LayoutError(Exception):
+    """The archive holds no model that the container would find. `str()` is a whole sentence."""
+
+
+@dataclass(frozen=True)
+class ArchiveCode:
+    """The archive's code/ folder. `inference`: None with only lib/ or requirements.txt."""
+
+    folder: Path
+    inference: Path | None
+
+    @property
+    def import_paths(self) -> list[Path]:
+        """What Gunicorn puts on the path, in its order."""
+        return [path for path in (self.folder, self.folder / "lib") if path.is_dir()]
+
+
+def find_models(root: Path) -> dict[str, dict[int, Path]]:
+    """Model name -> version -> folder of its SavedModel. Raises `LayoutError` without one."""
+    found: dict[str, dict[int, Path]] = {}
+    for saved_model in sorted(root.rglob("saved_model.pb")):
+        version = saved_model.parent
+        # A number that is the root itself is no version: nothing could hold it.
+        if version == root or not re.fullmatch(r"[0-9]+", version.name):
+            continue
+        if int(version.name) == 0:
+            raise LayoutError(
+                f"{_shown(root, saved_model)}: version 0 is written as no version at all in the "
+                "container's configuration; number versions from 1"
+            )
+        holder = version.parent
+        name = NAME_OF_A_MODEL_AT_THE_ROOT if holder == root else holder.name
+        found.setdefault(name, {})[int(version.name)] = version
+    if not found:
+        raise LayoutError(
+            f"no <version>/saved_model.pb in the archive, with a version of digits only; "
+            f"it holds {_contents(root)}; pack 1/saved_model.pb or MODEL/1/saved_model.pb"
+        )
+    return found
+
+
+def find_code(root: Path) -> ArchiveCode | None:
+    """The code that switches Gunicorn on; None when NGINX talks to the model server itself."""
+    folder = root / "code"
+    inference = folder / "inference.py"
+    if not any(path.exists() for path in (inference, folder / "lib", folder / "requirements.txt")):
+        return None
+    return ArchiveCode(folder, inference if inference.is_file() else None)
+
+
+def _shown(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _contents(root: Path) -> str:
+    files = sorted(_shown(root, path) for path in root.rglob("*") if path.is_file())
+    if not files:
+        return "nothing"
+    more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+    return ", ".join(files[:5]) + more

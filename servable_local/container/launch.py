@@ -4,24 +4,130 @@ with launch(Path("model.tar.gz"), {}) as process:
     requests.post(process.url + "/invocations", ...)
 """
 
+import fcntl
+import functools
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from model_packaging.private_folder import private_opener
-from servable_local.container.endpoint_process import EndpointProcess
 from servable_local.container.environment import process_environment
-from servable_local.container.port_settings import PORT, SettingsError
-from servable_local.container.settings import read_settings
-from servable_local.container.unpack_folder import UnpackFolder, sweep
+from servable_local.container.faults import FaultInjector
+from servable_local.container.image_code import VERSION
+from servable_local.container.parts import Parts
+from servable_local.container.settings import PORT, SettingsError, read_settings
+from servable_local.private_files import private_opener
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
+
+PREFIX = "servable-container-"
+_LOCK = "lock"
+_END_SECONDS = 5.0
+
+
+class UnpackFolder:
+    """A temporary folder that does not outlive both this process and the endpoint.
+
+    `path` exists until `remove`. Hand `lock` to the endpoint's process: it shares the lock. Each
+    of the two removes the folder at its end. When both are killed at once neither can; the lock
+    they held is then free, and the next launch removes what it finds unlocked.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        # Locked under another name first: a sweep in this moment must not find it free.
+        beside = self.path / "lock.new"
+        self.lock = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        beside.rename(self.path / _LOCK)
+        self._open = True
+
+    def remove(self) -> None:
+        """Again is nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._open:
+            os.close(self.lock)
+            self._open = False
+
+
+def sweep() -> None:
+    """Removes the folders of endpoints that were killed together with whoever started them."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_LOCK}"):
+        try:
+            held = os.open(lock, os.O_RDWR)
+        except OSError:
+            continue  # another sweep was quicker, or the folder is another user's
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+        except BlockingIOError:
+            pass  # in use
+        finally:
+            os.close(held)
+
+
+class EndpointProcess:
+    """A running endpoint. `url` answers GET /ping and POST /invocations."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
+        self.url = ""
+        self.seconds_after_import = 0.0
+        """From TensorFlow's import, whose time depends on the disk, to the first answer."""
+        self.process = process
+        """The supervisor's."""
+        self._folder = folder
+        self._closing = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """The endpoint's supervisor, whose end is the end of all its processes."""
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def folder(self) -> Path:
+        """Its files; any process of the same user can inject faults by them."""
+        return self._folder.path
+
+    @property
+    def parts(self) -> Parts:
+        """The processes as they are now."""
+        return Parts.read(self.folder)
+
+    @functools.cached_property
+    def faults(self) -> FaultInjector:
+        """Makes it slow, failing, frozen or dead, on request."""
+        return FaultInjector(self.folder)
+
+    def close(self) -> None:
+        """Ends the process and removes its unpacked files. Again is nothing."""
+        with self._closing:
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe:
+                    pipe.close()
+            try:
+                self.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self._folder.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
 
 
 class LaunchError(Exception):
@@ -36,13 +142,15 @@ def launch(
     log: Path | None = None,
     port: int | None = None,
     memory_limit_mib: int | None = None,
+    tensorflow: str | None = None,
 ) -> EndpointProcess:
     """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
     `variables` are the container's, as in the model's definition. `archive` may be None in
     multi-model mode, where it would hold the code that all models share. `log` is appended
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
-    largest process is killed while all take more. Raises `LaunchError`. Everything ends with
+    largest process is killed while all take more. `tensorflow`: whose image's code is followed,
+    as 2.20; left out, the newest known. Raises `LaunchError`. Everything ends with
     this process, however that ends.
     """
     if archive is not None:
@@ -51,6 +159,8 @@ def launch(
             raise LaunchError(f"{archive}: there is no such file; pack the model first")
     if port is not None:
         variables = {**variables, PORT: str(port)}
+    if tensorflow is not None:
+        variables = {**variables, VERSION: tensorflow}
     try:
         settings = read_settings(variables)
     except SettingsError as error:

@@ -1,8 +1,14 @@
-"""Multi-model mode: which models are loaded, in a file that the supervisor writes."""
+"""Multi-model mode, as Gunicorn's workers see it: which models are loaded, and asking for more.
+
+The supervisor writes a file that every worker reads, and answers questions on a socket; both
+lie in the endpoint's folder."""
 
 import json
+import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _FILE = "models.json"
 
@@ -49,3 +55,21 @@ class LoadedModels:
             )
         )
         beside.replace(self._file)
+
+
+SOCKET = "control.sock"
+
+
+def ask(folder: Path, **question: Any) -> dict[str, Any]:
+    """One question, one answer, both JSON. Raises `OSError` when nobody is there."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        # By a descriptor of the folder: a path of more than 107 letters is no address.
+        held = os.open(folder, os.O_RDONLY)
+        try:
+            connection.connect(f"/proc/self/fd/{held}/{SOCKET}")
+        finally:
+            os.close(held)
+        connection.sendall(json.dumps(question).encode() + b"\n")
+        with connection.makefile("rb") as answer:
+            found: dict[str, Any] = json.loads(answer.readline())
+    return found

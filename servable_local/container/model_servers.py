@@ -5,15 +5,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servable_local.container.child import Child
-from servable_local.container.failure import StartError
-from servable_local.container.model_server.plan import ServerPlan
+from servable_local.container.child_process import ChildProcess, ContainerStartError
+from servable_local.container.plan import ServerPlan
 
 MODULE = "servable_local.container.model_server"
 _PAUSE_SECONDS = 0.2  # before a start again, so that one that cannot start does not spin
 
 
-class ModelServers:
+class ModelServerProcesses:
     """Numbered model servers; `add` and `remove` while others serve."""
 
     def __init__(
@@ -26,13 +25,13 @@ class ModelServers:
         self._starting: dict[int, asyncio.Future[None]] = {}
         self.pids: dict[int, int] = {}
         """Number -> process, of those that are ready."""
-        self._parent: Child | None = None
+        self._parent: ChildProcess | None = None
         self._imported = asyncio.Event()
 
     async def begin(self) -> None:
         """Returns when TensorFlow is imported."""
         self._imported.clear()
-        self._parent = Child(MODULE, [], environment=self._environment, heard=self._heard)
+        self._parent = ChildProcess(MODULE, [], environment=self._environment, heard=self._heard)
         await self._imported.wait()
 
     @property
@@ -46,7 +45,7 @@ class ModelServers:
         self._fork(number)
 
     async def ready(self, number: int, *, wait_seconds: float) -> None:
-        """Raises `StartError` when it fails, `TimeoutError` when it takes longer."""
+        """Raises `ContainerStartError` when it fails, `TimeoutError` when it takes longer."""
         async with asyncio.timeout(wait_seconds):
             await asyncio.shield(self._starting[number])
 
@@ -84,20 +83,22 @@ class ModelServers:
             self._settle(number, None)
         elif "error" in event:
             _log(event["error"])
-            self._settle(event["number"], StartError(event["error"]))
+            self._settle(event["number"], ContainerStartError(event["error"]))
         elif "ended" in event:
             number = event["ended"]
             if self.pids.get(number) == event["pid"]:
                 del self.pids[number]
             starting = self._starting.get(number)
             if number not in self._plans or (starting and not starting.done()):
-                self._settle(number, StartError(f"a model server ended, status {event['status']}"))
+                self._settle(
+                    number, ContainerStartError(f"a model server ended, status {event['status']}")
+                )
             if number in self._plans:
                 _log(f"unexpected end of model server {number}, {event}; it is started again")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
         self._changed()
 
-    def _settle(self, number: int, failure: StartError | None) -> None:
+    def _settle(self, number: int, failure: ContainerStartError | None) -> None:
         starting = self._starting.get(number)
         if starting is None or starting.done():
             return

@@ -9,24 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.container import ports
-from servable_local.container.blueprint import Blueprint
-from servable_local.container.failure import StartError
+from servable_local.container.child_process import ContainerStartError
 from servable_local.container.loaded_models import LoadedModel, LoadedModels
-from servable_local.container.model_folder import foreign
-from servable_local.container.model_servers import ModelServers
+from servable_local.container.model_servers import ModelServerProcesses
+from servable_local.container.plan import EndpointPlan
 
 # The numbers of model servers in multi-model mode; the others are numbered from 0.
 _FIRST_NUMBER = 1000
 
 
-class MultiModel:
-    """Answers {"load": NAME, "url": FOLDER} and {"unload": NAME} with a status and a body."""
+class MultiModelMode:
+    """Answers {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
 
-    def __init__(self, servers: ModelServers, blueprint: Blueprint) -> None:
+    An answer is {"status": NUMBER, "body": OBJECT}.
+    """
+
+    def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
         self._servers = servers
-        self._blueprint = blueprint
-        self._settings = blueprint.settings
-        self._registry = LoadedModels(blueprint.folder)
+        self._plan = endpoint_plan
+        self._settings = endpoint_plan.settings
+        self._registry = LoadedModels(endpoint_plan.folder)
         self._loaded: dict[str, LoadedModel] = {}
         self._numbers: dict[str, dict[int, list[socket.socket]]] = {}
         self._count = itertools.count(_FIRST_NUMBER)
@@ -35,24 +37,20 @@ class MultiModel:
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
-                status, key, sentence = await self._load(question["load"], Path(question["url"]))
+                versions = {
+                    int(version): Path(path) for version, path in question["versions"].items()
+                }
+                folder = Path(question["path"])
+                status, key, sentence = await self._load(question["load"], folder, versions)
             else:
                 status, key, sentence = self._unload(question["unload"])
         return {"status": status, "body": {key: sentence}}
 
-    async def _load(self, name: str, folder: Path) -> tuple[int, str, str]:
+    async def _load(
+        self, name: str, folder: Path, versions: dict[int, Path]
+    ) -> tuple[int, str, str]:
         if name in self._loaded:
             return 409, "error", f"Model {name} is already loaded."
-        try:
-            folder = folder.resolve(strict=True)
-            why_foreign, versions = foreign(folder), _versions(folder)
-        except OSError:
-            why_foreign, versions = None, {}
-        if why_foreign is not None:
-            return 403, "error", why_foreign
-        if not versions:
-            sentence = f"Could not find valid base path {folder} for servable {name}"
-            return 404, "error", sentence
         pairs = []
         self._numbers[name] = {}
         try:
@@ -60,7 +58,7 @@ class MultiModel:
                 number = next(self._count)
                 low, kept = self._free_pair()
                 self._numbers[name][number] = kept
-                plan = self._blueprint.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
+                plan = self._plan.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
                 self._servers.add(number, plan)
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
                 pairs.append((low, low + 1))
@@ -70,7 +68,7 @@ class MultiModel:
         except TimeoutError:
             self._end(name)
             return 408, "error", f"Timed out after {self._settings.wait_seconds} seconds"
-        except StartError as error:
+        except ContainerStartError as error:
             self._end(name)
             return 500, "error", str(error)
         self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
@@ -111,13 +109,3 @@ class MultiModel:
             except ports.PortError:
                 continue
         raise ports.PortError("no available ports to load the model.")
-
-
-def _versions(folder: Path) -> dict[int, Path]:
-    if not folder.is_dir():
-        return {}
-    return {
-        int(path.name): path
-        for path in sorted(folder.iterdir())
-        if path.name.isdecimal() and path.is_dir()
-    }

@@ -16,21 +16,30 @@ class Parts:
     """Process numbers; None and () where a part is not running in this moment."""
 
     supervisor: int
-    front: int | None = None
-    gateway: int | None = None
-    """Gunicorn's master."""
-    model_servers_parent: int | None = None
+    nginx: int | None = None
+    """The stand-in for it."""
+    gunicorn: int | None = None
+    """Its master."""
+    launcher: int | None = None
+    """Imports TensorFlow and forks the model servers."""
     model_servers: tuple[int, ...] = ()
 
     @property
     def workers(self) -> tuple[int, ...]:
         """Gunicorn's workers, which come and go without the supervisor."""
-        if self.gateway is None:
+        if self.gunicorn is None:
             return ()
         try:
-            return tuple(child.pid for child in psutil.Process(self.gateway).children())
+            return tuple(child.pid for child in psutil.Process(self.gunicorn).children())
         except psutil.NoSuchProcess:
             return ()
+
+    def processes(self, part: str) -> tuple[int, ...]:
+        """Those of a part that can have faults, see `servable_local.container.faults.Part`."""
+        if part in ("worker", "model server"):
+            return self.workers if part == "worker" else self.model_servers
+        one = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)
+        return () if one is None else (one,)
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from servable_local.container.port_settings import PORT
+from servable_local.container.settings import PORT
 
 HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
@@ -35,7 +35,7 @@ def reserved(port: int) -> socket.socket:
     else gets the port. 0 is any free port. Raises `PortError`.
     """
     try:
-        # Without SO_REUSEPORT first: that alone notices the reservation of another double.
+        # Without SO_REUSEPORT first: that alone notices the reservation of another local container.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
@@ -84,8 +84,8 @@ def _held(port: int) -> str:
                 return _named(process)
     except (psutil.Error, OSError):
         pass  # another user's
-    # A double that is still starting keeps its port without listening: no table shows that.
-    if starting := _double_for(port):
+    # A local container that is still starting keeps its port without listening: no table shows that.
+    if starting := _local_container_for(port):
         return _named(starting)
     return "; another process holds it; choose another port, or end that process"
 
@@ -95,15 +95,13 @@ def _named(process: psutil.Process) -> str:
     return f"; process {process.pid} holds it: {words}"
 
 
-def _double_for(port: int) -> psutil.Process | None:
+def _local_container_for(port: int) -> psutil.Process | None:
     """The first supervisor of ours, but for this one, that was told to take the port."""
     found = []
     for process in psutil.process_iter():
         try:
-            is_double = (
-                process.pid != os.getpid() and "servable_local.container" in process.cmdline()
-            )
-            if is_double and process.environ().get(PORT) == str(port):
+            is_one = process.pid != os.getpid() and "servable_local.container" in process.cmdline()
+            if is_one and process.environ().get(PORT) == str(port):
                 found.append((process.create_time(), process.pid))
         except psutil.Error:
             continue  # gone, or another user's

@@ -1,4 +1,4 @@
-"""The real container image where there is Docker, served like the double."""
+"""The real container image where there is Docker, served like the local container."""
 
 import shutil
 import subprocess

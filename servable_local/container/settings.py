@@ -1,41 +1,62 @@
-"""The container's variables with every default filled in, as the image's start script does."""
+"""The container's variables with every default filled in, as the image's start script does.
 
+The table here is this package's own, read from the image's public source and from nothing
+that renders variables; that what a deployment renders is understood here is a test.
+Source: serve.py in https://github.com/aws/deep-learning-containers
+"""
+
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from infra.policy.container import (
-    DEFAULT_MODEL_NAME,
-    MULTI_MODEL_SWITCH,
-    VariableError,
-    settings_of,
-)
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds
-from servable_local.container.model_server.plan import Batching
-from servable_local.container.port_settings import SettingsError, port_of, range_of
+from servable_local.container.image_code import NEWEST, VERSION, image_code
 
+PORT = "SAGEMAKER_BIND_TO_PORT"
+MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
+PORT_RANGE = "SAGEMAKER_SAFE_PORT_RANGE"
+DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 OPENMP_THREADS = "OMP_NUM_THREADS"
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 WORKER_CLASS = "SAGEMAKER_GUNICORN_WORKER_CLASS"
+THREADS = "SAGEMAKER_GUNICORN_THREADS"
+WAIT = "SAGEMAKER_TFS_WAIT_TIME_SECONDS"
+GUNICORN_TIMEOUT = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
 
 # The packages that a worker class needs and that the image does not list either.
 _NOT_IN_THE_IMAGE = ("eventlet", "tornado")
 
 
+class SettingsError(Exception):
+    """Variables that the container, or this endpoint, does not take. A whole sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BatchingPlan:
+    """Collected requests, every number decided."""
+
+    max_batch_size: int
+    timeout_micros: int
+    batch_threads: int
+    max_enqueued_batches: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSettings:
     """What the start script has decided. Op threads of 0 are left to TensorFlow."""
 
+    tensorflow: str
+    """The image's, as 2.20."""
     port: int
-    """Of the front; 0 is any free one."""
+    """Of NGINX; 0 is any free one."""
     port_range: tuple[int, int] | None
     default_model: str | None
     multi_model: bool
     model_servers: int
     inter_op_threads: int
     intra_op_threads: int
-    batching: Batching | None
+    batching: BatchingPlan | None
     wait_seconds: int
     workers: int
     threads: int
@@ -46,60 +67,162 @@ class Settings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """How long the image's start script in truth waits for a port that is closed."""
-        return real_wait_seconds(self.wait_seconds)
+        """How long the start script in truth waits for a port that is closed."""
+        return image_code(self.tensorflow).real_wait_seconds(self.wait_seconds)
 
 
-def read_settings(variables: Mapping[str, str]) -> Settings:
+def read_settings(variables: Mapping[str, str]) -> StartSettings:
     """Raises `SettingsError` for what the image refuses or hangs on."""
-    switch = variables.get(MULTI_MODEL_SWITCH, "false")
-    if switch.lower() not in ("true", "false"):
+    given = _read(variables, _VARIABLES)
+    if given["worker_class"] in _NOT_IN_THE_IMAGE:
         raise SettingsError(
-            f"{MULTI_MODEL_SWITCH}: {switch!r} is not accepted; allowed: true or false"
+            f"{WORKER_CLASS}={given['worker_class']}: needs the package {given['worker_class']}, "
+            "which neither the image nor this machine has; allowed here: sync, gevent, gthread"
         )
-    try:
-        given = settings_of(variables)
-    except VariableError as error:
-        raise SettingsError(str(error)) from None
-    count = given.tfs_processes or 1
-    worker_class = "gthread" if switch.lower() == "true" else given.gunicorn_worker_class
-    if worker_class in _NOT_IN_THE_IMAGE:
-        raise SettingsError(
-            f"{WORKER_CLASS}={worker_class}: needs the package {worker_class}, which neither the "
-            "image nor this machine has; allowed here: sync, gevent, gthread"
-        )
-    timeout_seconds = given.gunicorn_timeout_seconds or 30
-    return Settings(
-        port=port_of(variables),
-        port_range=range_of(variables, count),
-        default_model=variables.get(DEFAULT_MODEL_NAME) or None,
-        multi_model=switch.lower() == "true",
-        model_servers=count,
-        inter_op_threads=given.inter_op_threads or 0,
-        intra_op_threads=given.intra_op_threads or 0,
-        batching=_batching(given),
-        wait_seconds=given.wait_time_seconds or DEFAULT_SECONDS,
-        workers=given.gunicorn_workers or 1,
-        threads=given.gunicorn_threads or 1,
-        worker_class=worker_class or "gevent",
-        gunicorn_timeout_seconds=timeout_seconds,
-        gunicorn_log_level=given.gunicorn_log_level or "info",
-        read_timeout_seconds=max(given.nginx_read_timeout_seconds or 60, timeout_seconds),
+    batching = BatchingPlan(**_read(variables, _BATCHING)) if given.pop("batching") else None
+    for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):
+        del given[unused]  # they were read to be checked
+    given["read_timeout_seconds"] = max(
+        given["read_timeout_seconds"], given["gunicorn_timeout_seconds"]
+    )
+    tensorflow = variables.get(VERSION, NEWEST)
+    if given["wait_seconds"] is None:
+        given["wait_seconds"] = image_code(tensorflow).wait_seconds(given["model_servers"])
+    return StartSettings(
+        tensorflow=tensorflow,
+        port=_port(variables),
+        port_range=_port_range(variables, given["model_servers"]),
+        default_model=variables.get(DEFAULT_MODEL_NAME),
+        batching=batching,
+        **given,
     )
 
 
-def _batching(given: ContainerSettings) -> Batching | None:
-    if given.batching is None:
-        return None
-    cpus = os.cpu_count() or 1
-    return Batching(
-        max_batch_size=given.batching.max_batch_size,
-        timeout_micros=given.batching.timeout_micros,
-        batch_threads=given.batching.batch_threads or cpus,
-        max_enqueued_batches=given.batching.max_enqueued_batches or cpus,
-    )
+def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
+    """The container's variables that are set here and change nothing, sorted."""
+    settings = read_settings(variables)
+    # No GPU here, and NGINX's own log.
+    inert = {"SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "SAGEMAKER_TFS_NGINX_LOGLEVEL"}
+    if settings.batching is None:
+        inert |= _BATCHING.keys()
+    if not gunicorn:
+        inert |= {name for name in variables if name.startswith("SAGEMAKER_GUNICORN_")}
+    elif settings.worker_class == "gevent":
+        inert.add(THREADS)
+    return sorted(inert & variables.keys())
 
 
 def is_container_variable(name: str) -> bool:
     """Whether `name` configures the container or our handler in it."""
     return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)
+
+
+def _port(variables: Mapping[str, str]) -> int:
+    text = variables.get(PORT, "0")
+    if not text.isdecimal() or int(text) > 65535:
+        raise SettingsError(f"{PORT}: {text!r} is not accepted; allowed: a port up to 65535")
+    return int(text)
+
+
+def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
+    """From which `count` model servers take theirs."""
+    text = variables.get(PORT_RANGE)
+    if text is None:
+        return None
+    parts = text.split("-")
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) <= 65535 for part in parts):
+        raise SettingsError(f"{PORT_RANGE}: {text!r} is not accepted; allowed: LOW-HIGH")
+    low, high = map(int, parts)
+    # As the image counts: the range must be one longer than what is used of it.
+    if low + 2 * count > high:
+        raise SettingsError(
+            f"{PORT_RANGE}: {text!r} has too few ports for {count} model servers; "
+            f"allowed: {low}-{low + 2 * count} or longer"
+        )
+    return low, high
+
+
+# How a value is read, which raises ValueError for what is not accepted; and what is allowed.
+_Form = tuple[Callable[[str], Any], str]
+# variable -> (field, the image's default, form)
+_Table = dict[str, tuple[str, Any, _Form]]
+
+
+def _read(variables: Mapping[str, str], table: _Table) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for variable, (field, default, (read, allowed)) in table.items():
+        try:
+            fields[field] = read(variables[variable]) if variable in variables else default
+        except ValueError:
+            raise SettingsError(
+                f"{variable}: {variables[variable]!r} is not accepted; allowed: {allowed}"
+            ) from None
+    return fields
+
+
+def _whole(at_least: int) -> _Form:
+    def read(text: str) -> int:
+        number = int(text)
+        if number < at_least:
+            raise ValueError
+        return number
+
+    return read, f"a whole number from {at_least} up"
+
+
+def _one_of(*words: str) -> _Form:
+    return lambda text: words[words.index(text)], ", ".join(words)
+
+
+def _margin(text: str) -> float:
+    number = float(text)
+    if not (math.isfinite(number) and number < 1):
+        raise ValueError
+    return number
+
+
+def _switch(text: str) -> bool:
+    return ("false", "true").index(text.lower()) == 1
+
+
+_SWITCH = (_switch, "true or false")
+_NUMBER = (int, "a whole number")
+_WORD: _Form = (str, "any word")
+_VARIABLES: _Table = {
+    MULTI_MODEL: ("multi_model", False, _SWITCH),
+    "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _NUMBER),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _NUMBER),
+    "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
+    WAIT: ("wait_seconds", None, _whole(1)),
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
+        "gpu_memory_margin",
+        0.2,
+        (_margin, "a number below 1"),
+    ),
+    "SAGEMAKER_GUNICORN_WORKERS": ("workers", 1, _whole(1)),
+    THREADS: ("threads", 1, _whole(0)),
+    WORKER_CLASS: (
+        "worker_class",
+        "gevent",
+        _one_of("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
+    ),
+    GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _whole(1)),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", _WORD),
+    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("read_timeout_seconds", 60, _whole(1)),
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
+        "nginx_log_level",
+        "error",
+        _one_of("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"),
+    ),
+    OPENMP_THREADS: ("openmp_threads", 1, _whole(1)),
+}
+_CPUS = os.cpu_count() or 1
+_BATCHING: _Table = {
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _whole(1)),
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", 1000, _whole(0)),
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _whole(1)),
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _CPUS, _whole(1)),
+}
+VARIABLES = frozenset(_VARIABLES | _BATCHING) | {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, ONEDNN}
+"""Every variable of the image that is read, checked or passed on here."""

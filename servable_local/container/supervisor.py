@@ -9,59 +9,58 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.container import control, parts
-from servable_local.container.blueprint import Blueprint
-from servable_local.container.child import Child
-from servable_local.container.failure import StartError
-from servable_local.container.model_servers import ModelServers
-from servable_local.container.multi_model import MultiModel
+from servable_local.container import loaded_models, parts
+from servable_local.container.child_process import ChildProcess, ContainerStartError
+from servable_local.container.model_servers import ModelServerProcesses
+from servable_local.container.multi_model import MultiModelMode
+from servable_local.container.plan import EndpointPlan
 
-GATEWAY, FRONT = "servable_local.container.gateway", "servable_local.container.front"
+GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
 _PAUSE_SECONDS = 0.2
 
 
 class Supervisor:
     """Of one endpoint. Its working folder is `folder`, and its children's too."""
 
-    def __init__(self, blueprint: Blueprint, *, environment: Mapping[str, str]) -> None:
-        self._blueprint = blueprint
-        self._environment = dict(environment) | blueprint.variables()
-        self._children: dict[str, Child] = {}
+    def __init__(self, plan: EndpointPlan, *, environment: Mapping[str, str]) -> None:
+        self._plan = plan
+        self._environment = dict(environment) | plan.variables()
+        self._children: dict[str, ChildProcess] = {}
         self._ready: dict[str, asyncio.Future[None]] = {}
         self._patience = asyncio.timeout(None)
-        self._model_servers = ModelServers(self._environment, changed=self._note)
-        self._multi_model = MultiModel(self._model_servers, blueprint)
+        self._model_servers = ModelServerProcesses(self._environment, changed=self._note)
+        self._multi_model = MultiModelMode(self._model_servers, plan)
         self.imported = 0.0
         """When TensorFlow was imported, by the monotonic clock."""
         self.ending = False
         """Set when everything is about to end: nothing is started again."""
 
     async def start(self) -> int:
-        """Returns the port when everything answers. Raises `StartError`."""
+        """Returns the port when everything answers. Raises `ContainerStartError`."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
-        await asyncio.start_unix_server(self._control, control.SOCKET)
+        await asyncio.start_unix_server(self._control, loaded_models.SOCKET)
         await self._model_servers.begin()
         self.imported = time.monotonic()
-        settings = self._blueprint.settings
+        settings = self._plan.settings
         if not settings.multi_model:
             for number in range(settings.model_servers):
-                self._model_servers.add(number, self._blueprint.server(number))
+                self._model_servers.add(number, self._plan.server(number))
             for number in range(settings.model_servers):
                 await self._model_server(number)
-        if self._blueprint.has_gunicorn:
-            await self._child(GATEWAY)
-        await self._child(FRONT)
+        if self._plan.has_gunicorn:
+            await self._child(GUNICORN)
+        await self._child(NGINX)
         self._note()
-        return self._blueprint.port
+        return self._plan.port
 
     async def _model_server(self, number: int) -> None:
-        seconds = self._blueprint.settings.load_wait_seconds
+        seconds = self._plan.settings.load_wait_seconds
         try:
             await self._model_servers.ready(number, wait_seconds=seconds)
         except TimeoutError:
-            raise StartError(
+            raise ContainerStartError(
                 f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
-                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={self._blueprint.settings.wait_seconds}; give it more"
+                f"with SAGEMAKER_TFS_WAIT_TIME_SECONDS={self._plan.settings.wait_seconds}; give it more"
             ) from None
 
     async def _child(self, module: str) -> None:
@@ -72,20 +71,20 @@ class Supervisor:
             async with asyncio.timeout(None) as self._patience:
                 await self._ready[module]
         except TimeoutError:
-            seconds = self._blueprint.settings.gunicorn_timeout_seconds
-            raise StartError(
+            seconds = self._plan.settings.gunicorn_timeout_seconds
+            raise ContainerStartError(
                 f"Gunicorn did not start within {seconds} s, which is its own timeout "
                 "(SAGEMAKER_GUNICORN_TIMEOUT_SECONDS) and the image's patience; "
                 "import less in inference.py, or give it more"
             ) from None
 
     def _spawn(self, module: str) -> None:
-        plan = self._blueprint.gateway() if module == GATEWAY else self._blueprint.front()
+        told = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
 
         def heard(event: dict[str, Any]) -> None:
             ready = self._ready[module]
             if "loading" in event and not ready.done():
-                seconds = self._blueprint.settings.gunicorn_timeout_seconds
+                seconds = self._plan.settings.gunicorn_timeout_seconds
                 self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
             elif "loading" in event:
                 pass  # a restart: nobody waits
@@ -93,13 +92,13 @@ class Supervisor:
                 if "error" in event:
                     _log(event["error"])
             elif "error" in event:
-                ready.set_exception(StartError(event["error"]))
+                ready.set_exception(ContainerStartError(event["error"]))
             else:
                 ready.set_result(None)
             self._note()
 
-        self._children[module] = Child(
-            module, ["--plan", json.dumps(plan)], environment=self._environment, heard=heard
+        self._children[module] = ChildProcess(
+            module, ["--plan", json.dumps(told)], environment=self._environment, heard=heard
         )
 
     def _reap(self) -> None:
@@ -122,7 +121,9 @@ class Supervisor:
             child.forget()
             ready = self._ready[module]
             if not ready.done():
-                ready.set_exception(StartError(f"{module} ended with status {status}; see the log"))
+                ready.set_exception(
+                    ContainerStartError(f"{module} ended with status {status}; see the log")
+                )
                 return
             _log(f"unexpected end of {module} {pid}, status {status}; it is started again")
             asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
@@ -135,15 +136,15 @@ class Supervisor:
         writer.close()
 
     def _note(self) -> None:
-        """Which process plays which part, for tests and for trouble on request."""
+        """Which process plays which part, for tests and for fault injection."""
         found = {
             "supervisor": os.getpid(),
-            "model_servers_parent": self._model_servers.parent_pid,
+            "launcher": self._model_servers.parent_pid,
             "model_servers": [pid for _, pid in sorted(self._model_servers.pids.items())],
         }
         for module, child in self._children.items():
             found[module.rpartition(".")[2]] = child.pid
-        parts.note(self._blueprint.folder, found)
+        parts.note(self._plan.folder, found)
 
 
 def _log(sentence: str) -> None:

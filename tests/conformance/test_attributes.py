@@ -73,5 +73,21 @@ def test_a_method_that_the_signature_is_not_for_is_400(method: str, plain: Endpo
     assert (answer.status_code, "tensorflow/serving/predict" in answer.text) == (400, True)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [
+        ("tfs-model-name=../etc", "tfs-model-name"),
+        ("tfs-model-name=a b", "tfs-model-name"),
+        ("tfs-model-version=-1", "tfs-model-version"),
+        ("tfs-method=delete", "tfs-method"),
+    ],
+)
+def test_an_attribute_that_is_not_of_its_form_is_400(
+    attribute: str, name: str, plain: Endpoint
+) -> None:
+    answer = plain.post(ROW, attributes=attribute)
+    assert (answer.status_code, answer.json()) == (400, {"error": f"invalid {name}"})
+
+
 def test_an_attribute_with_two_equal_signs_is_passed_over_without_code(plain: Endpoint) -> None:
     assert plain.post(ROW, attributes="tfs-model-version=1=1").status_code == 200

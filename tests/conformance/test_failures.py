@@ -7,7 +7,7 @@ import psutil
 import pytest
 import requests
 
-from servable_local.container.troublemaker import Part
+from servable_local.container.faults import Part
 from tests.conformance.conftest import Double
 
 ROW = {"instances": [[1.0, 2.0]]}
@@ -22,7 +22,7 @@ def peace(coded_double: Double, plain_double: Double) -> Iterator[None]:
     """Trouble ends with its test, and whatever was killed is back."""
     yield
     for double in (coded_double, plain_double):
-        double.process.trouble.end()
+        double.process.faults.end()
         assert _eventually(lambda double=double: _answers(double))  # type: ignore[misc]
 
 
@@ -43,14 +43,14 @@ def _answers(double: Double) -> bool:
 
 
 def test_ping_stays_200_with_code_while_the_model_server_is_frozen(coded_double: Double) -> None:
-    coded_double.process.trouble.freeze("model server")
+    coded_double.process.faults.freeze("model server")
     assert coded_double.get("/ping").status_code == 200
 
 
 def _kill_for_good(double: Double) -> None:
     """Model servers that stay dead while a test looks: who would start them again is frozen."""
-    double.process.trouble.freeze("model servers' parent")
-    double.process.trouble.kill("model server")
+    double.process.faults.freeze("model-server launcher")
+    double.process.faults.kill("model server")
 
 
 def test_ping_stays_200_with_code_while_the_model_server_is_dead(coded_double: Double) -> None:
@@ -73,7 +73,7 @@ def test_a_dead_model_server_is_the_handlers_exception(coded_double: Double) -> 
     assert coded_double.do("pass_on", ROW).status_code == 500
 
 
-@pytest.mark.parametrize("part", ["model server", "worker", "gateway", "front"])
+@pytest.mark.parametrize("part", ["model server", "worker", "gunicorn", "nginx"])
 def test_what_is_killed_is_started_again_and_answers_within_five_seconds(
     part: Part, coded_double: Double
 ) -> None:
@@ -82,13 +82,13 @@ def test_what_is_killed_is_started_again_and_answers_within_five_seconds(
         return {
             "model server": parts.model_servers,
             "worker": parts.workers,
-            "gateway": parts.gateway,
-            "front": parts.front,
+            "gunicorn": parts.gunicorn,
+            "nginx": parts.nginx,
         }[part]
 
     def is_back_in_time() -> bool:
         before = process()
-        coded_double.process.trouble.kill(part)
+        coded_double.process.faults.kill(part)
         return _eventually(
             lambda: bool(process()) and process() != before and _answers(coded_double),
             RESTART_SECONDS,
@@ -101,44 +101,41 @@ def test_the_killed_parent_of_the_model_servers_is_back_after_five_seconds_of_pr
     coded_double: Double,
 ) -> None:
     # It imports TensorFlow: 2 s of a core, and as long as others leave to it on a busy machine.
-    before = coded_double.process.parts.model_servers_parent
-    coded_double.process.trouble.kill("model servers' parent")
+    before = coded_double.process.parts.launcher
+    coded_double.process.faults.kill("model-server launcher")
     assert _eventually(
-        lambda: (
-            coded_double.process.parts.model_servers_parent not in (None, before)
-            and _answers(coded_double)
-        )
+        lambda: coded_double.process.parts.launcher not in (None, before) and _answers(coded_double)
     )
-    times = psutil.Process(coded_double.process.parts.model_servers_parent).cpu_times()
+    times = psutil.Process(coded_double.process.parts.launcher).cpu_times()
     assert times.user + times.system < RESTART_SECONDS
 
 
 def test_the_end_of_trouble_thaws_every_part(coded_double: Double) -> None:
-    coded_double.process.trouble.freeze("front")
-    coded_double.process.trouble.end()
+    coded_double.process.faults.freeze("nginx")
+    coded_double.process.faults.end()
     assert coded_double.get("/ping").status_code == 200
 
 
 def test_a_model_server_that_fails_is_passed_on(plain_double: Double) -> None:
-    plain_double.process.trouble.fail(503)
+    plain_double.process.faults.fail(503)
     assert plain_double.post(ROW).status_code == 503
 
 
 def test_a_full_queue_on_request_is_what_a_full_queue_is(plain_double: Double) -> None:
-    plain_double.process.trouble.fill_queue()
+    plain_double.process.faults.fill_queue()
     answer = plain_double.post(ROW)
     assert (answer.status_code, "queue" in answer.json()["error"]) == (503, True)
 
 
 def test_a_slow_model_delays_its_answers(plain_double: Double) -> None:
-    plain_double.process.trouble.slow(latency_ms=300)
+    plain_double.process.faults.slow(latency_ms=300)
     assert plain_double.post(ROW).elapsed.total_seconds() >= 0.3
 
 
 def test_a_slow_model_answers_many_at_once(plain_double: Double) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    plain_double.process.trouble.slow(latency_ms=500)
+    plain_double.process.faults.slow(latency_ms=500)
     began = time.monotonic()
     with ThreadPoolExecutor(32) as callers:
         statuses = {

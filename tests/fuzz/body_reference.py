@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from servable_local.container.front import conversion
 from servable_tensors import wire
+from tests.servable_handler import text_reference
 
 TYPES = {number: wire.dtype_name(number).removeprefix("q") for number in range(1, 24)}
 _CONTENT = {name: np.dtype(name) for name in TYPES.values() if hasattr(np, name)} | {
@@ -149,9 +149,9 @@ def of_text(text: bytes, inputs: dict[str, int]) -> dict[str, Tensor]:
 
 def converted(content_type: str, body: bytes) -> bytes:
     """A text as the container's NGINX hands it on where there is no code."""
-    text = body.decode(errors="surrogateescape")
-    change = conversion.from_csv if content_type == "text/csv" else conversion.from_json
-    return change(text).encode(errors="surrogateescape")
+    if content_type == "text/csv":
+        return text_reference.from_csv(body)
+    return text_reference.from_json(body)
 
 
 class _Named(float):

@@ -239,11 +239,11 @@ def test_a_refusal_has_its_status_and_says_what_is_wrong(
 
 
 def test_a_full_queue_is_429(handled: EndpointProcess) -> None:
-    handled.trouble.fill_queue()
+    handled.faults.fill_queue()
     try:
         answers = [post(handled.url, body, kind).status_code for kind, body in BODIES.values()]
     finally:
-        handled.trouble.end()
+        handled.faults.end()
     assert set(answers) == {429}
 
 

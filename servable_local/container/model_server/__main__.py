@@ -12,9 +12,9 @@ import select
 import signal
 import sys
 
-from servable_local.container import lifeline
-from servable_local.container.events import Events
-from servable_local.container.model_server.plan import ServerPlan
+from servable_local.container import parent_watchdog
+from servable_local.container.child_process import Events
+from servable_local.container.plan import ServerPlan
 
 _NOT_SERVING = ("keras", "scipy")
 
@@ -22,7 +22,7 @@ _NOT_SERVING = ("keras", "scipy")
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--parent-pid", type=int, required=True)
-    lifeline.die_with(arguments.parse_args().parent_pid)
+    parent_watchdog.die_with(arguments.parse_args().parent_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = Events()
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.json_tensors import is_base64
 from servable_local.container.model_server.predict_answer import number
 from servable_local.container.model_server.predict_request import DEFAULT_SIGNATURE, json_object
-from servable_local.container.model_server.servables import Array, Servable, Signature
+from servable_local.container.model_server.runtime import Array, LoadedSignature, LoadedVersion
 
-Compute = Callable[[Signature, Mapping[str, Array]], dict[str, Array]]
+Compute = Callable[[LoadedSignature, Mapping[str, Array]], dict[str, Array]]
 Labelled = list[list[tuple[str, float]]]
 # The names that both sides of such a signature have.
 INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
-def answer(method: str, body: bytes, servable: Servable, compute: Compute) -> bytes:
+def answer(method: str, body: bytes, servable: LoadedVersion, compute: Compute) -> bytes:
     """The JSON answer to :classify or :regress. Raises `HttpError`."""
     request = json_object(body)
     signature = checked(servable, str(request.get("signature_name") or ""), method)
@@ -43,12 +43,12 @@ def answer(method: str, body: bytes, servable: Servable, compute: Compute) -> by
     return f'{{\n    "result": [{rows}]\n}}'.encode()
 
 
-def checked(servable: Servable, name: str, method: str) -> Signature:
+def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
     """The signature of this name, which must be of this method. Raises `HttpError`."""
     name = name or DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise HttpError(400, f'Serving signature name: "{name}" not found in signature def')
-    signature: Signature = servable.signatures[name]
+    signature: LoadedSignature = servable.signatures[name]
     if signature.method != f"tensorflow/serving/{method}":
         raise HttpError(
             400,
@@ -58,7 +58,7 @@ def checked(servable: Servable, name: str, method: str) -> Signature:
     return signature
 
 
-def classify(signature: Signature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
+def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
     """For each example its labels with their scores."""
     found = _computed(signature, serialized, compute)
     some = next(iter(found.values()))
@@ -71,7 +71,9 @@ def classify(signature: Signature, serialized: Sequence[bytes], compute: Compute
     ]
 
 
-def regress(signature: Signature, serialized: Sequence[bytes], compute: Compute) -> list[float]:
+def regress(
+    signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
+) -> list[float]:
     """One number for each example."""
     numbers = _computed(signature, serialized, compute)[OUTPUTS].ravel()
     if len(numbers) != len(serialized):
@@ -80,7 +82,7 @@ def regress(signature: Signature, serialized: Sequence[bytes], compute: Compute)
 
 
 def _computed(
-    signature: Signature, serialized: Sequence[bytes], compute: Compute
+    signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute
 ) -> dict[str, Array]:
     array = np.empty(len(serialized), dtype=object)
     array[:] = list(serialized)

@@ -5,14 +5,55 @@ Source: https://github.com/tensorflow/serving (tensorflow_serving/util/json_tens
 
 import base64
 import binascii
+import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from servable_local.container.answer import HttpError
-from servable_local.container.model_server.json_shapes import flatten, shown
+from servable_local.container.http_messages import HttpError
+
+
+def flatten(value: object) -> tuple[list[int], list[object]]:
+    """The shape of lists nested evenly, and what they hold, in order. A lone value has no shape.
+
+    Raises `HttpError` (400) at the first list that is longer, shorter or deeper than the others.
+    """
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    level: list[object] = [value]
+    for depth, size in enumerate(shape):
+        for item in level:
+            if not isinstance(item, list):
+                raise HttpError(
+                    400,
+                    f"JSON Value: {shown(item)} found at incorrect level: {depth + 1} "
+                    f"in the JSON DOM. Expected at level: {len(shape)}",
+                )
+            if len(item) != size:
+                raise HttpError(
+                    400,
+                    f"Encountered list at unexpected size: {len(item)} at level: {depth} "
+                    f"expected size: {size}",
+                )
+        level = list(chain.from_iterable(level))  # type: ignore[arg-type]
+    if any(isinstance(leaf, list) for leaf in level):
+        rank = len(shape)
+        raise HttpError(400, f"Encountered list at unexpected level: {rank} expected < {rank}")
+    return shape, level
+
+
+def shown(value: object) -> str:
+    """A JSON value for a message, cut at 200 characters."""
+    return json.dumps(value)[:200]
+
 
 Array = npt.NDArray[Any]
 

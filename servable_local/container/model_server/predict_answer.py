@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.json_tensors import Array
 
 INDENT = "    "

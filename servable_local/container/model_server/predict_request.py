@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.json_tensors import Array, is_base64, to_array
 
 DEFAULT_SIGNATURE = "serving_default"

@@ -1,21 +1,70 @@
-"""One forked model server process, from its plan to the end of its life."""
+"""One forked model server process: loads, warms up, serves until its end.
+
+Warm-up records lie in `<version>/assets.extra/tf_serving_warmup_requests`, a TFRecord file of
+PredictionLog, and are replayed before the server is ready; one that fails makes the model fail
+to load. Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup
+"""
 
 import os
 import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
-from servable_local.container import lifeline
-from servable_local.container.events import Events
-from servable_local.container.model_server import grpc_server, http_server, warm_up
+from google.protobuf.message import DecodeError
+
+from servable_local.container import parent_watchdog
+from servable_local.container.child_process import Events
+from servable_local.container.faults import FaultFile
+from servable_local.container.http_messages import HttpError
+from servable_local.container.model_server import grpc_interface, proto_tensors, rest
 from servable_local.container.model_server.grpc_interface import GrpcInterface
-from servable_local.container.model_server.plan import ServerPlan
 from servable_local.container.model_server.rest import RestInterface
-from servable_local.container.model_server.runtime import LoadError, Servable
-from servable_local.container.model_server.servables import Servables
-from servable_local.container.trouble import Trouble
+from servable_local.container.model_server.runtime import LoadedVersion, ModelLoadError, Servables
+from servable_local.container.plan import ServerPlan
+from servable_tensors import tfrecord, wire
+
+PLACE = Path("assets.extra", "tf_serving_warmup_requests")
+# tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
+MOST_RECORDS = 1000
+
+
+def replay(folder: Path, servable: LoadedVersion) -> int:
+    """How many were computed. Raises `ModelLoadError` for a file or a record that fails."""
+    file = folder / PLACE
+    if not file.is_file():
+        return 0
+    number = 0
+    try:
+        with file.open("rb") as opened:
+            for record in tfrecord.read(opened):
+                number += 1
+                if number > MOST_RECORDS:
+                    raise ModelLoadError(f"{PLACE}: more than {MOST_RECORDS} records")
+                _compute(wire.PredictionLog.FromString(record), servable)
+    except (tfrecord.RecordError, DecodeError) as problem:
+        raise ModelLoadError(f"{PLACE}: {problem}") from None
+    except HttpError as refusal:
+        raise ModelLoadError(f"{PLACE}: record {number}: {refusal.message}") from None
+    return number
+
+
+def _compute(log: "wire.PredictionLog", servable: LoadedVersion) -> None:
+    if not log.HasField("predict_log"):
+        raise HttpError(400, "only predict records are replayed on this machine")
+    request = log.predict_log.request
+    name = request.model_spec.signature_name or "serving_default"
+    if name not in servable.signatures:
+        raise HttpError(400, f'Serving signature key "{name}" not found.')
+    signature = servable.signatures[name]
+    if set(request.inputs) != set(signature.inputs):
+        raise HttpError(400, f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
+    signature.compute(
+        {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
+    )
+
 
 # An event is one line of less than a page, so that those of several processes do not mix.
 _LONGEST = 2000
@@ -23,18 +72,18 @@ _LONGEST = 2000
 
 def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> NoReturn:
     """In the child of a fork. Loads, warms up, then listens: who reaches it reaches a ready one."""
-    lifeline.die_with(parent_pid)
+    parent_watchdog.die_with(parent_pid)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
         servables = _load(plan, number)
         # gRPC first: whoever sees REST answer finds gRPC answering too.
-        server = grpc_server.serve(GrpcInterface(servables), plan.grpc_port)
-        http_server.serve(RestInterface(servables).answer, plan.rest_port)
+        server = grpc_interface.serve(GrpcInterface(servables), plan.grpc_port)
+        rest.serve(RestInterface(servables).answer, plan.rest_port)
         events.tell(ready=number, pid=os.getpid())
         server.wait_for_termination()
-    except LoadError as error:
+    except ModelLoadError as error:
         events.tell(
             number=number, error=f"TensorFlow does not load the model: {str(error)[:_LONGEST]}"
         )
@@ -48,17 +97,17 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
 
 
 def _load(plan: ServerPlan, number: int) -> Servables:
-    loaded: dict[str, dict[int, Servable]] = {}
+    loaded: dict[str, dict[int, LoadedVersion]] = {}
     for name, versions in plan.models.items():
         for version, folder in versions.items():
             began = time.monotonic()
-            servable = Servable(
+            servable = LoadedVersion(
                 folder,
                 inter_op_threads=plan.inter_op_threads,
                 intra_op_threads=plan.intra_op_threads,
                 batching=plan.batching,
             )
-            records = warm_up.replay(folder, servable)
+            records = replay(folder, servable)
             loaded.setdefault(name, {})[version] = servable
             took = time.monotonic() - began
             print(
@@ -70,6 +119,7 @@ def _load(plan: ServerPlan, number: int) -> Servables:
     batching = plan.batching
     return Servables(
         loaded,
-        trouble=Trouble(plan.trouble, number),
+        faults=FaultFile(plan.faults),
+        number=number,
         max_batch_rows=batching.max_batch_size if batching else None,
     )

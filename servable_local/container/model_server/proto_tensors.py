@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_tensors.wire import DataType
 
 Array = npt.NDArray[Any]

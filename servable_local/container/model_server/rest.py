@@ -1,18 +1,88 @@
-"""TensorFlow Serving's REST interface, in front of TensorFlow's own runtime.
+"""TensorFlow Serving's REST interface on a port of 127.0.0.1, one thread per connection.
 
+A thread reads, computes and answers without handing over to another: the cheapest way for
+the few long connections of an NGINX or a handler.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
 import json
 import re
-from collections.abc import Mapping
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf import json_format
 
-from servable_local.container.answer import Answer, HttpError, Request, error
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpError,
+    HttpRequest,
+    RequestReader,
+    encoded,
+    error,
+)
 from servable_local.container.model_server import examples, predict_answer, predict_request
-from servable_local.container.model_server.servables import Servables
+from servable_local.container.model_server.runtime import Servables
+from servable_local.container.ports import HOST, listening
+
+_READ_BYTES = 1 << 18
+
+
+def serve(answer: Callable[[HttpRequest], HttpAnswer], port: int) -> None:
+    """Answers from now on, in threads that end with the process. Raises `OSError`."""
+    listener = listening(port)
+
+    def accept() -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=_attend, args=(connection, answer, port), daemon=True).start()
+
+    threading.Thread(target=accept, name=f"REST on {HOST}:{port}", daemon=True).start()
+
+
+def _attend(
+    connection: socket.socket, answer: Callable[[HttpRequest], HttpAnswer], port: int
+) -> None:
+    try:
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _converse(connection, answer, port)
+    except OSError:
+        pass  # the caller hung up
+
+
+def _converse(
+    connection: socket.socket, answer: Callable[[HttpRequest], HttpAnswer], port: int
+) -> None:
+    reader = RequestReader(port)
+    while data := connection.recv(_READ_BYTES):
+        try:
+            reader.feed(data)
+        except BadRequestError as problem:
+            connection.sendall(encoded(error(400, str(problem)), keep_alive=False))
+            return
+        if reader.wants_continue:
+            connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            reader.wants_continue = False
+        while reader.requests:
+            request, keep_alive = reader.requests.popleft()
+            if isinstance(request, HttpAnswer):
+                connection.sendall(encoded(request, keep_alive=False))
+                return
+            try:
+                found = answer(request)
+            except Exception as failure:
+                traceback.print_exc(file=sys.stderr)
+                found = error(500, str(failure))
+            head = request.method == "HEAD"
+            connection.sendall(encoded(found, keep_alive=keep_alive, head=head))
+            if not keep_alive:
+                return
+
 
 _MODEL = r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[0-9]+))?"
 _CALL = re.compile(_MODEL + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
@@ -25,7 +95,7 @@ class RestInterface:
     def __init__(self, servables: Servables) -> None:
         self._servables = servables
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: HttpRequest) -> HttpAnswer:
         """Never raises for what a caller sent: a refusal is an answer."""
         call, status = _CALL.fullmatch(request.path), _STATUS.fullmatch(request.path)
         try:
@@ -39,11 +109,11 @@ class RestInterface:
             return error(404, "Not Found")
         return error(400, f"Malformed request: {request.method} {request.path}")
 
-    def _call(self, call: re.Match[str], body: bytes) -> Answer:
+    def _call(self, call: re.Match[str], body: bytes) -> HttpAnswer:
         _, servable = self._servables.find(call["model"], _number(call["version"]))
         method = call["method"].lower()
         if method != "predict":
-            return Answer(200, examples.answer(method, body, servable, self._servables.compute))
+            return HttpAnswer(200, examples.answer(method, body, servable, self._servables.compute))
 
         def find_inputs(name: str) -> Mapping[str, str]:
             if name not in servable.signatures:
@@ -54,9 +124,9 @@ class RestInterface:
         wanted = predict_request.parse(body, find_inputs)
         found = self._servables.compute(servable.signatures[wanted.signature], wanted.arrays)
         form = predict_answer.as_rows if wanted.rows else predict_answer.as_columns
-        return Answer(200, form(found))
+        return HttpAnswer(200, form(found))
 
-    def _status(self, status: re.Match[str]) -> Answer:
+    def _status(self, status: re.Match[str]) -> HttpAnswer:
         model, version = status["model"], status["version"]
         versions = self._servables.versions(model)
         if not versions:
@@ -69,7 +139,7 @@ class RestInterface:
         states = [{"version": str(v), "state": "AVAILABLE", "status": fine} for v in versions]
         return _json({"model_version_status": states})
 
-    def _metadata(self, wanted: re.Match[str]) -> Answer:
+    def _metadata(self, wanted: re.Match[str]) -> HttpAnswer:
         version, servable = self._servables.find(wanted["model"], _number(wanted["version"]))
         signatures = {
             name: json_format.MessageToDict(
@@ -93,5 +163,5 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text[:20])
 
 
-def _json(value: Any) -> Answer:
-    return Answer(200, (json.dumps(value, indent=1) + "\n").encode())
+def _json(value: Any) -> HttpAnswer:
+    return HttpAnswer(200, (json.dumps(value, indent=1) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Loads a SavedModel into a session, as TensorFlow Serving does, and computes its signatures."""
+"""Loads SavedModels into sessions, as TensorFlow Serving does, and computes their signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from servable_local.container.answer import HttpError
-from servable_local.container.model_server.plan import Batching
+from servable_local.container.faults import FaultFile
+from servable_local.container.http_messages import HttpError
+from servable_local.container.settings import BatchingPlan
 
-Arrays = dict[str, npt.NDArray[Any]]
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
 
 # HTTP status by TensorFlow error code.
 # Source: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc
@@ -20,11 +22,11 @@ STATUSES = {1: 499, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 
 STATUSES |= {12: 501, 13: 500, 14: 503}
 
 
-class LoadError(Exception):
+class ModelLoadError(Exception):
     """A SavedModel that TensorFlow does not load. `str()` is TensorFlow's reason, one line."""
 
 
-class Signature:
+class LoadedSignature:
     """One way to call a model: names and types of its inputs, and the computation."""
 
     def __init__(self, definition: Any, run: Callable[..., Sequence[Any]]) -> None:
@@ -42,7 +44,7 @@ class Signature:
         ]
         self._run = run
 
-    def compute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    def compute(self, arrays: Mapping[str, Array]) -> Arrays:
         """Raises `HttpError` for what TensorFlow does not compute, such as a wrong shape."""
         feed = [
             np.asarray(arrays[name], dtype=dtype)
@@ -57,7 +59,7 @@ class Signature:
         return {name: _array(value) for name, value in zip(self.outputs, found, strict=True)}
 
 
-class Servable:
+class LoadedVersion:
     """A loaded version of a model. Threads of 0 leave a pool at the number of vCPUs."""
 
     def __init__(
@@ -66,7 +68,7 @@ class Servable:
         *,
         inter_op_threads: int = 0,
         intra_op_threads: int = 0,
-        batching: Batching | None = None,
+        batching: BatchingPlan | None = None,
     ) -> None:
         graph = tf.Graph()
         options = tf.compat.v1.ConfigProto(
@@ -78,17 +80,17 @@ class Servable:
                 session = tf.compat.v1.Session(graph=graph, config=options)
                 loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
                 self.signatures = {
-                    name: Signature(definition, _callable(session, definition, batching))
+                    name: LoadedSignature(definition, _callable(session, definition, batching))
                     for name, definition in loaded.signature_def.items()
                     if not name.startswith("__") and definition.outputs
                 }
         except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as failure:
-            raise LoadError(" ".join(str(failure).split())) from None
+            raise ModelLoadError(" ".join(str(failure).split())) from None
         graph.finalize()
 
 
 def _callable(
-    session: Any, definition: Any, batching: Batching | None
+    session: Any, definition: Any, batching: BatchingPlan | None
 ) -> Callable[..., Sequence[Any]]:
     inputs = [definition.inputs[name].name for name in sorted(definition.inputs)]
     outputs = [definition.outputs[name].name for name in sorted(definition.outputs)]
@@ -101,7 +103,9 @@ def _callable(
     return run
 
 
-def _batched(graph: Any, inputs: list[str], outputs: list[str], batching: Batching) -> list[str]:
+def _batched(
+    graph: Any, inputs: list[str], outputs: list[str], batching: BatchingPlan
+) -> list[str]:
     """The outputs again, behind TensorFlow Serving's batching kernel.
 
     The kernel batches calls of a function: the signature's part of the graph becomes its
@@ -125,6 +129,65 @@ def _batched(graph: Any, inputs: list[str], outputs: list[str], batching: Batchi
     return [tensor.name for tensor in found]
 
 
-def _array(value: Any) -> npt.NDArray[Any]:
+def _array(value: Any) -> Array:
     # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
     return np.array(value, dtype=object) if isinstance(value, bytes) else np.asarray(value)
+
+
+class Servables:
+    """The loaded versions of every model, in model server `number`.
+
+    `max_batch_rows`: the largest request while batching is on, None while it is off.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Mapping[int, LoadedVersion]],
+        *,
+        faults: FaultFile,
+        number: int,
+        max_batch_rows: int | None = None,
+    ) -> None:
+        self._models = models
+        self._faults, self._number = faults, number
+        self._max_batch_rows = max_batch_rows
+
+    def versions(self, model: str) -> list[int]:
+        """Loaded versions of `model`, newest first; none for a model that is not there."""
+        return sorted(self._models.get(model, {}), reverse=True)
+
+    def find(self, model: str, version: int | None) -> tuple[int, LoadedVersion]:
+        """The version asked for, else the newest. Raises `HttpError` (404)."""
+        versions = self._models.get(model, {})
+        if version is None and versions:
+            newest = max(versions)
+            return newest, versions[newest]
+        if version is not None and version in versions:
+            return version, versions[version]
+        wanted = f"Latest({model})" if version is None else f"Specific({model}, {version})"
+        raise HttpError(404, f"Servable not found for request: {wanted}")
+
+    def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
+        """Raises `HttpError`."""
+        self._faults.strike(self._number)
+        if self._max_batch_rows is not None:
+            _check_batch(arrays, self._max_batch_rows)
+        return signature.compute(arrays)
+
+
+def _check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
+    # The checks and sentences of TensorFlow Serving's batching session.
+    if any(array.ndim == 0 for array in arrays.values()):
+        raise HttpError(
+            400, "Batching session Run() input tensors must have at least one dimension."
+        )
+    sizes = {len(array) for array in arrays.values()}
+    if len(sizes) > 1:
+        raise HttpError(
+            400, "Batching session Run() input tensors must have equal 0-dimension size."
+        )
+    for rows in sizes:
+        if rows > max_rows:
+            raise HttpError(
+                400, f"Task size {rows} is larger than maximum input batch size {max_rows}"
+            )

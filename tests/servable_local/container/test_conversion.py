@@ -1,8 +1,10 @@
 import json
+from collections.abc import Callable
 
 import pytest
 
-from servable_local.container.front.conversion import from_csv, from_json
+from servable_local.container.nginx.conversion import from_csv_up_to_2_19
+from servable_tensors.text_bodies import from_csv, from_json
 
 
 @pytest.mark.parametrize(
@@ -17,17 +19,17 @@ from servable_local.container.front.conversion import from_csv, from_json
     ],
 )
 def test_json_becomes_instances(sent: str, instances: object) -> None:
-    assert json.loads(from_json(sent)) == {"instances": instances}
+    assert json.loads(from_json(sent.encode())) == {"instances": instances}
 
 
 @pytest.mark.parametrize("key", ["instances", "inputs", "examples"])
 def test_a_request_of_tensorflow_servings_own_is_passed_on_unchanged(key: str) -> None:
     sent = f'{{"signature_name": "x", "{key}" : [1]}}'
-    assert from_json(sent) == sent
+    assert from_json(sent.encode()) == sent.encode()
 
 
 def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
-    assert from_json('{"a":1}{"a":2}') == '{"instances":{"a":1}{"a":2}}'
+    assert from_json(b'{"a":1}{"a":2}') == b'{"instances":{"a":1}{"a":2}}'
 
 
 @pytest.mark.parametrize(
@@ -41,9 +43,30 @@ def test_two_values_on_one_line_become_no_valid_json_as_in_the_image() -> None:
         ("1,2\n\n3,4", [[1, 2], [3, 4]]),
     ],
 )
-def test_csv_becomes_instances(sent: str, instances: object) -> None:
-    assert json.loads(from_csv(sent)) == {"instances": instances}
+@pytest.mark.parametrize("read", [from_csv, from_csv_up_to_2_19])
+def test_csv_becomes_instances(
+    sent: str, instances: object, read: Callable[[bytes], bytes]
+) -> None:
+    assert json.loads(read(sent.encode())) == {"instances": instances}
 
 
-def test_of_unquoted_words_only_the_first_comma_separates_as_in_the_image() -> None:
-    assert json.loads(from_csv("a,b,c")) == {"instances": [["a", "b,c"]]}
+@pytest.mark.parametrize(
+    ("sent", "instances"),
+    [
+        ("a,b,c", [["a", "b", "c"]]),
+        ("1,a", [[1, "a"]]),
+        ("Edinburgh", ["Edinburgh"]),
+        ('say ""hi""', ["say hi"]),
+        ('"a""b"', ['a"b']),
+        ("1,,2", [[1, "", 2]]),
+        ("01,+1,.5,1.", [["01", "+1", ".5", "1."]]),
+        (" 1 , x ", [[1, " x"]]),
+        ("a\\b", ["a\\b"]),
+    ],
+)
+def test_every_field_is_a_number_or_a_string_since_2_20(sent: str, instances: object) -> None:
+    assert json.loads(from_csv(sent.encode())) == {"instances": instances}
+
+
+def test_of_unquoted_words_only_the_first_comma_separates_up_to_2_19() -> None:
+    assert json.loads(from_csv_up_to_2_19(b"a,b,c")) == {"instances": [["a", "b,c"]]}

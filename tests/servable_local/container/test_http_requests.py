@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.container.answer import Answer, Request
-from servable_local.container.http_requests import BadRequestError, RequestReader, encoded
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpRequest,
+    RequestReader,
+    encoded,
+)
 
 TWO = (
     b"POST /invocations?a=1 HTTP/1.1\r\nHost: localhost:8080\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
@@ -13,12 +18,12 @@ TWO = (
 )
 
 
-def _read(data: bytes, cuts: list[int]) -> list[tuple[Request, bool]]:
+def _read(data: bytes, cuts: list[int]) -> list[tuple[HttpRequest, bool]]:
     reader = RequestReader(8080)
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
     for start, end in pairwise(places):
         reader.feed(data[start:end])
-    return [(one, keep) for one, keep in reader.requests if isinstance(one, Request)]
+    return [(one, keep) for one, keep in reader.requests if isinstance(one, HttpRequest)]
 
 
 @given(st.lists(st.integers(0, 200), max_size=8))
@@ -44,9 +49,9 @@ def test_a_header_that_is_not_there_is_none() -> None:
 
 
 def test_an_answer_has_the_length_of_its_body() -> None:
-    assert b"Content-Length: 3\r\n" in encoded(Answer(200, b"abc"), keep_alive=True)
+    assert b"Content-Length: 3\r\n" in encoded(HttpAnswer(200, b"abc"), keep_alive=True)
 
 
 def test_the_answer_to_head_has_the_length_and_not_the_body() -> None:
-    found = encoded(Answer(200, b"abc"), keep_alive=True, head=True)
+    found = encoded(HttpAnswer(200, b"abc"), keep_alive=True, head=True)
     assert (b"Content-Length: 3\r\n" in found, found.endswith(b"\r\n\r\n")) == (True, True)

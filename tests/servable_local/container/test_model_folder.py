@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.model_folder import foreign
+from servable_local.container.gunicorn.models import foreign
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.predict_answer import as_columns, as_rows
 
 

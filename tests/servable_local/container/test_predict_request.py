@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.predict_request import PredictRequest, parse
 
 TWO = {"ids": "int64", "vals": "float32"}

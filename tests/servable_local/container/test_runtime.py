@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servable_local.container.answer import HttpError
+from servable_local.container.http_messages import HttpError
 from servable_tensors import tfrecord, wire
 
 
@@ -13,7 +13,7 @@ def text_model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A signature of every odd kind: strings in, strings, bytes and a scalar out."""
     import tensorflow as tf
 
-    from servable_local.container.model_server.runtime import Servable
+    from servable_local.container.model_server.runtime import LoadedVersion
 
     module = tf.Module()
 
@@ -28,7 +28,7 @@ def text_model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     module.upper = upper
     folder = tmp_path_factory.mktemp("text")
     tf.saved_model.save(module, str(folder), signatures={"serving_default": upper, "again": upper})
-    return Servable(folder)
+    return LoadedVersion(folder)
 
 
 def test_every_signature_is_found(text_model: Any) -> None:
@@ -43,9 +43,9 @@ def test_strings_keep_their_zero_bytes(output: str, expected: object, text_model
 
 
 def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
-    from servable_local.container.model_server.runtime import Servable
+    from servable_local.container.model_server.runtime import LoadedVersion
 
-    signature = Servable(Path(__file__).parents[3] / "examples/ranker/model/1").signatures
+    signature = LoadedVersion(Path(__file__).parents[3] / "examples/ranker/model/1").signatures
     arrays: dict[str, Any] = {
         "feat_ids": np.zeros((2, 3), np.int64),
         "feat_vals": np.zeros((2, 3), np.float32),
@@ -66,26 +66,26 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
 def test_a_warm_up_file_that_is_none_is_a_load_error(
     content: bytes, reason: str, text_model: Any, tmp_path: Path
 ) -> None:
-    from servable_local.container.model_server.runtime import LoadError
-    from servable_local.container.model_server.warm_up import PLACE, replay
+    from servable_local.container.model_server.process import PLACE, replay
+    from servable_local.container.model_server.runtime import ModelLoadError
 
     (tmp_path / PLACE).parent.mkdir()
     (tmp_path / PLACE).write_bytes(content)
-    with pytest.raises(LoadError, match=reason):
+    with pytest.raises(ModelLoadError, match=reason):
         replay(tmp_path, text_model)
 
 
 def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
     text_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from servable_local.container.model_server import warm_up
-    from servable_local.container.model_server.runtime import LoadError
+    from servable_local.container.model_server import process
+    from servable_local.container.model_server.runtime import ModelLoadError
 
     record = wire.PredictionLog()
     record.predict_log.request.inputs["words"].dtype = wire.DataType["DT_STRING"]
     record.predict_log.request.inputs["words"].string_val.append(b"a")
     record.predict_log.request.inputs["words"].tensor_shape.dim.add(size=1)
-    (tmp_path / warm_up.PLACE).parent.mkdir()
-    (tmp_path / warm_up.PLACE).write_bytes(tfrecord.frame([record.SerializeToString()] * 1001))
-    with pytest.raises(LoadError, match="more than 1000 records"):
-        warm_up.replay(tmp_path, text_model)
+    (tmp_path / process.PLACE).parent.mkdir()
+    (tmp_path / process.PLACE).write_bytes(tfrecord.frame([record.SerializeToString()] * 1001))
+    with pytest.raises(ModelLoadError, match="more than 1000 records"):
+        process.replay(tmp_path, text_model)

@@ -1,8 +1,31 @@
-import pytest
+"""What the start script makes of the container's variables, and of those that we render."""
 
-from servable_local.container.inert_settings import without_effect
-from servable_local.container.port_settings import SettingsError
-from servable_local.container.settings import read_settings
+from dataclasses import asdict
+from typing import get_args
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from infra.policy.container import (
+    DEFAULT_MODEL_NAME,
+    MULTI_MODEL_SWITCH,
+    setting_of,
+    variables_of,
+)
+from infra.policy.container_settings import (
+    Batching,
+    ContainerSettings,
+    LogLevel,
+    NginxLogLevel,
+)
+from infra.policy.wait_time import real_wait_seconds
+from servable_local.container.settings import (
+    VARIABLES,
+    SettingsError,
+    read_settings,
+    without_effect,
+)
 
 
 def test_zero_threads_leave_them_to_tensorflow() -> None:
@@ -19,9 +42,13 @@ def test_multi_model_mode_is_true_or_false() -> None:
         read_settings({"SAGEMAKER_MULTI_MODEL": "yes"})
 
 
-def test_multi_model_mode_runs_on_gthread_whatever_was_asked_for() -> None:
+def test_multi_model_mode_runs_on_the_worker_class_that_was_asked_for() -> None:
     variables = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_WORKER_CLASS": "sync"}
-    assert read_settings(variables).worker_class == "gthread"
+    assert read_settings(variables).worker_class == "sync"
+
+
+def test_multi_model_mode_runs_on_gevent_where_nothing_was_asked_for() -> None:
+    assert read_settings({"SAGEMAKER_MULTI_MODEL": "true"}).worker_class == "gevent"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +57,18 @@ def test_multi_model_mode_runs_on_gthread_whatever_was_asked_for() -> None:
 def test_the_wait_for_a_model_is_shorter_than_asked_for(given: str, waits: float) -> None:
     settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": given})
     assert settings.load_wait_seconds == pytest.approx(waits)
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "processes", "waits"),
+    [("2.20", 1, 51.0), ("2.20", 4, 51.0), ("2.19", 1, 25.4), ("2.19", 4, 6.2), ("2.7", 1, 25.4)],
+)
+def test_where_nothing_is_configured_the_version_decides_how_long_a_model_is_waited_for(
+    tensorflow: str, processes: int, waits: float
+) -> None:
+    variables = {"SAGEMAKER_TFS_VERSION": tensorflow}
+    variables["SAGEMAKER_TFS_INSTANCE_COUNT"] = str(processes)
+    assert read_settings(variables).load_wait_seconds == pytest.approx(waits)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +113,84 @@ def test_what_has_no_effect_is_listed() -> None:
 def test_threads_are_without_effect_with_gevent() -> None:
     variables = {"SAGEMAKER_GUNICORN_THREADS": "4", "SAGEMAKER_GUNICORN_WORKERS": "4"}
     assert without_effect(variables, gunicorn=True) == ["SAGEMAKER_GUNICORN_THREADS"]
+
+
+COUNTS = st.integers(1, 10_000)
+DEPLOYED = st.builds(
+    ContainerSettings,
+    tfs_processes=COUNTS,
+    inter_op_threads=COUNTS,
+    intra_op_threads=COUNTS,
+    wait_time_seconds=COUNTS,
+    gpu_memory_margin=st.floats(-9, 0.99),
+    gunicorn_workers=COUNTS,
+    gunicorn_threads=COUNTS,
+    gunicorn_worker_class=st.sampled_from(["sync", "gevent", "gthread"]),
+    gunicorn_timeout_seconds=COUNTS,
+    gunicorn_log_level=st.sampled_from(get_args(LogLevel)),
+    nginx_read_timeout_seconds=COUNTS,
+    nginx_log_level=st.sampled_from(get_args(NginxLogLevel)),
+    omp_threads=COUNTS,
+    onednn=st.booleans(),
+    batching=st.builds(
+        Batching,
+        max_batch_size=COUNTS,
+        timeout_micros=st.integers(0, 10_000),
+        batch_threads=COUNTS,
+        max_enqueued_batches=COUNTS,
+    ),
+)
+
+
+@given(DEPLOYED)
+def test_every_variable_that_a_deployment_renders_is_in_the_containers_own_table(
+    deployed: ContainerSettings,
+) -> None:
+    assert variables_of(deployed, default_model="m").keys() <= VARIABLES
+
+
+def test_every_variable_of_the_containers_own_table_is_one_that_a_deployment_can_render() -> None:
+    of_sagemaker = {"SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
+    of_the_model = {DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH}
+    unknown = {name for name in VARIABLES if setting_of(name) is None}
+    assert unknown == of_sagemaker | of_the_model
+
+
+@given(DEPLOYED)
+def test_the_container_reads_the_settings_that_a_deployment_rendered(
+    deployed: ContainerSettings,
+) -> None:
+    read = read_settings(variables_of(deployed, default_model="m"))
+    batching = deployed.batching
+    assert batching is not None
+    assert read.batching is not None
+    assert asdict(read.batching) == batching.model_dump()
+    assert (
+        read.default_model,
+        read.model_servers,
+        read.inter_op_threads,
+        read.intra_op_threads,
+        read.wait_seconds,
+        read.workers,
+        read.threads,
+        read.worker_class,
+        read.gunicorn_timeout_seconds,
+        read.gunicorn_log_level,
+    ) == (
+        "m",
+        deployed.tfs_processes,
+        deployed.inter_op_threads,
+        deployed.intra_op_threads,
+        deployed.wait_time_seconds,
+        deployed.gunicorn_workers,
+        deployed.gunicorn_threads,
+        deployed.gunicorn_worker_class,
+        deployed.gunicorn_timeout_seconds,
+        deployed.gunicorn_log_level,
+    )
+
+
+@pytest.mark.parametrize("seconds", [6, 50, 60, 300])
+def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(seconds: int) -> None:
+    settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": str(seconds)})
+    assert settings.load_wait_seconds == pytest.approx(real_wait_seconds(seconds))

@@ -2,13 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.container.gateway.user_code import CodeError, Handler, load
+from servable_local.container.gunicorn.user_code import CodeError, Handler, load
+from servable_local.container.image_code import image_code
 
 
 def _load(source: str, folder: Path) -> Handler:
     inference = folder / "inference.py"
     inference.write_text(source)
-    return load(inference)
+    return load(inference, image_code("2.20"))
 
 
 @pytest.mark.parametrize("source", ["", "def input_handler(data, context): ..."])

@@ -61,16 +61,15 @@ def test_json_lines_are_rows(without_code: EndpointProcess) -> None:
     assert len(answer["predictions"]) == len(rows)
 
 
-@pytest.mark.parametrize("content_type", ["application/x-npy", "application/json; charset=utf-8"])
-def test_another_content_type_is_415(content_type: str, without_code: EndpointProcess) -> None:
-    assert post(without_code, b"x", content_type).status_code == 415
+def test_another_content_type_is_415(without_code: EndpointProcess) -> None:
+    assert post(without_code, b"x", "application/x-npy").status_code == 415
 
 
 def test_no_content_type_is_415(without_code: EndpointProcess) -> None:
     answer = post(without_code, b"x", None)
     assert (answer.status_code, answer.text) == (
         415,
-        '{"error": "Unsupported Media Type: Unknown"}',
+        '{"error":"Unsupported Media Type: Unknown"}',
     )
 
 

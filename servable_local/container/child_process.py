@@ -1,0 +1,89 @@
+"""A process that the supervisor started, and the events it tells: a JSON object on a line."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class ContainerStartError(Exception):
+    """`str()` is a whole sentence."""
+
+
+class Events:
+    """Standard output, kept for events alone."""
+
+    def __init__(self) -> None:
+        # What the archive's code prints must not be taken for one of our lines.
+        self._out = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def tell(self, **event: Any) -> None:
+        # One write of less than a page: lines of several processes do not mix.
+        try:
+            os.write(self._out, json.dumps(event).encode() + b"\n")
+        except BrokenPipeError:
+            pass  # nobody is left to hear it, and we are about to end with them
+
+
+class ChildProcess:
+    """`python -m MODULE`, whose standard output is events. It ends with this process."""
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        heard: Callable[[dict[str, Any]], None],
+    ) -> None:
+        # -P: the working folder is not searched for modules, whatever it holds.
+        command = [sys.executable, "-P", "-m", module, "--parent-pid", str(os.getpid())]
+        self._process = subprocess.Popen(
+            [*command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self.pid = self._process.pid
+        self.module = module
+        self._heard = heard
+        self._rest = b""
+        assert self._process.stdout is not None  # asked for
+        self._out = self._process.stdout.fileno()
+        asyncio.get_running_loop().add_reader(self._out, self._read)
+
+    def tell(self, **line: Any) -> None:
+        """One JSON line on its standard input."""
+        assert self._process.stdin is not None  # asked for
+        self._process.stdin.write(json.dumps(line).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def forget(self) -> None:
+        """It has ended, and was waited for: what it said last is heard, its pipes are closed."""
+        self._read()
+        asyncio.get_running_loop().remove_reader(self._out)
+        self._process.returncode = 0  # Popen would wait for it again
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass  # a line that nobody read
+
+    def _read(self) -> None:
+        os.set_blocking(self._out, False)
+        while True:
+            try:
+                data = os.read(self._out, 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                asyncio.get_running_loop().remove_reader(self._out)
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._heard(json.loads(line))

@@ -1,5 +1,0 @@
-"""Why an endpoint does not start."""
-
-
-class StartError(Exception):
-    """`str()` is a whole sentence."""

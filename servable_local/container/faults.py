@@ -1,0 +1,118 @@
+"""Fault injection for a running endpoint: for tests, and for seeing what each fault looks like.
+
+with launch(archive, {}) as process:
+    process.faults.slow(latency_ms=200)
+    process.faults.kill("model server")
+
+Faults of predictions stand in one small file of fixed fields, mapped by every model server:
+reading it costs nothing worth measuring, and whoever knows the endpoint's folder can write it.
+"""
+
+import mmap
+import os
+import signal
+import struct
+import time
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from servable_local.container.http_messages import HttpError
+from servable_local.container.parts import Parts
+
+FILE = "faults"
+_FIELDS = struct.Struct("<diii")
+_EVERY = 0  # servers are counted from 1 in the file, so that an empty one says: all of them
+# The sentence of TensorFlow Serving's batch scheduler.
+# Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h
+QUEUE_FULL = (
+    "The batch scheduling queue to which this task was submitted is full; currently 0 entries"
+)
+
+Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "nginx"]
+
+
+class PredictionFaults(NamedTuple):
+    """What is wrong with the predictions of one endpoint, as it stands in the file."""
+
+    latency_seconds: float = 0.0
+    status: int = 0
+    """The HTTP status that every prediction is answered; 0 for none."""
+    queue_full: int = 0
+    slow_server: int = _EVERY
+
+
+class FaultFile:
+    """The faults of one endpoint's model servers. `make` it before it is opened."""
+
+    def __init__(self, file: Path) -> None:
+        with file.open("r+b") as opened:
+            self._map = mmap.mmap(opened.fileno(), _FIELDS.size)
+
+    @staticmethod
+    def make(file: Path) -> None:
+        file.write_bytes(bytes(_FIELDS.size))
+
+    def read(self) -> PredictionFaults:
+        return PredictionFaults(*_FIELDS.unpack_from(self._map))
+
+    def write(self, faults: PredictionFaults) -> None:
+        _FIELDS.pack_into(self._map, 0, *faults)
+
+    def strike(self, server: int) -> None:
+        """In model server `server`, from 0, before it computes. Raises `HttpError`."""
+        faults = self.read()
+        if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
+            time.sleep(faults.latency_seconds)
+        if faults.queue_full:
+            raise HttpError(503, QUEUE_FULL)
+        if faults.status:
+            raise HttpError(faults.status, "trouble on request: the model server was told to fail")
+
+
+class FaultInjector:
+    """Of the endpoint whose files are in `folder`; from any process of the same user."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = FaultFile(folder / FILE)
+
+    def slow(self, latency_ms: float, *, server: int | None = None) -> None:
+        """Every prediction takes so much longer, or those of one server from 0 on; 0 ends it."""
+        slow_server = _EVERY if server is None else server + 1
+        self._change(latency_seconds=latency_ms / 1000, slow_server=slow_server)
+
+    def fail(self, status: int) -> None:
+        """Every prediction is answered this HTTP status; 0 ends it."""
+        self._change(status=status)
+
+    def fill_queue(self, full: bool = True) -> None:
+        """Every prediction is refused as by a full batching queue: 503, UNAVAILABLE."""
+        self._change(queue_full=int(full))
+
+    def freeze(self, part: Part = "model server") -> None:
+        """All processes of that part stop where they are, and keep their ports."""
+        self._signal(part, signal.SIGSTOP)
+
+    def thaw(self, part: Part = "model server") -> None:
+        """Frozen processes go on."""
+        self._signal(part, signal.SIGCONT)
+
+    def kill(self, part: Part = "model server") -> None:
+        """All processes of that part are gone at once (-9)."""
+        self._signal(part, signal.SIGKILL)
+
+    def end(self) -> None:
+        """No fault any more; what was killed has been started again by itself."""
+        self._file.write(PredictionFaults())
+        for part in get_args(Part):
+            self.thaw(part)
+
+    def _change(self, **fields: Any) -> None:
+        self._file.write(self._file.read()._replace(**fields))
+
+    def _signal(self, part: Part, number: signal.Signals) -> None:
+        for pid in Parts.read(self._folder).processes(part):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass  # it is being started again in this moment

@@ -1,0 +1,91 @@
+"""Gunicorn's master, as the image starts it: loads the code, then forks the workers that run it."""
+
+import argparse
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+
+from servable_local.container import parent_watchdog
+from servable_local.container.archive import ArchiveCode
+from servable_local.container.child_process import Events
+from servable_local.container.gunicorn import SOCKET
+from servable_local.container.gunicorn.app import Invocations, Ping, application
+from servable_local.container.gunicorn.models import Models
+from servable_local.container.gunicorn.user_code import CodeError, Handler, load, pass_on
+from servable_local.container.image_code import image_code
+from servable_local.container.image_imports import give_imports_of_the_image
+
+
+class GunicornServer(BaseApplication):  # type: ignore[misc]
+    """`run` returns never. Its socket lies in the working folder."""
+
+    def __init__(self, app: Any, options: Mapping[str, Any], events: Events) -> None:
+        self._app, self._options, self._events = app, options, events
+        super().__init__()
+
+    def load_config(self) -> None:
+        own = {
+            # A name and no path: a path of more than 107 letters is no address.
+            "bind": f"unix:{SOCKET}",
+            "umask": 0o077,  # the socket's; 0 is Gunicorn's default
+            "control_socket_disable": True,
+            "when_ready": lambda server: self._events.tell(ready=True),
+            "post_fork": lambda server, worker: parent_watchdog.die_with(os.getppid()),
+        }
+        for name, value in (own | dict(self._options)).items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Any:
+        return self._app
+
+
+def run() -> None:
+    """Returns only when the code cannot serve."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--plan", type=json.loads, required=True)
+    given = arguments.parse_args()
+    parent_watchdog.die_with(given.parent_pid)
+    # Ctrl-C goes to the whole group: the supervisor decides when we end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    events = Events()
+    plan = given.plan
+    image = image_code(plan["tensorflow"])
+    folder = Path.cwd()
+    events.tell(loading=True)
+    try:
+        inference = Path(plan["inference"]) if plan["inference"] else None
+        code = ArchiveCode(Path(plan["code"]), inference) if plan["code"] else None
+        give_imports_of_the_image(code.import_paths if code else [])
+        handler: Handler = load(inference, image) if inference else pass_on(image)
+    except CodeError as error:
+        events.tell(error=str(error))
+        return
+    routes: dict[str, object] = {"/ping": Ping()}
+    if plan["multi_model"]:
+        models = Models(
+            handler, image, workers_share=folder, timeout_seconds=plan["timeout_seconds"]
+        )
+        routes |= {
+            "/invocations": models,
+            "/models": models,
+            "/models/{model}": models,
+            "/models/{model}/invoke": models,
+        }
+    else:
+        routes["/invocations"] = Invocations(
+            handler,
+            image,
+            default_model=os.environ["TFS_DEFAULT_MODEL_NAME"],
+            grpc_ports=os.environ["TFS_GRPC_PORTS"].split(","),
+            rest_ports=os.environ["TFS_REST_PORTS"].split(","),
+            timeout_seconds=plan["timeout_seconds"],
+        )
+    # The code may have gone elsewhere; the socket belongs here.
+    os.chdir(folder)
+    GunicornServer(application(routes), plan["gunicorn"], events).run()

@@ -1,0 +1,167 @@
+"""Multi-model mode: models are loaded, listed, asked and unloaded while the container runs.
+
+POST /models names a folder, and the code in it then runs with the rights of who serves. Every
+user of the computer can send that request; so the folder must not be one of theirs.
+Source: python_service.py in the image's public source, see image_code.py
+"""
+
+import json
+import os
+import random
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import falcon
+import requests
+
+from servable_local.container import loaded_models
+from servable_local.container.gunicorn.app import call, refuse
+from servable_local.container.gunicorn.user_code import Handler, load
+from servable_local.container.image_code import MODEL_NAME, ImageCode
+from servable_local.container.loaded_models import LoadedModel, LoadedModels
+from servable_local.container.ports import HOST
+
+_STATUS_SECONDS = 5.0
+
+
+class Models:
+    """/models and what is below it. The supervisor starts and ends the model servers."""
+
+    def __init__(
+        self, handler: Handler, image: ImageCode, *, workers_share: Path, timeout_seconds: float
+    ) -> None:
+        self._handler, self._image = handler, image
+        self._folder = workers_share
+        self._timeout_seconds = timeout_seconds
+        self._loaded = LoadedModels(workers_share)
+        # As in the image, what a worker has imported once stays, whatever is unloaded.
+        self._handlers: dict[str, Handler] = {}
+
+    def on_get(self, request: Any, response: Any, model: str | None = None) -> None:
+        loaded = self._loaded.all()
+        try:
+            if model is None:
+                listed = {name: _status(one).json() for name, one in loaded.items()}
+                response.text = json.dumps(listed)
+            elif self._is_bad(model, response):
+                pass
+            elif model in loaded:
+                response.text = json.dumps({"model": _status(loaded[model]).json()})
+            else:
+                yet = "not loaded yet" if self._image.rewritten else "loaded yet"
+                refuse(response, falcon.HTTP_404, f"Model {model} is {yet}.")
+        except requests.RequestException as problem:
+            status = falcon.HTTP_500 if model is None else falcon.HTTP_502
+            refuse(response, status, str(problem))
+
+    def on_delete(self, request: Any, response: Any, model: str) -> None:
+        if not self._is_bad(model, response):
+            self._ask_supervisor(response, unload=model)
+
+    def on_post(self, request: Any, response: Any, model: str | None = None) -> None:
+        if model is not None:
+            self._invoke(request, response, model)
+        elif "invocations" in request.uri:
+            refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
+        else:
+            wanted = json.loads(request.stream.read())
+            self._load(response, wanted["model_name"], Path(wanted["url"]))
+
+    def _load(self, response: Any, model: str, folder: Path) -> None:
+        if self._is_bad(model, response):
+            return
+        if model in self._loaded.all():
+            refuse(response, falcon.HTTP_409, f"Model {model} is already loaded.")
+            return
+        try:
+            path = folder.resolve(strict=True)
+            why_foreign, versions = foreign(path), _versions(path)
+        except OSError:
+            why_foreign, versions = None, {}
+        if why_foreign is not None:
+            refuse(response, falcon.HTTP_403, why_foreign)
+        elif not versions:
+            sentence = f"Could not find valid base path {folder} for servable {model}"
+            refuse(response, falcon.HTTP_404, sentence)
+        else:
+            # Before the model server starts: code that does not import is Falcon's 500.
+            self._import(model, path)
+            self._ask_supervisor(response, load=model, path=str(path), versions=versions)
+
+    def _invoke(self, request: Any, response: Any, model: str) -> None:
+        loaded = self._loaded.all()
+        if model not in loaded:
+            refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
+            return
+        if model not in self._handlers:  # another worker has loaded it
+            self._import(model, loaded[model].folder)
+        # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
+        grpc_port, rest_port = random.choice(loaded[model].ports)
+        call(
+            self._handlers[model],
+            request,
+            response,
+            self._image,
+            model=model,
+            default_model=model,
+            rest_port=str(rest_port),
+            grpc_port=str(grpc_port),
+            channel=None,
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    def _import(self, model: str, folder: Path) -> None:
+        """The model's own code where it has some, else the container's. Raises `CodeError`."""
+        inference, lib = folder / "code" / "inference.py", folder / "code" / "lib"
+        if lib.is_dir():
+            sys.path.append(str(lib))
+        own = inference.is_file()
+        self._handlers[model] = load(inference, self._image) if own else self._handler
+
+    def _is_bad(self, model: str, response: Any) -> bool:
+        bad = self._image.rewritten and not re.fullmatch(MODEL_NAME, model)
+        if bad:
+            refuse(response, falcon.HTTP_400, f"invalid model_name: {model!r}")
+        return bad
+
+    def _ask_supervisor(self, response: Any, **question: Any) -> None:
+        answer = loaded_models.ask(self._folder, **question)
+        response.status = falcon.code_to_http_status(answer["status"])
+        response.text = json.dumps(answer["body"])
+
+
+def foreign(folder: Path) -> str | None:
+    """Why another user may have written to `folder`, a sentence; None where no other user can.
+
+    `folder` has no links in it: see `Path.resolve`. Raises `OSError`.
+    """
+    for path in (folder, *folder.parents):
+        status = path.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return (
+                f"{path}: belongs to another user, whose code is not run; "
+                "unpack the model into a folder of your own"
+            )
+        # In a sticky folder, as /tmp, nobody can replace what is another's.
+        if status.st_mode & stat.S_IWOTH and not (path != folder and status.st_mode & stat.S_ISVTX):
+            return f"{path}: every user can write to it; take that right away: chmod o-w {path}"
+        if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
+            return None  # nobody else gets below it
+    return None
+
+
+def _versions(folder: Path) -> dict[str, str]:
+    if not folder.is_dir():
+        return {}
+    found = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
+    return {str(int(path.name)): str(path) for path in found}
+
+
+def _status(model: LoadedModel) -> requests.Response:
+    _, rest_port = model.ports[0]
+    return requests.get(
+        f"http://{HOST}:{rest_port}/v1/models/{model.name}", timeout=_STATUS_SECONDS
+    )

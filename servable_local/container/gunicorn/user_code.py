@@ -1,0 +1,82 @@
+"""code/inference.py: loaded from its file, once, before Gunicorn forks its workers.
+
+Source: python_service.py in the image's public source, see image_code.py
+"""
+
+import importlib.util
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import falcon
+import requests
+
+from servable_local.container.gunicorn.context import Context
+from servable_local.container.http_messages import JSON
+from servable_local.container.image_code import ImageCode
+
+Handler = Callable[[Any, Context], Any]
+_PASSED_ON = (JSON, "application/jsonlines", "application/jsons", "text/csv")
+
+
+class CodeError(Exception):
+    """The archive's code cannot serve. `str()` is a whole sentence."""
+
+
+class UnsupportedTypeError(Exception):
+    """A content type that is not passed on without code: 415."""
+
+
+def load(inference: Path, image: ImageCode) -> Handler:
+    """Raises `CodeError` for code that does not import or has no handler."""
+    spec = importlib.util.spec_from_file_location("inference", inference)
+    assert spec is not None  # a .py file always has a spec
+    assert spec.loader is not None  # and a loader
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as failure:
+        traceback.print_exc()
+        raise CodeError(
+            f"code/inference.py does not import: {type(failure).__name__}: {failure}; "
+            "Gunicorn would not start either"
+        ) from None
+    if hasattr(module, "handler"):
+        handler: Handler = module.handler
+        return handler
+    if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
+        return _around(module.input_handler, module.output_handler, image)
+    raise CodeError(
+        "code/inference.py defines no handler; define handler(data, context), "
+        "or input_handler(data, context) and output_handler(response, context)"
+    )
+
+
+def pass_on(image: ImageCode) -> Handler:
+    """Without inference.py, as with lib/ alone: the text goes to the model server as it is."""
+
+    def handler(data: Any, context: Context) -> Any:
+        given = context.request_content_type.split(";")[0].strip().lower()
+        if image.rewritten and given not in _PASSED_ON:
+            raise UnsupportedTypeError(f"Unsupported Media Type: {given}")
+        return _asked(data.read().decode(), context, image).content, context.accept_header
+
+    return handler
+
+
+def _around(before: Callable[..., Any], after: Callable[..., Any], image: ImageCode) -> Handler:
+    def handler(data: Any, context: Context) -> Any:
+        return after(_asked(before(data, context), context, image), context)
+
+    return handler
+
+
+def _asked(body: Any, context: Context, image: ImageCode) -> requests.Response:
+    """The model server's answer. Since 2.20 one that is no success is an error of the same status."""
+    timeout = context.timeout if image.rewritten else None
+    answer = requests.post(context.rest_uri, data=body, timeout=timeout)
+    if image.rewritten and answer.status_code != 200:
+        status = falcon.code_to_http_status(answer.status_code)
+        raise falcon.HTTPError(status, description=answer.content.decode(errors="replace"))
+    return answer

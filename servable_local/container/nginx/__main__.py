@@ -1,0 +1,131 @@
+"""The nginx stand-in's process: `python -m servable_local.container.nginx --parent-pid N --plan JSON`.
+
+It takes the connections of callers: HTTP/1.1, one request after the other on each.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvloop
+
+from servable_local.container import parent_watchdog
+from servable_local.container.child_process import Events
+from servable_local.container.http_messages import (
+    BadRequestError,
+    HttpAnswer,
+    HttpRequest,
+    RequestReader,
+    encoded,
+    error,
+)
+from servable_local.container.image_code import image_code
+from servable_local.container.nginx.routes import Routes
+from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
+from servable_local.container.ports import listening
+
+# NGINX's keepalive_timeout in the image.
+IDLE_SECONDS = 3.0
+
+
+class CallerConnection(asyncio.Protocol):
+    """One connection of a caller."""
+
+    def __init__(self, answer: Callable[[HttpRequest], Awaitable[HttpAnswer]], port: int) -> None:
+        """`port`: on which it listens."""
+        self._answer = answer
+        self._reader = RequestReader(port)
+        self._transport: Any = None
+        self._working: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, failure: Exception | None) -> None:
+        self._not_idle()
+        if self._working is not None:
+            # As NGINX: who hung up is not waited for, and the upstream notices.
+            self._working.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._not_idle()
+        try:
+            self._reader.feed(data)
+        except BadRequestError as problem:
+            self._transport.write(encoded(error(400, str(problem)), keep_alive=False))
+            self._transport.close()
+            return
+        if self._reader.wants_continue:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._reader.wants_continue = False
+        if self._reader.requests and self._working is None:
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        requests = self._reader.requests
+        while requests:
+            request, keep_alive = requests.popleft()
+            if isinstance(request, HttpAnswer):
+                self._transport.write(encoded(request, keep_alive=False))
+                self._transport.close()
+                return
+            try:
+                answer = await self._answer(request)
+            except Exception as failure:  # ours, and no reason to leave the caller waiting
+                traceback.print_exc()
+                answer = error(500, str(failure))
+            head = request.method == "HEAD"
+            self._transport.write(encoded(answer, keep_alive=keep_alive, head=head))
+            if not keep_alive:
+                self._transport.close()
+                return
+        self._working = None
+        self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._transport.close)
+
+    def _not_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--plan", type=json.loads, required=True)
+    given = arguments.parse_args()
+    parent_watchdog.die_with(given.parent_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    plan, events = given.plan, Events()
+    routes = Routes(
+        gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
+        model_servers=ModelServersUpstream(plan["rest_ports"]),
+        default_model=plan["default_model"],
+        image=image_code(plan["tensorflow"]),
+        read_timeout_seconds=plan["read_timeout_seconds"],
+    )
+    try:
+        listener = listening(plan["port"])
+    except OSError as error:
+        events.tell(error=f"port {plan['port']}: {error.strerror}")
+        return
+    uvloop.run(_serve(routes, listener, events))
+
+
+async def _serve(routes: Routes, listener: socket.socket, events: Events) -> None:
+    loop: Any = asyncio.get_running_loop()
+    port = listener.getsockname()[1]
+    server = await loop.create_server(
+        lambda: CallerConnection(routes.answer, port), sock=listener, backlog=512
+    )
+    events.tell(ready=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

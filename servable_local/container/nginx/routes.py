@@ -1,0 +1,140 @@
+"""Where a request goes: to Gunicorn where there is code, else converted to a model server.
+
+Source: nginx.conf.template and tensorflowServing.js in the image's public source
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from servable_local.container.http_messages import (
+    JSON,
+    HeaderFields,
+    HttpAnswer,
+    HttpRequest,
+    error,
+)
+from servable_local.container.image_code import HEADER, AttributesError, ImageCode
+from servable_local.container.nginx import conversion
+from servable_local.container.nginx.upstream import (
+    GunicornUpstream,
+    ModelServersUpstream,
+    UpstreamError,
+)
+
+Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+# NGINX replaces these when it passes a request on.
+_OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
+
+
+class Routes:
+    """`answer` for every request; NGINX's own pages for an upstream that is gone or too slow."""
+
+    def __init__(
+        self,
+        *,
+        gunicorn: GunicornUpstream | None,
+        model_servers: ModelServersUpstream,
+        default_model: str,
+        image: ImageCode,
+        read_timeout_seconds: float,
+    ) -> None:
+        self._gunicorn = gunicorn
+        self._model_servers = model_servers
+        self._default_model = default_model
+        self._image = image
+        self._read_timeout_seconds = read_timeout_seconds
+
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
+        route = self._route(request.path)
+        if route is None:
+            return error(404, "Not Found")
+        try:
+            async with asyncio.timeout(self._read_timeout_seconds):
+                return await route(request)
+        except UpstreamError:
+            return _page(502, "Bad Gateway")
+        except TimeoutError:
+            return _page(504, "Gateway Time-out")
+
+    def _route(self, path: str) -> Route | None:
+        # Prefixes, as NGINX's locations are.
+        if path.startswith("/tfs/"):
+            return self._relay
+        if path.startswith(("/ping", "/invocations")):
+            if self._gunicorn:
+                return self._to_gunicorn
+            return self._ping if path.startswith("/ping") else self._invoke
+        if path.startswith("/models"):
+            return self._to_gunicorn
+        return None
+
+    async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
+        if self._gunicorn is None:
+            raise UpstreamError("nobody listens on its socket")
+        return await self._gunicorn.ask(passed_on(request))
+
+    async def _ping(self, request: HttpRequest) -> HttpAnswer:
+        """Whether any version of the default model is there, as the model server says it."""
+        path = self._path(request, method=False)
+        if isinstance(path, HttpAnswer):
+            return path
+        answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
+        if answer.status == 200 and b'"AVAILABLE"' in answer.body:
+            return HttpAnswer(200)
+        return _page(502, "Bad Gateway")
+
+    async def _invoke(self, request: HttpRequest) -> HttpAnswer:
+        content_type = request.headers.get("Content-Type")
+        body = conversion.converted(content_type, request.body, self._image)
+        if isinstance(body, HttpAnswer):
+            return body
+        path = self._path(request)
+        if isinstance(path, HttpAnswer):
+            return path
+        try:
+            answer = await self._model_servers.ask("POST", path, body)
+        except UpstreamError:
+            # The conversion's own subrequest: it hands the page on, as what it always answers.
+            answer = replace(_page(502, "Bad Gateway"), content_type=JSON)
+        return conversion.accepted(request.headers.get("Accept"), answer, self._image)
+
+    async def _relay(self, request: HttpRequest) -> HttpAnswer:
+        """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
+        path = request.path.removeprefix("/tfs")
+        return await self._model_servers.ask(request.method, path, request.body)
+
+    def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
+        """The model server's, or the answer (400) to attributes that are wrong."""
+        attributes = self._image.attributes_for_nginx(request.headers.get(HEADER))
+        if not method:
+            attributes.pop("tfs-method", None)
+        try:
+            path = self._image.model_path(attributes, self._default_model)
+        except AttributesError as problem:
+            return conversion.refused(400, f"invalid {problem.attribute}", self._image)
+        return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
+
+
+def passed_on(request: HttpRequest) -> bytes:
+    """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
+    assert isinstance(request.headers, HeaderFields)
+    lines = [
+        f"{request.method} {request.path} HTTP/1.0".encode("latin-1"),
+        b"Host: gunicorn_upstream",
+        b"Connection: close",
+        b"Content-Length: %d" % len(request.body),
+    ]
+    for name, value in request.headers.pairs:
+        # NGINX drops names with an underscore too.
+        if name.lower() not in _OWN and b"_" not in name:
+            lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
+
+
+def _page(status: int, phrase: str) -> HttpAnswer:
+    title = f"{status} {phrase}"
+    text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
+    text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    return HttpAnswer(status, text.encode(), "text/html")

@@ -1,0 +1,151 @@
+"""What each process of one endpoint is told to be, and the ports they get."""
+
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from servable_local.container import ports
+from servable_local.container.archive import ArchiveCode
+from servable_local.container.faults import FILE as FAULTS
+from servable_local.container.gunicorn import SOCKET
+from servable_local.container.settings import BatchingPlan, StartSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerPlan:
+    """One model server process. Threads of 0 leave a pool at the number of vCPUs."""
+
+    models: dict[str, dict[int, Path]]
+    """Name -> version -> folder of its SavedModel."""
+    grpc_port: int
+    rest_port: int
+    inter_op_threads: int
+    intra_op_threads: int
+    batching: BatchingPlan | None
+    faults: Path
+    """The file of fault injection, see faults.py."""
+
+    def as_json(self) -> dict[str, Any]:
+        models = {
+            name: {str(version): str(folder) for version, folder in versions.items()}
+            for name, versions in self.models.items()
+        }
+        return asdict(self) | {"models": models, "faults": str(self.faults)}
+
+    @classmethod
+    def of_json(cls, given: dict[str, Any]) -> Self:
+        models = {
+            name: {int(version): Path(folder) for version, folder in versions.items()}
+            for name, versions in given["models"].items()
+        }
+        batching = BatchingPlan(**given["batching"]) if given["batching"] else None
+        changed = {"models": models, "batching": batching, "faults": Path(given["faults"])}
+        return cls(**(given | changed))
+
+
+class EndpointPlan:
+    """Of one endpoint. Its ports stay its own for as long as this process lives.
+
+    Raises `PortError` for ports that cannot be had.
+    """
+
+    def __init__(
+        self,
+        settings: StartSettings,
+        *,
+        folder: Path,
+        models: dict[str, dict[int, Path]],
+        default_model: str,
+        code: ArchiveCode | None,
+    ) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.has_gunicorn = code is not None or settings.multi_model
+        self._models = models
+        self._default_model = default_model
+        self._code = code
+        self._kept: list[socket.socket] = []
+        self._low = self._reserve()
+        self._kept.append(ports.reserved(settings.port))
+        self.port = int(self._kept[-1].getsockname()[1])
+        """Of NGINX."""
+
+    def server(self, number: int) -> ServerPlan:
+        """The model server of this number, with every model of the archive."""
+        low = self._low + 2 * number
+        return self.server_of(self._models, grpc_port=low, rest_port=low + 1)
+
+    def server_of(
+        self, models: dict[str, dict[int, Path]], *, grpc_port: int, rest_port: int
+    ) -> ServerPlan:
+        """A model server of these models, on these ports."""
+        return ServerPlan(
+            models=models,
+            grpc_port=grpc_port,
+            rest_port=rest_port,
+            inter_op_threads=self.settings.inter_op_threads,
+            intra_op_threads=self.settings.intra_op_threads,
+            batching=self.settings.batching,
+            faults=self.folder / FAULTS,
+        )
+
+    def gunicorn(self) -> dict[str, Any]:
+        code, settings = self._code, self.settings
+        inference = code.inference if code else None
+        return {
+            "code": str(code.folder) if code else None,
+            "inference": str(inference) if inference else None,
+            "multi_model": settings.multi_model,
+            "tensorflow": settings.tensorflow,
+            "timeout_seconds": float(settings.wait_seconds),
+            "gunicorn": {
+                "workers": settings.workers,
+                "threads": settings.threads,
+                "worker_class": settings.worker_class,
+                "timeout": settings.gunicorn_timeout_seconds,
+                "loglevel": settings.gunicorn_log_level,
+            },
+        }
+
+    def nginx(self) -> dict[str, Any]:
+        return {
+            "port": self.port,
+            "gunicorn": SOCKET if self.has_gunicorn else None,
+            "rest_ports": [] if self.settings.multi_model else self._ports()[1],
+            "default_model": self._default_model,
+            "tensorflow": self.settings.tensorflow,
+            "read_timeout_seconds": float(self.settings.read_timeout_seconds),
+        }
+
+    def variables(self) -> dict[str, str]:
+        """What the start script adds for Gunicorn."""
+        settings = self.settings
+        grpc, rest = self._ports()
+        low, high = settings.port_range or (self._low, self._low + 2 * settings.model_servers + 1)
+        return {
+            "TFS_GRPC_PORTS": ",".join(map(str, grpc)),
+            "TFS_REST_PORTS": ",".join(map(str, rest)),
+            "TFS_DEFAULT_MODEL_NAME": self._default_model,
+            "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{high}",
+            "SAGEMAKER_MULTI_MODEL": str(settings.multi_model),
+            "SAGEMAKER_TFS_WAIT_TIME_SECONDS": str(settings.wait_seconds),
+            "SAGEMAKER_TFS_INSTANCE_COUNT": str(settings.model_servers),
+            "SAGEMAKER_TFS_INTER_OP_PARALLELISM": str(settings.inter_op_threads),
+            "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": str(settings.intra_op_threads),
+        }
+
+    def _ports(self) -> tuple[list[int], list[int]]:
+        numbers = range(self.settings.model_servers)
+        return [self._low + 2 * n for n in numbers], [self._low + 2 * n + 1 for n in numbers]
+
+    def _reserve(self) -> int:
+        count = 2 * self.settings.model_servers
+        if self.settings.port_range is None:
+            # SageMaker names a range; without one the image takes 9000 and 8501, or fails.
+            low, kept = ports.reserved_range(count)
+        else:
+            low = self.settings.port_range[0]
+            kept = ports.reserved_all(range(low, low + count))
+        self._kept += kept
+        return low

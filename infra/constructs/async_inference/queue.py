@@ -37,9 +37,3 @@ class Queue:
                 ),
             ),
         )
-
-    @property
-    def decides(self) -> list[object]:
-        """Everything that, changed, replaces the endpoint configuration."""
-        asked = self.asynchronous
-        return [asked.max_concurrent_invocations_per_instance, asked.kms_key]

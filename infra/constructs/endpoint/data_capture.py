@@ -36,9 +36,3 @@ class DataCapture:
                 json_content_types=["application/json", "application/jsonlines"],
             ),
         )
-
-    @property
-    def decides(self) -> list[object]:
-        """Everything that, changed, replaces the endpoint configuration."""
-        capture = self.capture
-        return [capture.sample_percent, capture.requests, capture.answers, capture.kms_key]

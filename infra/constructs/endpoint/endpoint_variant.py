@@ -18,6 +18,9 @@ class EndpointVariant(Protocol):
     def name(self) -> str: ...
 
     @property
+    def model(self) -> ServedModel: ...
+
+    @property
     def scaled(self) -> bool:
         """Whether its count is scaling's: an update then keeps it."""
 
@@ -31,10 +34,6 @@ class EndpointVariant(Protocol):
     @property
     def watched(self) -> WatchedVariant:
         """As alarms and dashboards see it."""
-
-    @property
-    def decides(self) -> list[object]:
-        """Everything that, changed, replaces the endpoint configuration."""
 
     def production_variant(self) -> Property:
         """What the endpoint configuration says of it."""
@@ -67,17 +66,6 @@ class InstanceVariant:
             scales=self.scaled,
             shadow=self.shadow,
         )
-
-    @property
-    def decides(self) -> list[object]:
-        return [
-            self.name,
-            self.model.fingerprint,
-            self.instance_type,
-            self.min_instances,
-            self.weight,
-            self.shadow,
-        ]
 
     def production_variant(self) -> Property:
         return Property(

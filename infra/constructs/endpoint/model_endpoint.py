@@ -1,7 +1,5 @@
 """The endpoint configuration, the endpoint, and the metrics it emits."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 
 import aws_cdk as cdk
@@ -17,6 +15,7 @@ from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant
 from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint
 from infra.constructs.monitoring.endpoint_metrics import EndpointMetrics
+from infra.constructs.replacement import replacement_fingerprint
 from infra.parameters.environment import Kind
 
 
@@ -62,7 +61,9 @@ class ModelEndpoint(Construct):
         accept_disks(
             self.config, instance_types=[one.watched.instance_type or "" for one in variants]
         )
-        self.fingerprint = _fingerprint(variants, volume_kms_key, capture, queue)
+        self.fingerprint = replacement_fingerprint(
+            self.config, *(one.model.fingerprint for one in variants)
+        )
         """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = sagemaker.CfnEndpoint(
             self,
@@ -118,18 +119,3 @@ def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:
     """Counts belong to scaling where there is any, else to the file, as weights do."""
     scaled = any(variant.scaled for variant in variants)
     return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
-
-
-def _fingerprint(
-    variants: Sequence[EndpointVariant],
-    volume_kms_key: str | None,
-    capture: DataCapture | None,
-    queue: Queue | None,
-) -> str:
-    decides = [
-        [variant.decides for variant in variants],
-        volume_kms_key,
-        capture.decides if capture else None,
-        queue.decides if queue else None,
-    ]
-    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()

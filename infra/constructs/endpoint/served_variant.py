@@ -81,7 +81,7 @@ class ServedVariant(Construct):
         serverless."""
         self._served = known
         self._archive = self._make_archive(environment, root)
-        self._model = ServedModel(
+        self.model = ServedModel(
             self,
             "Model",
             archive=self._archive,
@@ -118,7 +118,7 @@ class ServedVariant(Construct):
             return self._serverless(self._variant.serverless)
         return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
             variant_name=self.name,
-            model_name=self._model.name,
+            model_name=self.model.name,
             instance_type=self._variant.instance_type,
             # It starts with one, also where a queue may later wait for none.
             initial_instance_count=max(1, self._variant.min_instances),
@@ -138,7 +138,7 @@ class ServedVariant(Construct):
     ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
         return Variants.ProductionVariantProperty(
             variant_name=self.name,
-            model_name=self._model.name,
+            model_name=self.model.name,
             initial_variant_weight=self._variant.weight,
             serverless_config=Variants.ServerlessConfigProperty(
                 max_concurrency=asked.max_concurrency,
@@ -180,23 +180,3 @@ class ServedVariant(Construct):
             "model_gib": self._served.model_gib,
             "container": self._hosting.settings.model_dump(mode="json", exclude_none=True),
         }
-
-    @property
-    def decides(self) -> list[object]:
-        """Everything that, changed, replaces the endpoint configuration."""
-        variant = self._variant
-        return [
-            self.name,
-            self._model.fingerprint,
-            variant.instance_type,
-            variant.min_instances,
-            variant.weight,
-            self._hosting.inference_ami,
-            variant.volume_gb,
-            self._download_timeout_seconds,
-            self._startup_timeout_seconds,
-            self._routing,
-            variant.ssm_access,
-            variant.shadow,
-            variant.serverless.model_dump() if variant.serverless else None,
-        ]

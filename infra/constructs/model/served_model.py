@@ -1,7 +1,5 @@
 """A model as SageMaker knows it: image, archive, variables, role."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 
 import aws_cdk as cdk
@@ -14,6 +12,7 @@ from infra.constructs.model.archive import Archive
 from infra.constructs.model.execution_role import ExecutionRole
 from infra.constructs.model.places import Destination
 from infra.constructs.model.role_places import RolePlaces
+from infra.constructs.replacement import replacement_fingerprint
 from infra.parameters.network import Network
 
 NO_NETWORK = Network()
@@ -75,12 +74,5 @@ class ServedModel(Construct):
         )
         model.node.add_dependency(execution.policy)
         self.name = model.attr_model_name
-        decides = [
-            archive.fingerprint,
-            image.uri,
-            sorted(variables.items()),
-            network_isolation,
-            network.model_dump(),
-        ]
-        self.fingerprint = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+        self.fingerprint = replacement_fingerprint(model)
         """Changes when the model is replaced, as 64 hex digits."""

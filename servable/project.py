@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from infra.parameters.nearest import meant
+from infra.parameters.finding import meant
 
 
 def project(folder: str) -> tuple[Path, Path]:

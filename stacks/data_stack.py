@@ -7,8 +7,7 @@ from constructs import Construct
 
 from infra.constructs.async_inference.queue_store import QueueStore
 from infra.constructs.storage.capture_store import CaptureStore
-from infra.parameters.asynchronous import Asynchronous
-from infra.parameters.capture import Capture
+from infra.parameters.retained import Asynchronous, Capture
 
 
 class DataStack(cdk.Stack):

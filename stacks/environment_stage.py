@@ -7,9 +7,9 @@ import sys
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
-from infra.parameters.stack_name import stack_name
 from infra.preflight.check import check, errors
 from stacks.endpoint_stack import EndpointStack
 from stacks.refused_stack import RefusedStack

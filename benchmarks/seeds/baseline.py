@@ -16,7 +16,7 @@ from benchmarks.seeds.flask_server import FlaskServer, flask_server
 from benchmarks.serving import workload
 from benchmarks.serving.callers import Caller, asked
 from benchmarks.serving.cost import Cpu
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 
 MODELS = ("small", "large", "largest")
 SECONDS = 205.0

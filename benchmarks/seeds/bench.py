@@ -9,8 +9,7 @@ from pathlib import Path
 
 from benchmarks.seeds.models import Made
 from benchmarks.seeds.server import Server, Start
-from infra.policy.container import variables_of
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings, variables_of
 from model_packaging.request_path import request_path
 
 DEFAULTS = ContainerSettings()

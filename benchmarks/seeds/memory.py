@@ -6,7 +6,7 @@ from benchmarks.seeds.bench import Bench
 from benchmarks.seeds.flask_server import flask_server
 from benchmarks.serving import workload
 from benchmarks.serving.callers import asked
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 
 FEW, SOME = 1, 4
 # What the wall is, and the article's workers once the model is out of them.

@@ -9,7 +9,7 @@ from benchmarks.seeds.article_settings import ARTICLE, Tuple
 from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
 from benchmarks.serving.callers import asked
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 
 MODELS = ("small",)
 SECONDS = 100.0

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from benchmarks.seeds.bench import Bench
 from benchmarks.serving import workload
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
 
 MODELS = ("small",)

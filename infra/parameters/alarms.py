@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.parameters.kms_key import KmsKeyArn
-from infra.parameters.table import Table
+from infra.parameters.table import KmsKeyArn, Table
 
 Milliseconds = Annotated[
     float, Field(gt=0, le=60_000)

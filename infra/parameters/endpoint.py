@@ -1,12 +1,11 @@
-"""[endpoint]: the name callers use, and its logs."""
+"""[endpoint], [network], [security] and [traffic]: the endpoint's name, place, duties and callers."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from infra.catalog.limits import most
-from infra.parameters.kms_key import KmsKeyArn
-from infra.parameters.table import Table
+from infra.parameters.table import KmsKeyArn, Table
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 RetentionDays = Literal[
@@ -69,4 +68,68 @@ class Endpoint(Table):
         default=[],
         json_schema_extra={"uniqueItems": True},
         description="Roles of this account that may invoke this endpoint, and by this no other.",
+    )
+
+
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
+Subnet = Annotated[str, Field(pattern=r"^subnet-[0-9a-z]{8,32}$")]
+SecurityGroup = Annotated[str, Field(pattern=r"^sg-[0-9a-z]{8,32}$")]
+
+
+class Network(Table):
+    """Both lists, or neither. The VPC needs a gateway endpoint for S3, where the model lies."""
+
+    subnets: list[Subnet] = Field(
+        default=[],
+        max_length=16,
+        json_schema_extra={"uniqueItems": True},
+        description="Subnets of the instances' network interfaces; two zones survive the loss of one. "
+        "Left out, SageMaker's own network.",
+    )
+    security_groups: list[SecurityGroup] = Field(
+        default=[],
+        max_length=5,
+        json_schema_extra={"uniqueItems": True},
+        description="Security groups of the instances' network interfaces, in the same VPC.",
+    )
+
+
+class Security(Table):
+    """What needs ids is only asked for here; the ids are given where they belong."""
+
+    network_isolation: bool = Field(
+        default=False,
+        description="Every model's container can call nobody, as if each had network_isolation.",
+    )
+    require: list[Literal["network", "keys"]] = Field(
+        default=[],
+        json_schema_extra={"uniqueItems": True},
+        description="network: the instances are in a VPC. keys: everything at rest is encrypted with "
+        "a key of yours. What is then missing is one error that names it all.",
+    )
+
+
+RequestsPerSecond = Annotated[float, Field(gt=0, le=1_000_000)]
+# Larger than InvokeEndpoint takes, so that the rule can say what it does take.
+Bytes = Annotated[int, Field(ge=1, le=10_000_000_000)]
+
+
+class Traffic(Table):
+    """What is left out is not checked, and `servable check` says so."""
+
+    peak_rps: RequestsPerSecond | None = Field(
+        default=None,
+        description="Requests per second of the busiest minute, all variants together.",
+    )
+    quiet_rps: RequestsPerSecond | None = Field(
+        default=None,
+        description="Requests per second of the quietest hour in which somebody deploys.",
+    )
+    rows_per_request: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        default=None, description="Rows of the largest request."
+    )
+    request_bytes: Bytes | None = Field(default=None, description="Body of the largest request.")
+    answer_bytes: Bytes | None = Field(default=None, description="Body of the largest answer.")
+    caller_timeout_ms: Annotated[float, Field(gt=0, le=600_000)] | None = Field(
+        default=None, description="Milliseconds after which a caller gives up."
     )

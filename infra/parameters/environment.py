@@ -5,15 +5,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
-from infra.parameters.asynchronous import Asynchronous
-from infra.parameters.capture import Capture
-from infra.parameters.endpoint import Endpoint
+from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.model import Model
-from infra.parameters.network import Network
+from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
-from infra.parameters.security import Security
 from infra.parameters.table import Table
-from infra.parameters.traffic import Traffic
 from infra.parameters.variant import Variant
 
 # Names that become construct ids, variant names and folder names in the archive:
@@ -90,3 +86,9 @@ class Environment(Table):
     def production_variants(self) -> dict[str, Variant]:
         """Those whose answers somebody gets."""
         return {name: one for name, one in self.variants.items() if not one.shadow}
+
+
+def stack_name(name: str, environment: Environment, kind: str) -> str:
+    """`name`: of the environment. As CDK itself would say it, after the service where there is one."""
+    own = f"{name}-{kind}"
+    return own if environment.service is None else f"{environment.service}-{own}"

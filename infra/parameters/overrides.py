@@ -5,8 +5,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.shape import type_at
 from infra.parameters.sources import Source
 

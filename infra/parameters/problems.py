@@ -5,8 +5,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import nearest
+from infra.parameters.finding import Finding, Severity, nearest
 from infra.parameters.shape import bare, field_at, keys_at
 from infra.parameters.sources import Source
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Finding, Severity, meant
 
 KeyPath = tuple[str, ...]
 

@@ -1,15 +1,47 @@
-"""[variants.NAME]: machines that answer with one model."""
+"""[variants.NAME]: instances, or serverless, that answer with one model."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import Scaling
-from infra.parameters.serverless import Serverless
 from infra.parameters.table import Table
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.start_timeouts import DOWNLOAD, STARTUP
+from infra.policy.container import ContainerSettings
+from infra.policy.sizing import machine
+from infra.policy.wait_time import DOWNLOAD, STARTUP
+
+CONCURRENCY = "ServerlessMaxConcurrency"
+PROVISIONED = "ServerlessProvisionedConcurrency"
+Provisioned = Annotated[int, Field(ge=least(PROVISIONED), le=most(PROVISIONED))]
+
+
+class Serverless(Table):
+    """Nothing runs and nothing is paid without a request; the first one waits for a cold start.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
+    """
+
+    memory_mib: Literal[1024, 2048, 3072, 4096, 5120, 6144] = Field(
+        description="Memory of one container; its share of CPUs grows with it."
+    )
+    max_concurrency: Annotated[int, Field(ge=least(CONCURRENCY), le=most(CONCURRENCY))] = Field(
+        description="Requests that are answered at the same time; one more is throttled."
+    )
+    provisioned_concurrency: Provisioned | None = Field(
+        default=None,
+        description="Containers that are kept warm and paid for. Left out, none.",
+    )
+    max_provisioned_concurrency: Provisioned | None = Field(
+        default=None,
+        description="Most that scaling may keep warm. Left out, provisioned_concurrency.",
+    )
+
+    @property
+    def most_provisioned(self) -> int:
+        return self.max_provisioned_concurrency or self.provisioned_concurrency or 0
+
 
 VOLUME = "ProductionVariantVolumeSizeInGB"
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
@@ -124,3 +156,11 @@ class Variant(Table):
     @property
     def most_instances(self) -> int:
         return self.min_instances if self.max_instances is None else self.max_instances
+
+
+def machine_of(variant: Variant) -> Instance | None:
+    """None for an unknown type, or where the file says neither type nor memory."""
+    try:
+        return machine(variant.instance_type, variant.serverless_memory_mib)
+    except KeyError:
+        return None

@@ -3,17 +3,41 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.catalog import images
+from infra.catalog import gpus, images
 from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
-from infra.policy.choices import Choice
-from infra.policy.container import variables_of
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.derived_settings import derive
-from infra.policy.image import newest_version
-from infra.policy.machine import machine
-from infra.policy.served import Served
-from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
+from infra.catalog.instances import Instance
+from infra.policy.container import ContainerSettings, variables_of
+from infra.policy.derived_settings import Choice, derive
+from infra.policy.sizing import Served, machine
+from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
+
+
+def newest_version(instance: Instance) -> str:
+    """The newest TensorFlow version whose image this machine can run.
+
+    On a GPU whose CUDA has ended (ml.p2), the newest whose image is documented to
+    hold that CUDA; SageMaker itself refuses ml.p2 from TensorFlow 2.12 on.
+    """
+    short = [version for version in images.versions() if version.count(".") == 1]
+    return [version for version in short if runs(version, instance)][-1]
+
+
+def runs(version: str, instance: Instance) -> bool:
+    """Whether the image of this version has kernels for the machine's GPU, as far as documented."""
+    newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
+    if newest is None:
+        return True
+    cuda = images.cuda(version)
+    return (
+        cuda is not None
+        and int(cuda.split(".")[0]) <= newest
+        and _number(version) <= _number(gpus.newest_tensorflow(instance.gpu or "") or version)
+    )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))[:2]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from infra.parameters.deployed import held
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import Loaded, held
 from infra.preflight.rule import Rule
 
 AGAINST = "--against REF, the revision that is deployed"

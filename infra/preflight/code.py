@@ -9,8 +9,8 @@ from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.parameters.machine import machine_of
-from infra.policy.image import newest_version
+from infra.parameters.variant import machine_of
+from infra.policy.hosting import newest_version
 from infra.preflight.rule import Rule
 from model_packaging import dependencies
 from model_packaging.code_folder import CodeFolder

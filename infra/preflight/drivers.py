@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from infra.catalog import gpus, images
 from infra.catalog.inference_amis import carries, cuda_of, families_of, names
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from infra.policy.hosting import driver_for
 from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
-from infra.parameters.golden_requests import CONTENT_TYPES
 from infra.parameters.loading import Loaded
+from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.rule import Rule
 
 # It stands in the rule's target in base64: 8192 characters with all that is around it.

@@ -7,8 +7,8 @@ from infra.catalog import images
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.parameters.machine import machine_of
-from infra.policy.image import newest_version, runs
+from infra.parameters.variant import machine_of
+from infra.policy.hosting import newest_version, runs
 from infra.preflight.placement import Placement
 from infra.preflight.rule import Rule, VariantRule
 

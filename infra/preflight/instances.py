@@ -6,9 +6,8 @@ from infra.catalog import availability
 from infra.catalog.instances import instances
 from infra.catalog.table import table
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, nearest
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import nearest
 from infra.preflight.rule import Rule
 
 

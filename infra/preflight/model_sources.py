@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from infra.preflight.example import artifact
 from infra.preflight.rule import Rule
 

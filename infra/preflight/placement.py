@@ -7,17 +7,12 @@ from infra.catalog import images
 from infra.catalog.instances import Instance
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.parameters.machine import machine_of
-from infra.parameters.model import Model
-from infra.parameters.served_model import served
-from infra.parameters.variant import Variant
-from infra.policy.choices import Choice
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.derived_settings import derive
-from infra.policy.image import newest_version
-from infra.policy.machine import SERVERLESS_DISK_GB
-from infra.policy.served import Served
-from infra.policy.sizing import start_seconds
+from infra.parameters.model import Model, served
+from infra.parameters.variant import Variant, machine_of
+from infra.policy.container import ContainerSettings
+from infra.policy.derived_settings import Choice, derive
+from infra.policy.hosting import newest_version
+from infra.policy.sizing import SERVERLESS_DISK_GB, Served, start_seconds
 
 
 @dataclass(frozen=True, kw_only=True)

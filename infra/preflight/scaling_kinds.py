@@ -4,9 +4,8 @@ import zoneinfo
 from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from infra.preflight.rule import Rule
 
 TRACKED = {

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
-from infra.policy.machine import SERVERLESS_START_SECONDS
-from infra.policy.sizing import download_seconds, load_seconds
+from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.counted import counted
 from infra.preflight.example import artifact
 from infra.preflight.placement import Placement

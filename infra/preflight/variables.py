@@ -75,7 +75,7 @@ class VariableTooLong(VariantRule):
 class VariableOfASetting(VariantRule):
     """The container's own variables are typed keys here: checked, explained, and written once.
 
-    Source: infra/policy/container_settings.py
+    Source: infra/policy/container.py
     """
 
     id = "variable-of-a-setting"

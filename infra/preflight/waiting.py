@@ -7,8 +7,13 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded
 from infra.policy.sizing import download_seconds, load_seconds
-from infra.policy.start_timeouts import DOWNLOAD, STARTUP
-from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
+from infra.policy.wait_time import (
+    DEFAULT_SECONDS,
+    DOWNLOAD,
+    STARTUP,
+    real_wait_seconds,
+    wait_seconds_for,
+)
 from infra.preflight.example import artifact
 from infra.preflight.placement import Placement
 from infra.preflight.rule import VariantRule

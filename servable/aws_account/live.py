@@ -9,9 +9,8 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.parameters.deployed import DeployedVariant, deployed_by
-from infra.parameters.loading import Loaded
-from infra.parameters.stack_name import stack_name
+from infra.parameters.environment import stack_name
+from infra.parameters.loading import DeployedVariant, Loaded, deployed_by
 from model_packaging.refusal import PackagingError
 from servable.invoke.invoke import Target
 

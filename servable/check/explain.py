@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.policy.container_settings import Batching
+from infra.policy.container import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.sizing import (
     instances_for,
@@ -14,7 +14,7 @@ from infra.policy.sizing import (
     start_seconds,
     usd_per_month,
 )
-from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
+from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 from infra.preflight.placement import Placement, choices, placements
 from servable.plan.scaling_lines import scaling_lines
 from servable.plan.update_lines import update_lines

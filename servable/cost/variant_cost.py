@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
-from infra.parameters.serverless import Serverless
-from infra.parameters.variant import Variant
+from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import instances_during_update
 
 SECONDS_PER_HOUR = 3600

@@ -5,10 +5,9 @@ from pathlib import Path
 from infra.catalog.availability import regions_of
 from infra.catalog.instances import Instance, instances
 from infra.catalog.prices import price
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
-from infra.policy.served import Served
-from infra.policy.sizing import memory
+from infra.policy.sizing import Served, memory
 from model_packaging.refusal import PackagingError
 
 MIB_PER_GIB = 1024

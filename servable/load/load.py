@@ -13,8 +13,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account.deployed import Account

@@ -9,8 +9,8 @@ from infra.catalog import images
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.policy.image import newest_version
-from infra.policy.machine import machine
+from infra.policy.hosting import newest_version
+from infra.policy.sizing import machine
 from model_packaging import dependencies, lock_file
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.digest import sha256_of

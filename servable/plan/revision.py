@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from infra.parameters.deployed import deployed_by
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 
 

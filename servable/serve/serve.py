@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
-from infra.parameters.served_model import served
+from infra.parameters.model import served
 from infra.policy.container import MULTI_MODEL_SWITCH
 from infra.policy.hosting import hosting
 from model_packaging.archive import pack_tree

@@ -6,8 +6,7 @@ from typing import Any
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
-from infra.policy.container import is_upstream
-from infra.policy.container_settings import Batching, ContainerSettings
+from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check_all

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     MULTI_MODEL_SWITCH,
+    ContainerSettings,
     VariableError,
     settings_of,
 )
-from infra.policy.container_settings import ContainerSettings
 from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds
 from servable_local.container.model_server.plan import Batching
 from servable_local.container.port_settings import SettingsError, port_of, range_of

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from infra.catalog.instances import instances
 from infra.parameters.loading import load
-from infra.parameters.served_model import served
+from infra.parameters.model import served
 from infra.policy.hosting import hosting
 from infra.preflight.check import check
 from tests.policy.container_oracle import start

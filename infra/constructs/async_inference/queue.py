@@ -6,7 +6,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.async_inference.queue_topics import QueueTopics
 from infra.constructs.model.places import QueuePlaces
-from infra.parameters.asynchronous import Asynchronous
+from infra.parameters.retained import Asynchronous
 
 Config = sagemaker.CfnEndpointConfig
 

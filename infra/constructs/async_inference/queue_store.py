@@ -4,7 +4,7 @@ from constructs import Construct
 
 from infra.constructs.model.places import QueuePlaces
 from infra.constructs.storage.retained_store import RetainedStore
-from infra.parameters.asynchronous import Asynchronous
+from infra.parameters.retained import Asynchronous
 
 
 class QueueStore(RetainedStore):

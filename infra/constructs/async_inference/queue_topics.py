@@ -5,7 +5,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.constructs.monitoring.alarm_topic import subscription
-from infra.parameters.asynchronous import Asynchronous
+from infra.parameters.retained import Asynchronous
 
 
 class QueueTopics(Construct):

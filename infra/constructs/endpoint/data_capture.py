@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.model.places import Destination
-from infra.parameters.capture import Capture
+from infra.parameters.retained import Capture
 
 Config = sagemaker.CfnEndpointConfig
 

@@ -17,9 +17,8 @@ from infra.constructs.model.unpacked_files import UnpackedFiles
 from infra.constructs.rollout.rollback_alarms import name_prefix
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
-from infra.parameters.served_model import served
-from infra.parameters.serverless import Serverless
-from infra.parameters.variant import Variant
+from infra.parameters.model import served
+from infra.parameters.variant import Serverless, Variant
 from infra.policy.hosting import hosting
 from infra.policy.sizing import start_seconds
 from model_packaging.places import ARCHIVES, MADE

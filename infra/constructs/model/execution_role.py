@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.constructs.model.archive import Archive
 from infra.constructs.model.role_places import RolePlaces
-from infra.policy.role_permissions import Permission, granted
+from infra.policy.permissions import Permission, granted
 
 INLINE = "IAMNoInlinePolicy"
 PACKS = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")

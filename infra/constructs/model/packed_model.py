@@ -9,10 +9,10 @@ from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.model_archive import ModelArchive
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.rollout.rollback_alarms import name_prefix
-from infra.parameters.served_model import folder_gib
-from infra.policy.container_settings import ContainerSettings
+from infra.parameters.model import folder_gib
+from infra.policy.container import ContainerSettings
 from infra.policy.hosting import hosting
-from infra.policy.served import Served
+from infra.policy.sizing import Served
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.places import ARCHIVES
 from model_packaging.servable import Servable

@@ -9,7 +9,7 @@ from infra.catalog.images import Image
 from infra.constructs.async_inference.queue import Queue
 from infra.constructs.model.archive import Archive
 from infra.constructs.model.places import Destination
-from infra.parameters.network import Network
+from infra.parameters.endpoint import Network
 
 ALIAS = "alias/"
 

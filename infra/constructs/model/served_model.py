@@ -13,7 +13,7 @@ from infra.constructs.model.execution_role import ExecutionRole
 from infra.constructs.model.places import Destination
 from infra.constructs.model.role_places import RolePlaces
 from infra.constructs.replacement import replacement_fingerprint
-from infra.parameters.network import Network
+from infra.parameters.endpoint import Network
 
 NO_NETWORK = Network()
 

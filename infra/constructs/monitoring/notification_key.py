@@ -5,7 +5,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.policy.key_permissions import PUBLISHING
+from infra.policy.permissions import PUBLISHING
 
 
 class NotificationKey(Construct):

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.parameters.golden_requests import GoldenRequests
+from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
 # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html

@@ -4,7 +4,7 @@ from constructs import Construct
 
 from infra.constructs.model.places import Destination
 from infra.constructs.storage.retained_store import RetainedStore
-from infra.parameters.capture import Capture
+from infra.parameters.retained import Capture
 
 __all__ = ["CaptureStore", "Destination"]
 

@@ -1,4 +1,4 @@
-"""[asynchronous]: requests wait in a queue, and answers are written to S3."""
+"""[capture] and [asynchronous]: what is written to S3, in the retained stack ENV/data."""
 
 from typing import Annotated
 
@@ -6,8 +6,29 @@ from pydantic import Field
 
 from infra.catalog.limits import least, most
 from infra.parameters.alarms import Address
-from infra.parameters.kms_key import KmsKeyArn
-from infra.parameters.table import Table
+from infra.parameters.table import KmsKeyArn, Table
+
+
+class Capture(Table):
+    """Written by SageMaker to a bucket of the retained stack ENV/data, encrypted."""
+
+    sample_percent: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=10,
+        description="Share of the requests that is kept. 10 shows a drift of the inputs within hours; "
+        "100 doubles what every request writes.",
+    )
+    requests: bool = Field(default=True, description="Whether bodies of requests are kept.")
+    answers: bool = Field(default=True, description="Whether bodies of answers are kept.")
+    keep_days: Annotated[int, Field(ge=1, le=3650)] = Field(
+        default=30,
+        description="Days until a sample is deleted. 30 compares this month with the last.",
+    )
+    kms_key: KmsKeyArn | None = Field(
+        default=None,
+        description="KMS key of the samples. Left out, the stack ENV/data makes one. Its policy must "
+        "allow what docs/permissions.md says.",
+    )
+
 
 INVOCATIONS = "MaxConcurrentInvocationsPerInstance"
 

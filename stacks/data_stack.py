@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.async_inference.queue_store import QueueStore
-from infra.constructs.storage.capture_store import CaptureStore
+from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
 from infra.parameters.retained import Asynchronous, Capture
 
 
@@ -33,5 +32,7 @@ class DataStack(cdk.Stack):
         )
         self.captured = CaptureStore(self, "Capture", capture=capture).captured if capture else None
         self.queued = (
-            QueueStore(self, "Queue", asynchronous=asynchronous).places if asynchronous else None
+            AsyncInferenceStore(self, "Queue", asynchronous=asynchronous).locations
+            if asynchronous
+            else None
         )

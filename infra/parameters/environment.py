@@ -1,6 +1,6 @@
 """An environment file as one frozen value: everything that may differ between deployments."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -9,15 +9,14 @@ from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.model import Model
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
+from infra.parameters.scaling import Scaling
 from infra.parameters.table import Table
 from infra.parameters.variant import Variant
+from infra.policy.kinds import EndpointKind, kind_of
 
 # Names that become construct ids, variant names and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
-
-# How requests come in; each publishes other metrics.
-Kind = Literal["real_time", "asynchronous", "serverless"]
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 TagKey = Annotated[str, Field(pattern=r"^[a-zA-Z0-9 _.:/=+\-@]{1,128}$")]
@@ -76,11 +75,17 @@ class Environment(Table):
     )
 
     @property
-    def kind(self) -> Kind:
-        if self.asynchronous is not None:
-            return "asynchronous"
-        serverless = any(one.serverless is not None for one in self.variants.values())
-        return "serverless" if serverless else "real_time"
+    def kind(self) -> EndpointKind:
+        return kind_of(
+            queued=self.asynchronous is not None,
+            has_instances=all(one.serverless is None for one in self.variants.values()),
+        )
+
+    @property
+    def scaled(self) -> dict[str, Scaling]:
+        """By variant, where a scalable target is registered for it."""
+        scaling = {name: one.scaling for name, one in self.variants.items() if one.scales}
+        return {name: one for name, one in scaling.items() if one is not None}
 
     @property
     def production_variants(self) -> dict[str, Variant]:

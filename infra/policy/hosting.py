@@ -8,8 +8,8 @@ from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
 from infra.catalog.instances import Instance
 from infra.policy.container import ContainerSettings, variables_of
-from infra.policy.derived_settings import Choice, derive
-from infra.policy.sizing import Served, machine
+from infra.policy.derived_settings import Choice, Derived
+from infra.policy.sizing import Served
 from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
 
@@ -57,38 +57,33 @@ class Hosting:
 
 def hosting(
     *,
-    instance_type: str | None,
-    tensorflow: str | None,
+    instance: Instance,
+    tensorflow: str,
     region: str,
-    container: ContainerSettings,
+    derived: Derived,
     default_model: str | None,
     served: Served,
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
     inference_ami: str | None = None,
-    serverless_memory_mib: int | None = None,
 ) -> Hosting:
-    """`tensorflow` None: the newest version whose image the machine can run.
-    `default_model` None: several models, of which each request names one.
+    """`default_model` None: several models, of which each request names one.
 
-    `instance_type` None: `serverless_memory_mib` says what it runs on.
     `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
-    Raises KeyError for what preflight refuses: an unknown instance type, version or region.
+    Raises KeyError for what preflight refuses: an unknown version or region.
     """
-    instance = machine(instance_type, serverless_memory_mib)
-    version = tensorflow or newest_version(instance)
-    derived = derive(container, instance=instance, served=served)
-    variables = variables_of(derived.settings, default_model=default_model, tensorflow=version)
+    settings = derived.settings
+    variables = variables_of(settings, default_model=default_model, tensorflow=tensorflow)
     return Hosting(
-        tensorflow=version,
-        image=_image(own_image, version, instance.device, region),
-        inference_ami=inference_ami or (driver_for(version) if instance.gpus else None),
-        settings=derived.settings,
+        tensorflow=tensorflow,
+        image=_image(own_image, tensorflow, instance.device, region),
+        inference_ami=inference_ami or (driver_for(tensorflow) if instance.gpus else None),
+        settings=settings,
         choices=derived.choices,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
         download_timeout_seconds=download_timeout_seconds(served),
         startup_timeout_seconds=startup_timeout_seconds(
-            served, processes=derived.settings.tfs_processes or 1
+            served, processes=settings.tfs_processes or 1
         ),
     )
 

@@ -11,7 +11,7 @@ from servable.aws_account.deployed import Account, absent
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
-# Beside the answers, where callers put theirs: infra/constructs/async_inference/queue_store.py.
+# Beside the answers, where callers put theirs: infra/constructs/storage/retained_store.py.
 REQUESTS = "requests"
 
 

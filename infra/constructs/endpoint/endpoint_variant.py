@@ -5,8 +5,8 @@ from typing import Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.constructs.endpoint.watched_endpoint import WatchedVariant
 from infra.constructs.model.served_model import ServedModel
+from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 
 Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 
@@ -26,6 +26,10 @@ class EndpointVariant(Protocol):
 
     @property
     def shadow(self) -> bool: ...
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
 
     @property
     def start_seconds(self) -> float | None:
@@ -55,6 +59,10 @@ class InstanceVariant:
     @property
     def scaled(self) -> bool:
         return self.max_instances > self.min_instances
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        return self.min_instances, self.max_instances
 
     @property
     def watched(self) -> WatchedVariant:

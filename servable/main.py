@@ -10,40 +10,29 @@ from typing import Any
 
 import click
 
-# Imported when called: `servable check` must not wait for what only `servable local` needs.
 COMMANDS = {
-    "check": (
-        "servable.check.command",
-        "Every finding of the environments, before anything is deployed.",
-    ),
-    "package": (
-        "servable.package.command",
-        "Pack the models of an environment, and say what went in.",
-    ),
-    "plan": (
-        "servable.plan.command",
-        "What the next deploy of an environment does, in how many deploys.",
-    ),
-    "pin": ("servable.package.pin", "Hold an environment's artifacts to what lies in S3 now."),
-    "cost": ("servable.cost.command", "What an environment costs, and what a change costs."),
-    "init": ("servable.init.command", "A first environment file for a SavedModel."),
-    "doctor": ("servable.doctor.command", "Is this machine ready, and the account?"),
-    "history": ("servable.history.command", "What was deployed when, and the way back."),
-    "verify": ("servable.verify.command", "Is what is live what was deployed?"),
-    "invoke": ("servable.invoke.command", "One prediction from wherever an environment runs."),
-    "serve": ("servable.serve.command", "The endpoint of an environment, on this machine."),
-    "tune": ("servable.tune.command", "Search the settings of an environment's container."),
-    "report": (
-        "servable.report.command",
-        "The page of a run of load or tune, or of two beside each other.",
-    ),
-    "load": ("servable.load.command", "How much load an environment takes, step by step."),
-    "local": ("servable.local.command", "The embedded AWS on this machine."),
+    "check": "Every finding of the environments, before anything is deployed.",
+    "package": "Pack the models of an environment, and say what went in.",
+    "plan": "What the next deploy of an environment does, in how many deploys.",
+    "pin": "Hold an environment's artifacts to what lies in S3 now.",
+    "cost": "What an environment costs, and what a change costs.",
+    "init": "A first environment file for a SavedModel.",
+    "doctor": "Is this machine ready, and the account?",
+    "history": "What was deployed when, and the way back.",
+    "verify": "Is what is live what was deployed?",
+    "invoke": "One prediction from wherever an environment runs.",
+    "serve": "The endpoint of an environment, on this machine.",
+    "tune": "Search the settings of an environment's container.",
+    "report": "The page of a run of load or tune, or of two beside each other.",
+    "load": "How much load an environment takes, step by step.",
+    "local": "The embedded AWS on this machine.",
 }
+# Each in servable/NAME/command.py, but for:
+ELSEWHERE = {"pin": "servable.package.pin"}
 
 
 class Lazy(click.Group):
-    """Finds a command's module when it is asked for."""
+    """Imports a command when it is called: `check` must not wait for what only `local` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -51,13 +40,13 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
+        module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
         found: click.Command = getattr(module, cmd_name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+            formatter.write_dl(sorted(COMMANDS.items()))
 
 
 @click.group(cls=Lazy)

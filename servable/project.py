@@ -1,4 +1,4 @@
-"""Which project a command is about."""
+"""Which project and which of its environments a command is about, with the keys set for this run."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -6,6 +6,20 @@ from pathlib import Path
 import click
 
 from infra.parameters.finding import meant
+from infra.parameters.loading import Loaded, load
+from infra.parameters.overrides import from_options, strangers
+from infra.preflight.check import check, errors
+from infra.preflight.rendering import listed
+
+# What packing decides, which comes first where a model is served on this machine.
+MENDED_BY_PACKING = "code-not-vendored"
+
+ENVIRONMENTS = click.option(
+    "--environments", "folder", default="environments", help="Folder of the files."
+)
+SET = click.option(
+    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
+)
 
 
 def project(folder: str) -> tuple[Path, Path]:
@@ -29,3 +43,50 @@ def unknown(name: str, known: Collection[str]) -> click.UsageError:
     return click.UsageError(
         f"there is no environment {name!r}; allowed: {allowed}; {meant(name, known)}"
     )
+
+
+def loaded_with(sets: tuple[str, ...], root: Path, files: Path) -> list[Loaded]:
+    """Every environment of the folder. `sets`: ENV.KEY=VALUE.
+
+    Raises click.UsageError for what is no key of one.
+    """
+    overrides = from_options(dict(_parted(one) for one in sets))
+    loaded = load(root, files, overrides, "--set")
+    lost = strangers(overrides, [one.name for one in loaded], "--set")
+    if lost:
+        raise click.UsageError("\n".join(map(str, lost)))
+    return loaded
+
+
+def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[Loaded, Path]:
+    """(an environment without problems of shape, the folder of its file).
+
+    `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for a name that is not there,
+    ClickException for a file that does not load.
+    """
+    root, files = project(folder)
+    overrides = from_options(dict(_parted(one, of=name) for one in sets))
+    known = {one.name: one for one in load(root, files, overrides, "--set")}
+    if name not in known:
+        raise unknown(name, known)
+    loaded = known[name]
+    if loaded.environment is None:
+        raise click.ClickException(f"{loaded.file}: does not load:\n{listed(loaded.findings)}")
+    return loaded, files
+
+
+def refused(loaded: Loaded) -> list[str]:
+    """What `servable check` refuses of it, but for what packing mends."""
+    return [str(one) for one in errors(check(loaded)) if one.rule != MENDED_BY_PACKING]
+
+
+def _parted(option: str, of: str | None = None) -> tuple[str, str]:
+    """("ENV.KEY", VALUE) of an option. `of`: the environment, where it may be left out."""
+    key, equals, value = option.partition("=")
+    if of is not None:
+        key = key.removeprefix(f"{of}.")
+        key = key and f"{of}.{key}"
+    if not equals or "." not in key:
+        form = "ENV.KEY=VALUE" if of is None else "KEY=VALUE"
+        raise click.UsageError(f"--set {option}: not of the form {form}")
+    return key, value

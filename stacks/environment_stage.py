@@ -12,6 +12,7 @@ from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
 from infra.preflight.check import check, errors
+from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
 
 
@@ -27,8 +28,7 @@ class RefusedStack(cdk.Stack):
         stack_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id, stack_name=stack_name)
-        lines = "\n".join(f"  {error}" for error in errors)
-        cdk.Annotations.of(self).add_error(f"{len(errors)} to mend:\n{lines}")
+        cdk.Annotations.of(self).add_error(to_mend(errors))
 
 
 def add_environment(scope: Construct, loaded: Loaded) -> None:
@@ -46,7 +46,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
             scope.node.try_remove_child(loaded.name)
             wrong = [_unforeseen(loaded, failure)]
     # The CLI shows a stack's errors when the stack is selected; `cdk list` and `synth` select none.
-    print(f"{loaded.file} is refused, {len(wrong)} to mend:", *wrong, sep="\n  ", file=sys.stderr)
+    print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
     RefusedStage(scope, loaded, wrong)
 
 

@@ -1,12 +1,12 @@
 """A variant on its instance type: what it runs on, what it runs, and the settings that fit both."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.instances import Instance
 from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
 from infra.parameters.model import Model, served
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.container import ContainerSettings
@@ -110,9 +110,7 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
     )
 
 
-def placements(environment: Environment, root: Path) -> Iterator[Placement]:
-    """Of all variants of which something can be said."""
-    for name in environment.variants:
-        found = placement(environment, name, root)
-        if found is not None:
-            yield found
+def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
+    """Of all variants of which something can be said. `environment`: of the file, or its draft."""
+    found = (placement(environment, name, loaded.root) for name in environment.variants)
+    return tuple(one for one in found if one is not None)

@@ -1,13 +1,14 @@
-"""Everything that is wrong with an environment, in one go."""
+"""Everything that is wrong with an environment, in one go; findings accepted on purpose are marked."""
 
-from infra.parameters.finding import Finding, Severity
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.loading import Loaded
-from infra.preflight.acknowledgements import acknowledged
-from infra.preflight.placement import placements
-from infra.preflight.rule import VariantRule
-from infra.preflight.rules import RULES
+from infra.preflight.rule import Candidate, discovered
 
-__all__ = ["RULES", "check", "check_all", "errors"]
+RULES = discovered()
 
 
 def check(loaded: Loaded) -> list[Finding]:
@@ -23,14 +24,8 @@ def check_all(loaded: Loaded) -> list[Finding]:
     """As `check`, and what could not be checked for want of an input."""
     if loaded.draft is None:
         return list(loaded.findings)
-    environment = loaded.draft
-    placed = placements(loaded, environment)
-    found: list[Finding] = []
-    for rule in RULES:
-        if isinstance(rule, VariantRule):
-            found += rule.check_placed(loaded, environment, placed)
-        else:
-            found += rule.check(loaded, environment)
+    candidate = Candidate(loaded, loaded.draft)
+    found = [one for rule in RULES for one in rule(candidate).check(loaded.draft)]
     # What has a problem of shape is out of the draft: what follows from its absence is no news.
     shape = [finding.key for finding in loaded.findings]
     new = [
@@ -40,8 +35,12 @@ def check_all(loaded: Loaded) -> list[Finding]:
     ]
     # Two variants of one model say the same of it: once is enough.
     new = list({(one.rule, one.key, str(one)): one for one in new}.values())
-    accepting = [rule.id for rule in RULES if rule.acknowledgeable]
-    return [*loaded.findings, *acknowledged(loaded, environment, new, accepting)]
+    return [*loaded.findings, *_acknowledged(loaded, loaded.draft, new)]
+
+
+def errors(findings: Sequence[Finding]) -> list[Finding]:
+    """Those that stop a deployment."""
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def _touch(key: str, problem: str) -> bool:
@@ -49,6 +48,39 @@ def _touch(key: str, problem: str) -> bool:
     return f"{key}.".startswith(f"{problem}.") or f"{problem}.".startswith(f"{key}.")
 
 
-def errors(findings: list[Finding]) -> list[Finding]:
-    """Those that stop a deployment."""
-    return [finding for finding in findings if finding.severity is Severity.ERROR]
+def _acknowledged(
+    loaded: Loaded, environment: Environment, findings: Sequence[Finding]
+) -> Iterator[Finding]:
+    """The findings, with those that the file accepts marked; and the acceptances of nothing."""
+    matched = set()
+    for finding in findings:
+        name = finding.acknowledgement
+        if finding.acknowledgeable and name in environment.acknowledge:
+            matched.add(name)
+            reason = environment.acknowledge[name]
+            finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
+        yield finding
+    named = {finding.rule for finding in findings if finding.subject}
+    acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
+    for entry, reason in environment.acknowledge.items():
+        if entry in matched:
+            continue
+        rule = entry.partition(":")[0]
+        known = rule in acceptable
+        if known and loaded.findings:
+            continue  # what it accepts may be in the part that cannot be read
+        remedy = "take it out" if known else meant(rule, acceptable)
+        if entry in named:
+            remedy = f'write it with what it accepts, as the finding says: "{rule}:FILE"'
+        yield Finding(
+            rule="acknowledge-nothing",
+            severity=Severity.ERROR,
+            file=loaded.source.origin(("acknowledge", entry), loaded.file),
+            key=f"acknowledge.{entry}",
+            given=reason,
+            problem="accepts a finding that is not there"
+            if known
+            else f"no rule {rule!r} can be accepted",
+            allowed=", ".join(acceptable),
+            remedy=remedy,
+        )

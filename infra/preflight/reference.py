@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from infra.parameters.finding import Severity
+from infra.preflight.check import RULES
 from infra.preflight.rule import Rule
-from infra.preflight.rules import RULES
-from infra.preflight.shape_rules import IMPOSSIBLE, SHAPE_RULES
 
 _HEAD = """\
 # Every rule
@@ -16,6 +15,9 @@ Generated from the rules in infra/preflight by `python scripts/generate.py`; do 
 the same, and stop the stacks that have an error and no others. A rule that lacks an input is shown as
 *not checked*, never as passed: `--against REF` gives the revision that is deployed, `[traffic]` what callers
 send, `artifact.size_gib` how large an archive is.
+
+What one key may hold, its form and its range, is no rule: it is refused as the file is read, and stands in
+[parameters.md](parameters.md).
 
 A rule marked *can be accepted* may be accepted in the file, with a reason of ten characters or more. An
 acceptance of something that is not there is a finding itself (`acknowledge-nothing`).
@@ -36,15 +38,10 @@ def markdown() -> str:
     lines += [f"| [{rule.id}](#{rule.id}) | {_severity(rule)} | {_first(rule)} |" for rule in RULES]
     for rule in RULES:
         lines += ["", *_section(rule)]
-    lines += ["", "## What a file cannot say", ""]
-    lines += ["Refused as the file is read, with key, value and range:", ""]
-    lines += ["| fault | example | source |", "|---|---|---|"]
-    lines += [f"| {one.fault} | `{_short(one.example)}` | {one.source} |" for one in SHAPE_RULES]
-    lines += ["", "Not to be written at all:", "", *(f"- {one}" for one in IMPOSSIBLE)]
     return "\n".join(lines) + "\n"
 
 
-def _section(rule: Rule) -> Iterator[str]:
+def _section(rule: type[Rule]) -> Iterator[str]:
     yield f"## {rule.id}"
     yield ""
     yield f"{_severity(rule)}. {rule.why()}"
@@ -54,12 +51,12 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"Source: {rule.source() or 'none of AWS: it is about this project and its files'}"
 
 
-def _severity(rule: Rule) -> str:
+def _severity(rule: type[Rule]) -> str:
     word = "Error" if rule.severity is Severity.ERROR else "Warning"
     return f"{word}, can be accepted" if rule.acknowledgeable else word
 
 
-def _first(rule: Rule) -> str:
+def _first(rule: type[Rule]) -> str:
     return rule.why().split(". ")[0].rstrip(".")
 
 

@@ -45,7 +45,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, s
             command, info_name=whole, terminal_width=COLUMNS, max_content_width=COLUMNS, color=False
         )
         # The list of commands says it in the words of its own table.
-        said = COMMANDS[name][1] if path == "servable" else command.get_short_help_str(COLUMNS)
+        said = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
         yield whole, (said, command.get_help(context).rstrip())
         if isinstance(command, click.Group):
             yield from _commands(command, whole)

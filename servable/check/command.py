@@ -9,13 +9,12 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 from servable.findings import print_findings
-from servable.overrides import SET, loaded_with
-from servable.project import project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
 
 
 @click.command()
 @click.argument("names", metavar="[ENV]...", nargs=-1)
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @SET
 @click.option("--against", metavar="REF", help="The git revision that is deployed now.")
 @click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")

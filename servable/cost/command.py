@@ -5,27 +5,26 @@ from collections.abc import Iterator
 
 import click
 
-from servable.cost.difference import difference
-from servable.cost.run import (
+from servable.cost.cost import (
     EXAMPLE_SECONDS,
     HOURS_PER_MONTH,
     NOT_INCLUDED,
+    UNKNOWN,
     WHICH,
     Cost,
     VariantCost,
     Which,
+    difference,
 )
-from servable.cost.run import cost as cost_of
-from servable.cost.variant_cost import UNKNOWN
-from servable.environment import one_environment
+from servable.cost.cost import cost as cost_of
 from servable.plan.revision import RevisionError
 from servable.plan.revision import against as at_revision
-from servable.project import project
+from servable.project import ENVIRONMENTS, one_environment, project
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One key, for this run.")
 @click.option("--against", metavar="REF", help="The git revision to compare with.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -1,15 +1,15 @@
-"""The account that an environment is deployed to."""
+"""The account that an environment is deployed to: credentials, region, bootstrap, quotas, network."""
 
+import math
 from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account, AwsError, absent
-from servable.doctor.look import Look, judged
-from servable.doctor.network import network
-from servable.doctor.quotas import quotas
+from infra.policy.sizing import instances_during_update
+from servable.aws_account import Account, AwsError, absent
+from servable.doctor.look import Look, State, judged
 
 # What the synthesised stacks ask for: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
@@ -77,6 +77,93 @@ def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
         yield Look(name="scaling role", state="open", said="not there yet", mend=mend)
         return
     yield Look(name="scaling role", state="ok", said=SERVICE_ROLE)
+
+
+def needed(environment: Environment) -> dict[str, int]:
+    """Instance type -> instances at once, while an update replaces a fleet at its maximum."""
+    rollout = environment.rollout
+    rolling = rollout.batch_percent if rollout and rollout.strategy == "rolling" else None
+    found: dict[str, int] = {}
+    for one in environment.variants.values():
+        if one.instance_type is None:
+            continue  # serverless has a quota of its own
+        _, most = one.planned_capacity
+        count = instances_during_update(most, rolling_percent=rolling)
+        found[one.instance_type] = found.get(one.instance_type, 0) + count
+    return found
+
+
+def quotas(environment: Environment, asked: Account) -> Iterator[Look]:
+    """Of the account, shared with every other endpoint in it."""
+    if asked.embedded:
+        yield Look(name="quotas", state="open", said="the embedded AWS has none")
+        return
+    there = {
+        # What was never raised is not among the applied ones: then AWS's own default holds.
+        **_values(asked, "list_aws_default_service_quotas"),
+        **_values(asked, "list_service_quotas"),
+    }
+    for kind, count in needed(environment).items():
+        name = f"{kind} for endpoint usage"
+        value = there.get(name)
+        wanted = f"{count} at once, both fleets of an update at max_instances"
+        if value is None:
+            said = f"service-quotas does not list {name!r}; needed {wanted}"
+            yield Look(name=f"quota of {kind}", state="open", said=said, mend="look in the console")
+            continue
+        mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
+        said = f"{value:g}, for all endpoints together; needed {wanted}"
+        yield judged(f"quota of {kind}", value >= count, said, mend)
+    if concurrent := _concurrent(environment):
+        said = f"not asked, its name is not known here; needed {concurrent} requests at once"
+        mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
+        yield Look(name="quota of serverless", state="open", said=said, mend=mend)
+
+
+def _values(asked: Account, operation: str) -> dict[str, float]:
+    found = asked.pages("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
+    return {one["QuotaName"]: float(one["Value"]) for one in found}
+
+
+def _concurrent(environment: Environment) -> int:
+    every = [one.serverless for one in environment.variants.values()]
+    return sum(one.max_concurrency for one in every if one is not None)
+
+
+def network(environment: Environment, asked: Account) -> Iterator[Look]:
+    subnets = environment.network.subnets
+    if not subnets:
+        return
+    ec2 = asked.client("ec2")
+    try:
+        found = ec2.describe_subnets(SubnetIds=list(subnets))["Subnets"]
+    except ClientError as error:
+        if not absent(error):
+            raise
+        mend = "write subnets that are in this account and region"
+        yield Look(name="subnets", state="problem", said=str(error), mend=mend)
+        return
+    free = sum(int(one["AvailableIpAddressCount"]) for one in found)
+    count = math.ceil(sum(needed(environment).values()))
+    mend = f"an instance takes an address: give larger subnets, {count} at once are needed"
+    yield judged("subnets", free >= count, f"{len(found)} with {free} free addresses", mend)
+    networks = sorted({one["VpcId"] for one in found})
+    there = {
+        one["ServiceName"]
+        for one in asked.pages(
+            "ec2",
+            "describe_vpc_endpoints",
+            "VpcEndpoints",
+            Filters=[{"Name": "vpc-id", "Values": networks}],
+        )
+    }
+    for service in ("s3", "logs"):
+        name = f"com.amazonaws.{environment.region}.{service}"
+        # A route to the internet does as well, which is not looked at.
+        state: State = "ok" if name in there else "open"
+        mend = "" if name in there else f"without a NAT gateway: make a VPC endpoint for {name}"
+        said = "there" if name in there else "not there"
+        yield Look(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
 
 
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[Look]]] = {

@@ -5,19 +5,18 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import account_of
+from servable.aws_account import account_of
 from servable.doctor.account import account
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
-from servable.environment import one_environment
-from servable.project import project
+from servable.project import ENVIRONMENTS, one_environment, project
 
 COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
 
 
 @click.command()
 @click.argument("environment", metavar="[ENV]", required=False)
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> int:

@@ -7,11 +7,12 @@ import click
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import account_of
-from servable.environment import one_environment
+from servable.aws_account import account_of
+from servable.findings import print_lines
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import Restored, restored, write
 from servable.plan.synthesis import stack_name
+from servable.project import one_environment
 
 
 @click.command()
@@ -89,8 +90,7 @@ def _show_restored(loaded: Loaded, back: Restored, as_json: bool, *, shown: bool
         click.echo(back.text)
     for note in back.notes:
         click.echo(f"note: {note}", err=True)
-    for finding in back.findings:
-        click.echo(str(finding), err=True)
+    print_lines(back.findings)
     name = loaded.name
     if not shown:
         click.echo(

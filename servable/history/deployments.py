@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from infra.constructs.endpoint.deployment_history import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account, AwsError, absent
+from servable.aws_account import Account, AwsError, absent
 
 POINTER = "AWS::SSM::Parameter"
 # What `cdk bootstrap` makes, where nothing else is said.

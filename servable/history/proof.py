@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from infra.catalog import images
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account, absent
+from servable.aws_account import Account, absent
 from servable.verify.artefact import digest
 
 

@@ -14,7 +14,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.history import proof
 from servable.history.deployments import Deployment
 

@@ -15,10 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.parameters.finding import Severity
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
-from servable.environment import one_environment
+from servable.findings import print_lines
 from servable.init.preview import last_day, preview
 from servable.init.run import Start, shown_size, start, write
-from servable.project import project
+from servable.project import one_environment, project
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 
 MODEL = click.Path(exists=True, path_type=Path)
@@ -124,8 +124,7 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
         click.echo(json.dumps(said, indent=2, default=str))
     else:
         click.echo(f"{made.file}: written; endpoint {made.endpoint_name}, until {made.expires}")
-        for one in wrong_ones:
-            click.echo(str(one), err=True)
+        print_lines(wrong_ones)
         click.echo(f"next: `cdk deploy '{name}/*'`; in the end `cdk destroy '{name}/*'`")
     return int(bool(wrong_ones))
 

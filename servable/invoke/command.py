@@ -21,8 +21,7 @@ from servable.invoke.invoke import (
     embedded,
     written,
 )
-from servable.overrides import SET, loaded_with
-from servable.project import project, unknown
+from servable.project import SET, loaded_with, project, unknown
 from servable_client import Answer, Endpoint, Outputs, PredictionError, Progress
 from servable_client.formats import FORMS
 

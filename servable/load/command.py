@@ -12,7 +12,6 @@ from rich.live import Live
 from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.environment import one_environment
 from servable.load.bodies import BodyError
 from servable.load.gate import expected, passed, verdict
 from servable.load.load import run_folder
@@ -25,6 +24,7 @@ from servable.load.reached import reached_by
 from servable.load.recorded_bodies import bodies_of
 from servable.load.schedule import Schedule
 from servable.load.table import table
+from servable.project import one_environment
 from servable.report.report import write_load_report
 from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.load.load import Reached, at_endpoint, serving
 from servable.tune.temporary import TemporaryEndpoints, TemporaryError
 from servable.tune.temporary.marks import PREFIX

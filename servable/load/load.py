@@ -17,7 +17,7 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.load.load_target import Target, container, endpoint
 from servable.load.measurement import Asked
 from servable.serve.container import serve_double

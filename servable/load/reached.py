@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from infra.parameters.loading import Loaded
-from servable.aws_account.deployed import account_of
-from servable.environment import refused
+from servable.aws_account import account_of
 from servable.load.copy import Spending, temporary
 from servable.load.load import Reached, at_url, deployed, local
+from servable.project import refused
 
 
 @contextmanager

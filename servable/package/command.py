@@ -13,12 +13,12 @@ from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.progress import Progress as Told
 from model_packaging.refusal import PackagingError
-from servable.environment import MENDED_BY_PACKING
+from servable.findings import print_lines
 from servable.package import as_json as package_json
 from servable.package import as_table as package_table
 from servable.package.package import Package, image_for
 from servable.package.package import package as packages_of
-from servable.project import project, unknown
+from servable.project import MENDED_BY_PACKING, project, unknown
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -77,9 +77,7 @@ def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     wrong = [one for one in errors(findings) if one.rule != MENDED_BY_PACKING]
     if wrong or loaded.environment is None:
         return _refused([str(one) for one in wrong], as_json)
-    for one in findings:
-        if one.severity is Severity.WARNING:
-            click.echo(f"warning: {one}", err=True)
+    print_lines(one for one in findings if one.severity is Severity.WARNING)
     made = _with_progress(loaded, find_links)
     if as_json:
         click.echo(json.dumps([package_json.package(one) for one in made], indent=2))

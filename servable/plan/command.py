@@ -8,18 +8,17 @@ from typing import Any
 import click
 
 from infra.parameters.loading import Loaded
+from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
-from infra.preflight.placement import placements
 from model_packaging.refusal import PackagingError
-from servable.aws_account.live import Live, clients, live
+from servable.aws_account import account_of
+from servable.check.explain import Said, update_lines
 from servable.findings import print_findings
-from servable.invoke.invoke import Target, embedded
-from servable.overrides import loaded_with
+from servable.plan.live import Live, live
 from servable.plan.plan import Plan, planned
 from servable.plan.revision import RevisionError, checked_out
 from servable.plan.synthesis import endpoint_template
-from servable.plan.update_lines import Said, update_lines
-from servable.project import project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
 
 LIVE = "what is live"
 WORDS = {
@@ -36,10 +35,8 @@ WORDS = {
 @click.argument("environment", metavar="ENV")
 @click.option("--against", metavar="REF", help="A git revision, in the place of what is live.")
 @click.option("--local", is_flag=True, help="What is live in the embedded AWS.")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
-)
+@ENVIRONMENTS
+@SET
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def plan(
     environment: str,
@@ -78,7 +75,8 @@ def plan(
 
 
 def _live(loaded: Loaded, folder: str, local: bool) -> Plan:
-    now = live(loaded, clients(loaded, embedded() if local else Target()))
+    assert loaded.environment is not None  # the caller has looked at its findings
+    now = live(loaded, account_of(loaded.environment, local=local).client)
     return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
 
 

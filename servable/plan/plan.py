@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import DeployedVariant, Loaded, held
-from servable.aws_account.live import CALM, Live
+from servable.plan.live import CALM, Live
 from servable.plan.template_changes import Change, changes, endpoint_name, replaces_fleet
 
 Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.environment import one_environment, refused
+from servable.project import one_environment, refused
 from servable.serve.container import Trouble, serve_double, serve_image
 from servable.serve.serve import Served, prepared
 from servable.signals import as_ctrl_c

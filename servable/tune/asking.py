@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.load.bodies import Body
 from servable.tune.objective import Objective
 from servable.tune.objective_value import Goal

@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement, placements
+from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import Account, account_of
-from servable.environment import one_environment, refused
+from servable.aws_account import Account, account_of
 from servable.load.bodies import BodyError
 from servable.load.load_generator import LoadError
 from servable.load.recorded_bodies import bodies_of
+from servable.project import one_environment, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.asking import Asking

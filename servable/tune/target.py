@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
 from model_packaging.digest import sha256_of
 from servable.load.measurement import Asked
 from servable.serve.serve import prepared

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
 from servable.tune.answer import Tuned, answer
 from servable.tune.asking import Asking, Told
 from servable.tune.machine_space import Machines, machines

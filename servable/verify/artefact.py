@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.loading import Loaded
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import absent
+from servable.aws_account import absent
 from servable.package.package import Package, package
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference

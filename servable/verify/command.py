@@ -5,8 +5,8 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.aws_account.deployed import account_of
-from servable.environment import one_environment
+from servable.aws_account import account_of
+from servable.project import one_environment
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
 

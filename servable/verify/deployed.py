@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account.deployed import Account, absent
+from servable.aws_account import Account, absent
 from servable.verify.resolving import Scope
 
 
@@ -57,7 +57,7 @@ class Deployed:
 
 
 def deployed(account: Account, name: str) -> Deployed | None:
-    """None where there is no such stack. Raises one of `servable.aws_account.deployed.AwsError`."""
+    """None where there is no such stack. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
     try:
         described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]

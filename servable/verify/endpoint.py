@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account.deployed import absent
+from servable.aws_account import absent
 from servable.verify import fleet
 from servable.verify.comparison import unequal
 from servable.verify.deployed import Deployed, Resource

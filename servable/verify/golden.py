@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.verify import queued
 from servable.verify.answer import read, unequal
 from servable.verify.difference import Difference

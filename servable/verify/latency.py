@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.verify.difference import Difference
 
 FIRST_MINUTES = 15

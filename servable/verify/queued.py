@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account.deployed import Account, absent
+from servable.aws_account import Account, absent
 
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.aws_account.deployed import absent
+from servable.aws_account import absent
 from servable.verify import permissions
 from servable.verify.comparison import same
 from servable.verify.deployed import Deployed, Resource

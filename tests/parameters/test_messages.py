@@ -95,8 +95,8 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
     assert [one.split(": ")[1] for one in found] == [
         "account",
         "colour",
-        "variants.primary.instance_type",
         "models.ranker.saved_model",
+        "variants.primary.instance_type",
     ]
 
 

@@ -75,7 +75,7 @@ def test_an_accepted_finding_is_still_shown_with_its_reason(environment: Environ
 
 def test_accepting_what_is_not_there_is_a_finding(environment: Environment) -> None:
     (found,) = said(environment, VALID + ACKNOWLEDGE)
-    start = "acknowledge.instance-retired: accepts a finding that is not there; allowed: serverles"
+    start = "acknowledge.instance-retired: accepts a finding that is not there; allowed: alarm-abo"
     assert (found[: len(start)], found[-13:]) == (start, "; take it out")
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
 from servable.cost.command import cost as command
-from servable.cost.difference import difference
-from servable.cost.run import HOURS_PER_MONTH, WHICH, cost
+from servable.cost.cost import HOURS_PER_MONTH, WHICH, cost, difference
 from tests.conftest import VALID
 from tests.servable.test_check_against import git
 

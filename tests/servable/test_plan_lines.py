@@ -4,7 +4,7 @@ import argparse
 import shlex
 
 from infra.parameters.loading import DeployedVariant, load
-from servable.aws_account.live import Live
+from servable.plan.live import Live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
 

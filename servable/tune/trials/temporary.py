@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.load.bodies import Body
 from servable.load.load import Reached, at_endpoint
 from servable.load.load_generator import LoadError

@@ -9,12 +9,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
-from servable.aws_account.deployed import Account
-from servable.doctor.account import account
+from servable.aws_account import Account
+from servable.doctor.account import account, needed, network, quotas
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
-from servable.doctor.network import network
-from servable.doctor.quotas import needed, quotas
 from servable_local.aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.servable.test_cost import environment

@@ -14,7 +14,7 @@ from infra.packing import packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import PackagingError
-from servable.aws_account import deployed as operations_account
+from servable import aws_account as operations_account
 from servable.history import restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write

@@ -8,7 +8,7 @@ import pytest
 
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
-from servable.aws_account.live import live
+from servable.plan.live import live
 from servable.plan.plan import Plan, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock

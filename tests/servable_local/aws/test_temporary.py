@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner
 
-from servable.aws_account import deployed as operations_account
+from servable import aws_account as operations_account
 from servable.load.command import load
 from servable.load.load import deployed
 from servable.tune.temporary import BudgetSpentError, TemporaryEndpoints, TemporaryError

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
-from servable.aws_account.deployed import Account
+from servable.aws_account import Account
 from servable.verify import image
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.run import Report

@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import Loaded, load
-from servable.aws_account import deployed as operations_account
+from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare

@@ -1,0 +1,97 @@
+"""Server-side batching against requests, alarms and workers."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
+from infra.preflight.rendering import counted
+from infra.preflight.rule import VariantRule
+
+MICROS_PER_MS = 1000
+
+
+class BatchBelowRequest(VariantRule):
+    """A request of more rows than a batch is answered 400.
+
+    Source: observed with the image's code; the tuning article's 500-row requests need 500
+    """
+
+    example = """\
+traffic.rows_per_request = 500
+variants.primary.container.batching = { max_batch_size = 64 }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        batching, rows = placement.variant.container.batching, environment.traffic.rows_per_request
+        if batching is None:
+            return
+        key = placement.key("container.batching.max_batch_size")
+        if rows is None:
+            yield self.not_checked(key, "traffic.rows_per_request")
+        elif batching.max_batch_size < rows:
+            yield self.finding(
+                key,
+                batching.max_batch_size,
+                f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
+                "(traffic.rows_per_request)",
+                allowed=f"{rows} or more",
+                remedy="raise it, or send fewer rows at once",
+                reads=("traffic.rows_per_request",),
+            )
+
+
+class BatchTimeoutAboveAlarm(VariantRule):
+    """A lone request waits for its batch the whole timeout: the latency alarm is then always on.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+    """
+
+    example = """\
+alarms.p99_latency_ms = 50
+variants.primary.container.batching = { timeout_micros = 60000 }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        batching, alarm_ms = placement.variant.container.batching, environment.alarms.p99_latency_ms
+        if batching is None or alarm_ms is None:
+            return
+        if batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
+            yield self.finding(
+                placement.key("container.batching.timeout_micros"),
+                batching.timeout_micros,
+                f"timeout_micros {batching.timeout_micros} alone is as long as the alarm's "
+                f"p99_latency_ms {alarm_ms:g}",
+                allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
+                remedy="lower it, or raise alarms.p99_latency_ms",
+                reads=("alarms.p99_latency_ms",),
+            )
+
+
+class BatchQueueShort(VariantRule):
+    """A batch too many in the queue is an error to its caller, while workers could have waited.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+    (max_enqueued_batches)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_workers = 16
+variants.primary.container.batching = { max_enqueued_batches = 4 }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        batching = placement.variant.container.batching
+        queue = batching.max_enqueued_batches if batching else None
+        if queue is None:
+            return
+        if queue * placement.processes < placement.workers:
+            least = -(-placement.workers // placement.processes)
+            yield self.finding(
+                placement.key("container.batching.max_enqueued_batches"),
+                queue,
+                f"{counted(placement.processes, 'queue')} of {queue} hold less than "
+                f"{counted(placement.workers, 'worker')}",
+                allowed=f"{least} or more",
+                remedy="raise it, or take it out",
+                reads=(placement.key("container.gunicorn_workers"),),
+            )

@@ -1,0 +1,108 @@
+"""Environment variables of one's own, beside the container's."""
+
+from collections.abc import Iterator
+
+from infra.catalog.limits import most
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
+from infra.policy.container import (
+    OLD_ONEDNN_SWITCH,
+    inert_reason,
+    setting_of,
+    variable_of,
+    variables_of,
+)
+from infra.preflight.rule import VariantRule
+
+
+class VariablesTooMany(VariantRule):
+    """SageMaker refuses a model with more than 100 variables, the container's included.
+
+    Source: infra/catalog/limits.json, EnvironmentMap
+    """
+
+    example = "# 101 keys in variants.primary.variables"
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        ours = variables_of(
+            placement.settings,
+            default_model=placement.variant.model,
+            tensorflow=placement.tensorflow,
+        )
+        count, allowed = len({**placement.variant.variables, **ours}), most("EnvironmentMap")
+        if count > allowed:
+            own = allowed - (count - len(placement.variant.variables))
+            yield self.finding(
+                placement.key("variables"),
+                count,
+                f"{len(placement.variant.variables)} variables and the container's are {count}",
+                allowed=f"at most {allowed} in all, {own} of your own",
+                remedy="put some into a file of the code folder",
+            )
+
+
+class VariableTooLong(VariantRule):
+    """SageMaker refuses a variable of more than 1024 characters.
+
+    Source: infra/catalog/limits.json, EnvironmentValue
+    """
+
+    example = "# a value of 1025 characters in variants.primary.variables"
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        allowed = most("EnvironmentValue")
+        for name, value in placement.variant.variables.items():
+            if len(value) > allowed:
+                yield self.finding(
+                    placement.key(f"variables.{name}"),
+                    value,
+                    f"{name} has {len(value)} characters",
+                    allowed=f"at most {allowed}",
+                    remedy="put it into a file of the code folder",
+                )
+
+
+class VariableOfASetting(VariantRule):
+    """The container's own variables are typed keys here: checked, explained, and written once.
+
+    Source: infra/policy/container.py
+    """
+
+    example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        for name, value in placement.variant.variables.items():
+            setting = setting_of(name)
+            if setting is not None:
+                yield self.finding(
+                    placement.key(f"variables.{name}"),
+                    value,
+                    f"{name} = {value!r} has a key of its own",
+                    allowed=f"{placement.key('container')}.{setting}",
+                    remedy="write that instead",
+                )
+
+
+class VariableInert(VariantRule):
+    """A variable that the image does not read, or overwrites, looks like tuning and is none.
+
+    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;
+    the strings of libtensorflow
+    """
+
+    severity = Severity.WARNING
+    example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        for name, value in placement.variant.variables.items():
+            reason = inert_reason(name, tensorflow=placement.tensorflow)
+            if reason is not None:
+                yield self.finding(
+                    placement.key(f"variables.{name}"),
+                    value,
+                    f"{name} = {value!r} is inert: {reason}",
+                    allowed="variables that something reads",
+                    remedy="take it out",
+                    reads=(f"models.{placement.variant.model}.tensorflow",),
+                )

@@ -1,0 +1,196 @@
+"""Gunicorn workers and computing threads: how many, and settings that change nothing."""
+
+from collections.abc import Iterator
+
+from infra.catalog.limits import documented
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
+from infra.policy.container import is_upstream
+from infra.preflight.rule import VariantRule
+
+OF_GUNICORN = (
+    "gunicorn_workers",
+    "gunicorn_threads",
+    "gunicorn_worker_class",
+    "gunicorn_timeout_seconds",
+    "gunicorn_log_level",
+)
+
+
+class WorkersWithoutCode(VariantRule):
+    """Without code the image starts no Gunicorn: what is set for it changes nothing.
+
+    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
+    """
+
+    severity = Severity.WARNING
+    example = "variants.primary.container.gunicorn_workers = 4"
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        if placement.served.has_code is not False:
+            return
+        for name in OF_GUNICORN:
+            given = getattr(placement.variant.container, name)
+            if given is not None:
+                yield self.finding(
+                    placement.key(f"container.{name}"),
+                    given,
+                    f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
+                    allowed="nothing, or code for the model",
+                    remedy="take it out, or add code",
+                    reads=(f"models.{placement.variant.model}",),
+                )
+
+
+class ThreadsWithGevent(VariantRule):
+    """A gevent worker has one thread whatever is configured; only gthread starts more.
+
+    Source: https://docs.gunicorn.org/en/stable/settings.html#threads
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_threads = 4"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        container = placement.variant.container
+        if placement.served.multi_model:
+            return  # there the image takes gthread, whatever was asked for
+        kind = container.gunicorn_worker_class or "gevent"
+        if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
+            yield self.finding(
+                placement.key("container.gunicorn_threads"),
+                container.gunicorn_threads,
+                f"gunicorn_threads {container.gunicorn_threads} is inert with the worker class {kind}",
+                allowed="1, or gunicorn_worker_class = gthread",
+                remedy="take it out, or change the class",
+                reads=(placement.key("container.gunicorn_worker_class"),),
+            )
+
+
+class MultiModelOneWorker(VariantRule):
+    """In multi-model mode a worker of one thread answers nobody while it loads a model.
+
+    Measured on the double, one worker: p99 tens of times what it was (docs/performance.md, S3). A second
+    worker, and not only threads: the image's lock around a load holds between processes, and two
+    loads in threads of one worker may be given the same ports.
+    Source: serve.py, python_service.py and multi_model_utils.py of the image,
+    https://github.com/aws/deep-learning-containers/tree/master/tensorflow/inference
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.many.multi_model = ["ranker"]
+variants.primary.model = "many"
+variants.primary.container.gunicorn_workers = 1"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        threads = placement.settings.gunicorn_threads or 1
+        if placement.served.multi_model and placement.workers == threads == 1:
+            yield self.finding(
+                placement.key("container.gunicorn_workers"),
+                placement.workers,
+                f"gunicorn_workers {placement.workers} of one thread: nobody is answered while a model loads",
+                allowed="2 or more",
+                remedy="write 2, or take a machine on which 2 fit",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class WorkerTimeout(VariantRule):
+    """SageMaker gives up after 60 s: a worker busy for longer answers nobody and holds its place.
+
+    Source: infra/catalog/documented_limits.json (answer_seconds)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_timeout_seconds = 120"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        given, most = placement.variant.container.gunicorn_timeout_seconds, _answer_seconds()
+        if given is not None and given > most:
+            yield self.finding(
+                placement.key("container.gunicorn_timeout_seconds"),
+                given,
+                f"gunicorn_timeout_seconds {given}: InvokeEndpoint has failed by then",
+                allowed=f"1 to {most}",
+                remedy=f"set {most}, or take it out",
+            )
+
+
+def _answer_seconds() -> int:
+    return int(documented("answer_seconds"))
+
+
+class ThreadsOversubscribed(VariantRule):
+    """More computing threads than vCPUs wait for each other: throughput falls, latency rises.
+
+    Measured by others: 36 vCPUs, 36 workers and one process of 36 threads did 164 requests/s,
+    eight processes of one thread 319.
+    Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.instance_type = "ml.c5.4xlarge"
+variants.primary.container.tfs_processes = 4
+variants.primary.container.intra_op_threads = 16"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        vcpus, settings = placement.instance.vcpus, placement.settings
+        for name in ("inter_op_threads", "intra_op_threads"):
+            threads = getattr(settings, name)
+            total = placement.processes * (threads or 0)
+            if total > vcpus:
+                yield self.finding(
+                    placement.key(f"container.{name}"),
+                    threads,
+                    f"{placement.processes} processes x {name} {threads} is {total} threads on "
+                    f"{vcpus} vCPUs",
+                    allowed=f"1 to {max(1, vcpus // placement.processes)}",
+                    remedy="lower it, or tfs_processes; left out, it is chosen",
+                    reads=(
+                        placement.key("container.tfs_processes"),
+                        placement.key("instance_type"),
+                    ),
+                )
+
+
+class SettingInert(VariantRule):
+    """A setting that nothing reads looks like tuning and is none.
+
+    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;
+    libtensorflow as Google builds it does not use OpenMP
+    """
+
+    severity = Severity.WARNING
+    example = "variants.primary.container.omp_threads = 4"
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        container = placement.variant.container
+        if container.omp_threads is not None and is_upstream(placement.tensorflow):
+            yield self._inert(
+                placement, "omp_threads", f"TensorFlow {placement.tensorflow} has no OpenMP"
+            )
+        if container.gpu_memory_margin is not None:
+            if not placement.instance.gpus:
+                why = f"{placement.instance.name} has no GPU"
+                yield self._inert(placement, "gpu_memory_margin", why)
+            elif placement.processes == 1:
+                why = "it is read only with several processes"
+                yield self._inert(placement, "gpu_memory_margin", why)
+
+    def _inert(self, placement: Placement, name: str, why: str) -> Finding:
+        given = getattr(placement.variant.container, name)
+        return self.finding(
+            placement.key(f"container.{name}"),
+            given,
+            f"{name} {given} is inert: {why}",
+            allowed="nothing",
+            remedy="take it out",
+            reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),
+        )

@@ -1,0 +1,84 @@
+"""What an endpoint with a queue is without."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.preflight.rule import Rule
+
+
+class AsynchronousMultiModel(Rule):
+    """InvokeEndpointAsync takes no TargetModel: nobody could name one of several models.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
+    """
+
+    example = """\
+asynchronous = {}
+models.one.saved_model = "model"
+models.many.multi_model = ["one"]
+variants.primary.model = "many\""""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if environment.asynchronous is None:
+            return
+        for name, variant in environment.variants.items():
+            model = environment.models.get(variant.model)
+            if model is not None and model.multi_model is not None:
+                yield self.finding(
+                    f"variants.{name}.model",
+                    variant.model,
+                    f"{variant.model} is several models, and an asynchronous request names none",
+                    allowed="a model with saved_model or artifact",
+                    remedy="choose another, or take [asynchronous] out",
+                    reads=("asynchronous",),
+                )
+
+
+class AsynchronousSeveral(Rule):
+    """The queue and its metrics are the endpoint's: scaling cannot see which variant is behind.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
+    (ApproximateBacklogSizePerInstance has the dimension EndpointName only)
+    """
+
+    acknowledgeable = True
+    example = """\
+asynchronous = {}
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        count = len(environment.production_variants)
+        if environment.asynchronous is not None and count > 1:
+            yield self.finding(
+                "asynchronous",
+                count,
+                f"{count} variants behind one queue, whose length is known of all together",
+                allowed="one variant",
+                remedy="make another endpoint of each",
+                reads=("variants",),
+            )
+
+
+class AsynchronousCapture(Rule):
+    """Every asynchronous request and answer lies in S3 already: a capture would pay for it twice.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (of
+    real-time endpoints and batch transform)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+asynchronous = {}
+capture = { sample_percent = 10 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if environment.asynchronous is not None and environment.capture is not None:
+            yield self.finding(
+                "capture.sample_percent",
+                environment.capture.sample_percent,
+                f"sample_percent {environment.capture.sample_percent} of what [asynchronous] keeps anyway",
+                allowed="no [capture]",
+                remedy="take [capture] out",
+                reads=("asynchronous",),
+            )

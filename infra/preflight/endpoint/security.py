@@ -1,0 +1,93 @@
+"""What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.policy.required_ids import NETWORK, missing_ids
+from infra.preflight.rule import Rule
+
+
+class SecurityIdsMissing(Rule):
+    """An environment that must be in a VPC and use your keys says which; all that lacks at once.
+
+    Source: docs/security.md
+    """
+
+    example = 'security.require = ["network", "keys"]'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        given = {
+            "network.subnets": environment.network.subnets,
+            "network.security_groups": environment.network.security_groups,
+            "endpoint.volume_kms_key": environment.endpoint.volume_kms_key,
+            "endpoint.log_kms_key": environment.endpoint.log_kms_key,
+            "alarms.topic_kms_key": environment.alarms.topic_kms_key,
+            "capture.kms_key": environment.capture.kms_key if environment.capture else None,
+        }
+        missing = missing_ids(
+            environment.security.require,
+            given,
+            instance_types=[one.instance_type or "" for one in environment.variants.values()],
+            captures=environment.capture is not None,
+        )
+        if missing:
+            yield self.finding(
+                "security.require",
+                environment.security.require,
+                f"ids are required and not given: {', '.join(missing)}",
+                allowed="all of them, or a shorter security.require",
+                remedy=f"add {', '.join(map(_line, missing))}",
+                reads=tuple(missing),
+            )
+
+
+def _line(key: str) -> str:
+    return f'{key} = ["…"]' if key in NETWORK else f'{key} = "…"'
+
+
+class CallersOfAnotherAccount(Rule):
+    """An endpoint has no policy of its own: a role of another account cannot be let in by one.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_service-with-iam.html
+    (resource-based policies: not supported for endpoints)
+    """
+
+    example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for caller in environment.endpoint.callers:
+            if caller.split(":")[4] != environment.account:
+                yield self.finding(
+                    "endpoint.callers",
+                    caller,
+                    f"{caller} is not of account {environment.account}",
+                    allowed=f"roles of {environment.account}",
+                    remedy="name a role here that the other account's role may take on",
+                    reads=("account",),
+                )
+
+
+class NetworkHalf(Rule):
+    """A model in a VPC has subnets and security groups; SageMaker refuses one without the other.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
+    """
+
+    example = 'network.subnets = ["subnet-0a1b2c3d"]'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        given = {
+            "subnets": environment.network.subnets,
+            "security_groups": environment.network.security_groups,
+        }
+        for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
+            if given[other] and not given[missing]:
+                yield self.finding(
+                    f"network.{missing}",
+                    given[missing],
+                    f"{other} are given and {missing} are not",
+                    allowed="both, or neither",
+                    remedy=f"add {missing}, or take {other} out",
+                    reads=(f"network.{other}",),
+                )

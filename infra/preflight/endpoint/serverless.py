@@ -1,0 +1,174 @@
+"""What a serverless variant is without."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.parameters.placement import Placement
+from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
+from infra.preflight.rendering import counted
+from infra.preflight.rule import Rule, VariantRule, artifact_example
+
+OF_INSTANCES = (
+    "min_instances",
+    "max_instances",
+    "volume_gb",
+    "inference_ami",
+    "download_timeout_seconds",
+    "startup_timeout_seconds",
+    "routing",
+    "ssm_access",
+)
+
+
+def _serverless(environment: Environment) -> Iterator[str]:
+    for name, variant in environment.variants.items():
+        if variant.serverless is not None:
+            yield name
+
+
+class ServerlessInstanceKeys(Rule):
+    """A serverless variant has no instances that these keys could be about.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ServerlessConfig: instead of an instance-based configuration)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+variants.primary.min_instances = 2"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name in _serverless(environment):
+            variant = environment.variants[name]
+            for key in OF_INSTANCES:
+                if key in variant.model_fields_set:
+                    given = getattr(variant, key)
+                    yield self.finding(
+                        f"variants.{name}.{key}",
+                        given,
+                        f"{key} {given}: a serverless variant has no instances",
+                        allowed=f"no {key}",
+                        remedy="take it out, or serverless",
+                        reads=(f"variants.{name}.serverless",),
+                    )
+
+
+class ServerlessExcluded(Rule):
+    """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (feature
+    exclusions); https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
+    (guardrails only apply to asynchronous and real-time endpoints)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+capture = { sample_percent = 10 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name in _serverless(environment):
+            model = environment.models.get(environment.variants[name].model)
+            model_key = f"models.{environment.variants[name].model}"
+            count = len(environment.variants)
+            isolated = model is not None and model.network_isolation
+            excluded = {
+                "variants": (count > 1, counted(count, "variant")),
+                "network": (bool(environment.network.subnets), "VPC"),
+                "security.network_isolation": (
+                    environment.security.network_isolation,
+                    "network isolation",
+                ),
+                f"{model_key}.network_isolation": (isolated, "network isolation"),
+                f"{model_key}.multi_model": (
+                    model is not None and model.multi_model is not None,
+                    "multi_model",
+                ),
+                "capture": (environment.capture is not None, "data capture"),
+                "asynchronous": (environment.asynchronous is not None, "queue"),
+                "rollout": (environment.rollout is not None, "guarded update"),
+            }
+            for key, (there, what) in excluded.items():
+                if there:
+                    yield self.finding(
+                        key,
+                        None,
+                        f"a serverless endpoint ({name}) takes no {what}"
+                        if key != "variants"
+                        else f"{what}, of which {name} is serverless: it must be the only one",
+                        allowed="an instance_type where this is wanted",
+                        remedy="take it out, or serverless",
+                        reads=(f"variants.{name}.serverless",),
+                    )
+
+
+class ServerlessProvisioned(Rule):
+    """Provisioned concurrency is a part of the whole: it cannot exceed max_concurrency.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
+    (ProvisionedConcurrency)
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name in _serverless(environment):
+            serverless = environment.variants[name].serverless
+            assert serverless is not None
+            key = f"variants.{name}.serverless"
+            least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
+            if most is not None and (least is None or most < least):
+                yield self.finding(
+                    f"{key}.max_provisioned_concurrency",
+                    most,
+                    f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
+                    allowed="provisioned_concurrency or more",
+                    remedy="set provisioned_concurrency at or below it, or take it out",
+                )
+            for word, given in (
+                ("provisioned_concurrency", least),
+                ("max_provisioned_concurrency", most),
+            ):
+                if given is not None and given > serverless.max_concurrency:
+                    yield self.finding(
+                        f"{key}.{word}",
+                        given,
+                        f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
+                        allowed=f"1 to {serverless.max_concurrency}",
+                        remedy=f"lower it, or raise {key}.max_concurrency",
+                    )
+
+
+class ServerlessStart(VariantRule):
+    """A serverless container that does not answer its ping in three minutes is given up.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
+    docs/decisions/0011 (how long a start takes)
+    """
+
+    acknowledgeable = True
+    example = (
+        artifact_example(size_gib=10)
+        + "\nvariants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }"
+    )
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        if placement.variant.serverless is None:
+            return
+        fetch, load = (
+            download_seconds(placement.served),
+            load_seconds(placement.served, processes=1),
+        )
+        if fetch is None or load is None:
+            yield from self.size_unknown(placement)
+        elif fetch + load > SERVERLESS_START_SECONDS:
+            yield self.finding(
+                placement.machine_key,
+                placement.variant.serverless.memory_mib,
+                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to fetch and "
+                "load the model",
+                allowed=f"at most {SERVERLESS_START_SECONDS} s",
+                remedy="make the model smaller, or choose an instance_type",
+                reads=(f"models.{placement.variant.model}",),
+            )

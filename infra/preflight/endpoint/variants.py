@@ -1,0 +1,210 @@
+"""Variants, the models they serve and the name they answer under; a shadow beside one."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, meant
+from infra.preflight.rule import Rule
+
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
+MOST_VARIANTS = 10
+
+
+class VariantModelUnknown(Rule):
+    """A variant serves a model of this file."""
+
+    example = 'variants.primary.model = "rankr"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        # From the file and not from the draft: a model with a problem of its own exists.
+        written = self.loaded.source.values.get("models", {})
+        models = sorted(written) if isinstance(written, dict) else []
+        for name, variant in environment.variants.items():
+            if variant.model not in models:
+                yield self.finding(
+                    f"variants.{name}.model",
+                    variant.model,
+                    f"there is no model {variant.model!r}",
+                    allowed=", ".join(models) or "none: the file has no [models.NAME]",
+                    remedy=meant(variant.model, models),
+                )
+
+
+class VariantMachine(Rule):
+    """A variant runs on instances of a type, or serverless.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    """
+
+    example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            key = f"variants.{name}.instance_type"
+            if variant.instance_type is None and variant.serverless is None:
+                yield self.finding(
+                    key,
+                    None,
+                    "no instance_type and no serverless: nothing would run",
+                    allowed="one of the two",
+                    remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
+                    reads=(f"variants.{name}.serverless",),
+                )
+            elif variant.instance_type is not None and variant.serverless is not None:
+                yield self.finding(
+                    key,
+                    variant.instance_type,
+                    f"both instance_type {variant.instance_type} and serverless",
+                    allowed="one of the two",
+                    remedy="take one out",
+                )
+
+
+class NoVariant(Rule):
+    """An endpoint needs a variant, and traffic for it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
+    """
+
+    example = "variants.primary.weight = 0"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if not environment.variants and not self.loaded.source.values.get("variants"):
+            yield self.finding(
+                "variants",
+                None,
+                "no variant: nothing would answer",
+                allowed="1 to 10 tables [variants.NAME]",
+                remedy="add one with model and instance_type",
+            )
+        elif len(environment.variants) > MOST_VARIANTS:
+            yield self.finding(
+                "variants",
+                len(environment.variants),
+                f"{len(environment.variants)} variants are too many",
+                allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
+                remedy="take some out, or make another endpoint of them",
+            )
+        elif environment.production_variants and not any(
+            variant.weight for variant in environment.production_variants.values()
+        ):
+            first = next(iter(environment.production_variants))
+            yield self.finding(
+                f"variants.{first}.weight",
+                0,
+                "every variant has weight 0: nothing would get traffic",
+                allowed="at least one above 0",
+                remedy="give one a weight",
+            )
+
+
+class EndpointNameShared(Rule):
+    """Two stacks cannot make one endpoint: the second fails, or one that is renamed deletes it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html
+    (EndpointName: unique within an AWS Region in your AWS account)
+    """
+
+    example = "# two files with the same endpoint.name, account and region"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if self.loaded.sharing:
+            name = environment.endpoint.name
+            yield self.finding(
+                "endpoint.name",
+                name,
+                f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
+                "region",
+                allowed="a name that no other environment there has",
+                remedy="rename one of them",
+                reads=("account", "region"),
+            )
+
+
+EXCLUSIONS = "https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html"
+
+
+def _shadows(environment: Environment) -> list[str]:
+    return [name for name, one in environment.variants.items() if one.shadow]
+
+
+class ShadowPair(Rule):
+    """A shadow follows one production variant, and there is one shadow.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
+    (ShadowProductionVariants: one variant for each of both)
+    """
+
+    example = "variants.primary.shadow = true"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        shadows, production = _shadows(environment), environment.production_variants
+        if shadows and (len(shadows), len(production)) != (1, 1):
+            yield self.finding(
+                f"variants.{shadows[0]}.shadow",
+                None,
+                f"{len(shadows)} shadow and {len(production)} production variants (shadow is true of "
+                f"{', '.join(shadows)})",
+                allowed="one of each",
+                remedy="take the others out",
+                reads=("variants",),
+            )
+
+
+class ShadowExcluded(Rule):
+    """SageMaker refuses a shadow beside a queue, and of several models of which a request names one.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
+    """
+
+    example = """\
+asynchronous = {}
+variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        shadows = _shadows(environment)
+        if not shadows:
+            return
+        many = [
+            name
+            for name, one in environment.variants.items()
+            if (model := environment.models.get(one.model)) and model.multi_model is not None
+        ]
+        excluded = {
+            "asynchronous": "[asynchronous]" if environment.asynchronous is not None else None,
+            **{f"variants.{name}.model": f"multi_model of variant {name}" for name in many},
+        }
+        for key, what in excluded.items():
+            if what is not None:
+                yield self.finding(
+                    key,
+                    None,
+                    f"{what} beside the shadow variant {shadows[0]}",
+                    allowed="a shadow of one model that callers wait for",
+                    remedy=f"take it out, or variants.{shadows[0]}",
+                    reads=(f"variants.{shadows[0]}.shadow",),
+                )
+
+
+class ShadowWeight(Rule):
+    """A shadow's weight is its share of the other's: above it there is nothing to copy.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests.html (a portion of the
+    requests is replicated); docs/decisions/0019 (how weights say it)
+    """
+
+    example = """\
+variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        most = max((one.weight for one in environment.production_variants.values()), default=None)
+        for name in _shadows(environment):
+            given = environment.variants[name].weight
+            if most is not None and not 0 < given <= most:
+                yield self.finding(
+                    f"variants.{name}.weight",
+                    given,
+                    f"weight {given:g} of a shadow, {most:g} of the variant that it follows",
+                    allowed=f"above 0, at most {most:g}",
+                    remedy="lower it; equal is a copy of every request",
+                )

@@ -1,0 +1,246 @@
+"""GPUs: all of them used, with memory for the models, under a driver that carries the CUDA."""
+
+from collections.abc import Iterator
+
+from infra.catalog import gpus, images
+from infra.catalog.inference_amis import carries, cuda_of, families_of, names
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.placement import Placement
+from infra.policy.gpu_memory import (
+    WEIGHTS_SHARE,
+    margin_for,
+    process_gib,
+    processes_per_gpu,
+    share_of_gpu,
+)
+from infra.policy.hosting import driver_for
+from infra.preflight.rendering import counted
+from infra.preflight.rule import VariantRule, artifact_example
+
+
+class GpuIdle(VariantRule):
+    """A model server is pinned to one GPU: with fewer servers than GPUs some are paid for idle.
+
+    Source: serve.py of the image (CUDA_VISIBLE_DEVICES = process mod GPUs),
+    https://github.com/aws/sagemaker-tensorflow-serving-container
+    """
+
+    acknowledgeable = True
+    example = """\
+variants.primary.instance_type = "ml.g4dn.12xlarge"
+variants.primary.container.tfs_processes = 1"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        gpus, processes = placement.gpus, placement.processes
+        if processes < gpus:
+            yield self.finding(
+                placement.key("container.tfs_processes"),
+                processes,
+                f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
+                f"{placement.instance.name}",
+                allowed=f"{gpus}, or a multiple of it",
+                remedy=f"set {gpus}, or choose a type with fewer GPUs",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class GpuUneven(VariantRule):
+    """With five servers on four GPUs one GPU has twice the work, and the memory of all is cut for it.
+
+    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.instance_type = "ml.g4dn.12xlarge"
+variants.primary.container.tfs_processes = 6"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        gpus, processes = placement.gpus, placement.processes
+        if gpus and processes > gpus and processes % gpus:
+            below = processes - processes % gpus
+            yield self.finding(
+                placement.key("container.tfs_processes"),
+                processes,
+                f"tfs_processes {processes} is no multiple of the {gpus} GPUs of "
+                f"{placement.instance.name}",
+                allowed=f"{below} or {below + gpus}",
+                remedy="set one of those",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+# Less than half of what is paid for is no choice that somebody made.
+LEAST_USED_SHARE = 0.5
+
+
+class GpuShare(VariantRule):
+    """The image divides by all processes although each has a GPU, or a part of one, to itself.
+
+    With its default margin four processes on four GPUs use a fifth of each.
+    Source: serve.py of the image, _calculate_per_process_gpu_memory_fraction,
+    https://github.com/aws/sagemaker-tensorflow-serving-container
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.instance_type = "ml.g4dn.12xlarge"
+variants.primary.container.gpu_memory_margin = 0.2"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        margin = placement.variant.container.gpu_memory_margin
+        if margin is None or not placement.gpus:
+            return
+        share = share_of_gpu(placement.processes, margin)
+        if share is None:
+            return
+        used = share * processes_per_gpu(placement.instance, placement.processes)
+        if not LEAST_USED_SHARE <= used <= 1:
+            yield self.finding(
+                placement.key("container.gpu_memory_margin"),
+                margin,
+                f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
+                allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
+                remedy="take it out: it is then chosen",
+                reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
+            )
+
+
+class GpuMemory(VariantRule):
+    """A model server loads every model into its one GPU; what does not fit fails while loading.
+
+    Source: serve.py of the image (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
+    docs/decisions/0011 (nine tenths for weights)
+    """
+
+    acknowledgeable = True
+    example = (
+        artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.g4dn.12xlarge"'
+    )
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        instance, model_gib = placement.instance, placement.served.model_gib
+        if not placement.gpus:
+            return
+        if model_gib is None:
+            yield from self.size_unknown(placement)
+            return
+        margin = placement.settings.gpu_memory_margin
+        room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
+        if model_gib > room:
+            yield self.finding(
+                placement.key("instance_type"),
+                instance.name,
+                f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
+                f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
+                f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
+                allowed=f"models of at most {room:.1f} GiB",
+                remedy="split the models, or choose a type with larger GPUs, as ml.g6e",
+                reads=(f"models.{placement.variant.model}", placement.key("container")),
+            )
+
+
+def _processes(placement: Placement) -> str:
+    return "1 process" if placement.processes == 1 else f"{placement.processes} processes"
+
+
+class AmiUnknown(VariantRule):
+    """SageMaker refuses a name that is not in its list.
+
+    Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g5.xlarge"
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        ami = placement.variant.inference_ami
+        if ami is not None and ami not in names():
+            yield self.finding(
+                placement.key("inference_ami"),
+                ami,
+                f"{ami!r} is no inference AMI for a GPU",
+                allowed=", ".join(names()),
+                remedy=f"take it out: it is then chosen; {meant(ami, names())}",
+            )
+
+
+class AmiWithoutGpu(VariantRule):
+    """The inference AMIs are for GPU machines; with another the endpoint fails.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (InferenceAmiVersion)
+    """
+
+    example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        ami = placement.variant.inference_ami
+        if ami in names() and not placement.instance.gpus:
+            yield self.finding(
+                placement.key("inference_ami"),
+                ami,
+                f"{ami}: {placement.instance.name} has no GPU",
+                allowed="no inference_ami",
+                remedy="take it out",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class AmiCuda(VariantRule):
+    """A driver older than the image's CUDA: the container fails at start.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
+    infra/catalog/inference_amis.json, image_facts.json
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g5.xlarge"
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        ami, cuda = placement.variant.inference_ami, images.cuda(placement.tensorflow)
+        if ami not in names() or cuda is None or not placement.instance.gpus:
+            return
+        if placement.model.image is None and not carries(ami, cuda):
+            yield self.finding(
+                placement.key("inference_ami"),
+                ami,
+                f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
+                f"{placement.tensorflow} needs {cuda}",
+                allowed=str(driver_for(placement.tensorflow)),
+                remedy="take it out: it is then chosen for the image",
+                reads=(f"models.{placement.variant.model}.tensorflow",),
+            )
+
+
+class AmiFamily(VariantRule):
+    """AWS lists the families an AMI is for; no inference AMI has a driver for the K80 of ml.p2.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (InferenceAmiVersion)
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g6e.xlarge"
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        ami, instance = placement.variant.inference_ami, placement.instance
+        if ami not in names() or not instance.gpus:
+            return
+        family, families = instance.name.split(".")[1], families_of(ami)
+        newest_cuda = gpus.newest_cuda(instance.gpu or "") or 99
+        # Its last driver is older than the oldest AMI's.
+        too_old = newest_cuda < min(int(cuda_of(one).split(".")[0]) for one in names())
+        if too_old or (families is not None and family not in families):
+            yield self.finding(
+                placement.key("inference_ami"),
+                ami,
+                f"{ami} is not for the {instance.gpu} of {instance.name}",
+                allowed=f"ml.{', ml.'.join(families)}" if families else "a newer GPU",
+                remedy="take it out: it is then chosen, or left out where none fits",
+                reads=(placement.key("instance_type"),),
+            )

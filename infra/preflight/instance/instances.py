@@ -1,0 +1,130 @@
+"""The machines: do they exist, and can they run the image?"""
+
+from collections.abc import Iterator
+
+from infra.catalog import availability
+from infra.catalog.instances import instances
+from infra.catalog.table import table
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, nearest
+from infra.preflight.rule import Rule
+
+
+class InstanceUnknown(Rule):
+    """SageMaker refuses a type it does not host models on, after the stack has begun.
+
+    Source: infra/catalog/instances.json
+    """
+
+    example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            given = variant.instance_type
+            if given is None or given in instances():
+                continue
+            close = nearest(given, instances())
+            reason = next(
+                (
+                    why
+                    for family, why in table("instances")["excluded"].items()
+                    if given.removeprefix("ml.").startswith(family)
+                ),
+                None,
+            )
+            yield self.finding(
+                f"variants.{name}.instance_type",
+                given,
+                f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
+                allowed=f"the {len(instances())} types of infra/catalog, as ml.c5.xlarge, ml.g4dn.xlarge",
+                remedy=f"did you mean {close}?" if close and not reason else "choose another",
+            )
+
+
+class InstanceRetired(Rule):
+    """Retired types are still in the API's list but in no region's price list: they may not start.
+
+    Source: infra/catalog/retired_instances.json
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.tensorflow = "2.20"
+variants.primary.instance_type = "ml.p3.2xlarge\""""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            instance = instances().get(variant.instance_type or "")
+            if instance and instance.successor:
+                yield self.finding(
+                    f"variants.{name}.instance_type",
+                    instance.name,
+                    f"{instance.name} is retired: no region lists a price for it",
+                    allowed=f"{instance.successor}, its successor",
+                    remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
+                )
+
+
+class InstanceNotInRegion(Rule):
+    """A type that the region does not have: the endpoint waits for capacity, and fails.
+
+    Source: infra/catalog/availability.json, from AWS's price list
+    """
+
+    acknowledgeable = True
+    example = """\
+region = "eu-west-3"
+variants.primary.instance_type = "ml.g5.xlarge\""""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        region = environment.region
+        for name, variant in environment.variants.items():
+            instance = instances().get(variant.instance_type or "")
+            if instance is None or instance.successor:
+                continue  # unknown or retired: that is what has to be said
+            if region not in availability.regions():
+                yield self.not_checked(
+                    f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
+                )
+            elif region not in availability.regions_of(instance.name):
+                size = instance.name.split(".")[-1]
+                near = [one for one in availability.offered(region) if one.endswith(f".{size}")]
+                usable = [
+                    one
+                    for one in near
+                    if one in instances()
+                    and instances()[one].device == instance.device
+                    and instances()[one].architecture == instance.architecture
+                ]
+                elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
+                yield self.finding(
+                    f"variants.{name}.instance_type",
+                    instance.name,
+                    f"{region} does not have {instance.name}",
+                    allowed=", ".join(usable) or f"{elsewhere} has it",
+                    remedy="choose one of those, or another region",
+                    reads=("region",),
+                )
+
+
+class InstanceArchitecture(Rule):
+    """The TensorFlow Serving images are built for x86-64.
+
+    Source: infra/catalog/images.json; the last arm64 image, 2.19, is out of patch
+    """
+
+    example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            instance = instances().get(variant.instance_type or "")
+            model = environment.models.get(variant.model)
+            own = model is not None and model.image is not None
+            if instance and instance.architecture != "x86_64" and not own:
+                yield self.finding(
+                    f"variants.{name}.instance_type",
+                    instance.name,
+                    f"{instance.name} is {instance.architecture}; the image is built for x86_64",
+                    allowed="x86_64 types, as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
+                    remedy="choose one of those",
+                )

@@ -1,0 +1,133 @@
+"""What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.parameters.placement import Placement
+from infra.policy.sizing import disk_gib, memory, volume_gib
+from infra.preflight.rendering import counted
+from infra.preflight.rule import VariantRule, artifact_example
+
+
+class Memory(VariantRule):
+    """Every model server holds all models; out of memory, the kernel kills one after the other.
+
+    Source: docs/decisions/0011 (0.3 GiB a server, 128 MiB a worker, a tenth for the system),
+    or what the file says was measured
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.server_memory_gib = 3
+variants.primary.container.tfs_processes = 4"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        instance, model = placement.instance, f"models.{placement.variant.model}"
+        found = memory(
+            instance, placement.served, processes=placement.processes, workers=placement.workers
+        )
+        if found is None:
+            yield from self.size_unknown(placement)
+        elif found.needed_gib > instance.memory_gib:
+            yield self.finding(
+                placement.machine_key,
+                instance.name,
+                f"{instance.name}: {counted(placement.processes, 'model server')} "
+                f"({found.servers_gib:.1f} GiB), "
+                f"{counted(placement.workers, 'worker')} ({found.workers_gib:.1f}) and the system "
+                f"({found.system_gib:.1f}) need {found.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                allowed=f"at most {instance.memory_gib:g} GiB",
+                remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
+                f"{model}.server_memory_gib and worker_memory_mib",
+                reads=(model, placement.key("container")),
+            )
+
+
+class StorageVolumeOnNvme(VariantRule):
+    """A type with local NVMe has that and no other disk: SageMaker refuses a size for it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (VolumeSizeInGB)
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g4dn.xlarge"
+variants.primary.volume_gb = 100"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        given, instance = placement.variant.volume_gb, placement.instance
+        if given is not None and instance.local_nvme_gb:
+            yield self.finding(
+                placement.key("volume_gb"),
+                given,
+                f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
+                "takes no volume",
+                allowed="no volume_gb",
+                remedy="take it out, or choose a type without local NVMe",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class StorageKeyOnNvme(VariantRule):
+    """Local NVMe is encrypted by its hardware; with a key of ours the configuration is refused.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.g4dn.xlarge"
+endpoint.volume_kms_key = "alias/serving\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        key = environment.endpoint.volume_kms_key
+        if key is not None and placement.instance.local_nvme_gb:
+            yield self.finding(
+                "endpoint.volume_kms_key",
+                key,
+                f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
+                "takes no key",
+                allowed="no volume_kms_key with such a type",
+                remedy="take it out: the hardware encrypts it",
+                reads=(placement.key("instance_type"),),
+            )
+
+
+class StorageTooSmall(VariantRule):
+    """Archive and files lie on the disk together; full, the instance never starts.
+
+    Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
+    """
+
+    acknowledgeable = True
+    example = artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.m5.4xlarge"'
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        needed = disk_gib(placement.served)
+        if needed is None:
+            yield from self.size_unknown(placement)
+            return
+        room = volume_gib(placement.instance, placement.volume_gb)
+        given = placement.variant.volume_gb
+        if needed > room:
+            said = "" if given is None else f"volume_gb {given}: "
+            wanted = int(needed * 2**30 / 1e9) + 1
+            yield self.finding(
+                placement.key("volume_gb")
+                if placement.variant.serverless is None
+                else placement.machine_key,
+                given,
+                f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
+                f"{room:.1f}",
+                allowed=f"{wanted} GB or more",
+                remedy=_larger(placement, wanted),
+                reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
+            )
+
+
+def _larger(placement: Placement, wanted_gb: int) -> str:
+    if placement.variant.serverless is not None:
+        return "choose an instance_type: a serverless container's disk does not grow"
+    if placement.instance.local_nvme_gb:
+        return "choose a type with more local NVMe"
+    return f"set volume_gb = {wanted_gb}"

@@ -1,0 +1,103 @@
+"""The model and its code, as they lie on this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.packing import servable
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.preflight.rule import Rule
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.warm_up import check_warm_up, golden, write_warm_up
+
+
+class PackedModelRule(Rule):
+    """A rule about what is packed here: it finds what packing would refuse."""
+
+    def refused(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
+        """Names too long for the disk and links in a circle are no refusals of ours."""
+        if isinstance(wrong, PackagingError):
+            refusal = wrong
+        elif isinstance(wrong, OSError) and wrong.filename:
+            problem = f"cannot be read: {wrong.strerror}"
+            refusal = PackagingError(Path(wrong.filename), problem, "let this user read it")
+        else:
+            refusal = PackagingError(folder, f"cannot be read: {wrong}", "mend it")
+        path, root = refusal.path, self.loaded.root
+        shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return self.finding(key, given, f"{shown}: {refusal.problem}", remedy=refusal.remedy)
+
+
+class Artefact(PackedModelRule):
+    """What the container would not load, or not find, is known before it leaves the machine."""
+
+    example = 'models.ranker.saved_model = "nowhere"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        root = self.loaded.root
+        for name, model in environment.models.items():
+            if model.saved_model is None:
+                continue
+            inputs = ArchiveInputs(
+                servables=(servable(name, model, root),),
+                code=root / model.code if model.code else None,
+                handler=model.handler == "servable",
+            )
+            parts = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
+            for part, tree in parts.items():
+                try:
+                    tree()
+                except (PackagingError, OSError, RuntimeError) as wrong:
+                    given = getattr(model, part) or ""
+                    yield self.refused(wrong, root / given, f"models.{name}.{part}", given)
+
+
+class SavedModel(PackedModelRule):
+    """A SavedModel that is cut short, or has nothing to call, is found after minutes of loading.
+
+    Read without TensorFlow: graph, signatures, variables, and warm-up records, of which one
+    that fails makes the whole model fail.
+    """
+
+    example = "# a saved_model.pb that is cut short"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            for folder in self.candidate.version_folders(name):
+                try:
+                    info = self.candidate.saved_model(folder)
+                    if info.has_warm_up:
+                        check_warm_up(folder / WARM_UP, info)
+                except (PackagingError, OSError) as wrong:
+                    key = f"models.{name}.saved_model"
+                    yield self.refused(wrong, folder, key, model.saved_model)
+
+
+class WarmUp(PackedModelRule):
+    """Golden requests become warm-up records, which the model must be able to answer."""
+
+    example = "# a request in models.ranker.warm_up that the signature does not take"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            key = f"models.{name}.warm_up"
+            requests = [self.loaded.root / file for file in model.warm_up]
+            for folder in self.candidate.version_folders(name) if requests else ():
+                try:
+                    info = self.candidate.saved_model(folder)
+                except (PackagingError, OSError):
+                    continue  # SavedModel says so
+                if info.has_warm_up:
+                    there = PackagingError(
+                        folder / WARM_UP,
+                        "is there already",
+                        "take it out, or warm_up from the file",
+                    )
+                    yield self.refused(there, folder, key, model.warm_up)
+                for given, file in zip(model.warm_up, requests, strict=True):
+                    try:
+                        write_warm_up(name, {file: golden(file)}, info)
+                    except PackagingError as wrong:
+                        yield self.refused(wrong, folder, key, given)

@@ -1,0 +1,200 @@
+"""The code folder: what imports, what is installed, and what must not be packed with it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from infra.catalog import images
+from infra.packing import variants_running
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.variant import machine_of
+from infra.policy.hosting import newest_version
+from infra.preflight.rule import Rule
+from model_packaging import dependencies
+from model_packaging.code_folder import CodeFolder
+from model_packaging.image_modules import image_modules
+from model_packaging.places import WHEELS
+from model_packaging.python_code import check_code
+from model_packaging.refusal import PackagingError
+from model_packaging.request_path import needed_modules, wants_ours
+from model_packaging.requirements_file import WANTED
+from model_packaging.secret_files import secret_files
+from model_packaging.tree import tree
+
+
+def _versions(environment: Environment, model_name: str) -> list[str]:
+    """TensorFlow versions whose images run the model, as 2.20; each once."""
+    found = []
+    for variant in variants_running(environment, model_name):
+        stated = environment.models[variant.model].tensorflow
+        instance = machine_of(variant)
+        if instance is not None:
+            version = stated if stated in images.versions() else newest_version(instance)
+            found.append(".".join((version or "").split(".")[:2]))
+    return sorted(set(found))
+
+
+class Code(Rule):
+    """Code that does not import kills the container minutes after the deployment began.
+
+    Read, never run: handlers, the grammar of the image's Python, and every import.
+    Source: model_packaging/image_modules.json
+    """
+
+    acknowledgeable = True
+    example = "# inference.py with import tensorflow"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, folder in self.candidate.code_folders.items():
+            given = environment.models[name].code
+            for version in _versions(environment, name):
+                image = image_modules(version)
+                if image is None:
+                    continue
+                for one in check_code(folder, python=image.python, provided=image.modules):
+                    found = self.finding(
+                        f"models.{name}.code",
+                        given,
+                        f"{one.file.relative_to(self.loaded.root)}:{one.line}: {one.problem}",
+                        remedy=one.remedy,
+                    )
+                    yield replace(found, severity=Severity(one.severity))
+
+
+class HandlerModules(Rule):
+    """Servable's handler needs NumPy and gRPC beside Python, which not every image holds.
+
+    Source: model_packaging/image_modules.json
+    """
+
+    example = """\
+models.ranker.handler = "servable"
+models.ranker.tensorflow = "2.19\""""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            folder = self.candidate.code_folders.get(name)
+            if model.handler is None and not (folder and wants_ours(folder)):
+                continue
+            for version in _versions(environment, name):
+                image = image_modules(version)
+                missing = needed_modules() - image.modules if image else frozenset()
+                if folder is not None:
+                    code = CodeFolder(folder)
+                    missing -= {one for one in missing if code.vendors(one) or code.requires(one)}
+                if missing:
+                    yield self.finding(
+                        f"models.{name}.tensorflow",
+                        model.tensorflow,
+                        f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
+                        f"TensorFlow {version} does not hold",
+                        allowed=f"{images.versions()[-1]}, whose image holds everything",
+                        remedy="name that version, or add the packages to code/requirements.txt",
+                    )
+
+
+class CodeNotVendored(Rule):
+    """Publishing uses the lock and the wheels on this machine, and never the network."""
+
+    example = "# code/requirements.txt without a requirements.lock"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, folder in self.candidate.code_folders.items():
+            model = environment.models[name]
+            if model.install != "vendored":
+                continue
+            versions = _versions(environment, name)
+            # Two variants on images with two Pythons cannot share one lock: one of them is refused.
+            pythons = {images.python(version) for version in versions} or {None}
+            try:
+                for python in sorted(pythons, key=str):
+                    dependencies.require(folder, wheels=self.loaded.root / WHEELS, python=python)
+            except PackagingError as refusal:
+                yield self.finding(
+                    f"models.{name}.code",
+                    model.code,
+                    f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
+                    remedy=refusal.remedy.replace("ENV", self.loaded.name),
+                )
+
+
+class CodeInstalledAtStart(Rule):
+    """pip in every container that starts: the internet in the way of every scale-out.
+
+    Source: https://github.com/aws/sagemaker-tensorflow-serving-container (requirements.txt)
+    """
+
+    severity = Severity.WARNING
+    example = '# code/requirements.txt and models.ranker.install = "at start"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, folder in self.candidate.code_folders.items():
+            model = environment.models[name]
+            if model.install == "at start" and (folder / WANTED).is_file():
+                yield self.finding(
+                    f"models.{name}.install",
+                    model.install,
+                    "every container pip-installs requirements.txt before it answers: slower to scale, "
+                    "dead without the internet or when a package is gone",
+                    allowed="vendored",
+                    remedy=f'set install = "vendored" and run: servable package {self.loaded.name}',
+                )
+
+
+class IsolationInstalls(Rule):
+    """pip in a container that can call nobody fails, and the container with it.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
+    """
+
+    example = """\
+models.ranker.code = "code"
+models.ranker.install = "at start"
+models.ranker.network_isolation = true"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            if model.network_isolation and model.code and model.install == "at start":
+                yield self.finding(
+                    f"models.{name}.install",
+                    model.install,
+                    'install = "at start" needs the internet, which network_isolation takes away',
+                    allowed="vendored",
+                    remedy='set install = "vendored", or take network_isolation out',
+                    reads=(f"models.{name}.network_isolation",),
+                )
+
+
+class CodeHoldsSecrets(Rule):
+    """A secret in the code folder is packed: whoever may read the archive, and the container, has it.
+
+    Found by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
+    `credentials`, `.netrc`, `*.tfvars` and their like), and in texts of at most 256 KiB as a
+    private key, an AWS secret access key or access key id. Accepted for one file at a time:
+    `"code-holds-secrets:FILE" = "the reason"`.
+    Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
+    """
+
+    acknowledgeable = True
+    example = "# code/.env"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, model in environment.models.items():
+            if model.code is None:
+                continue
+            root = self.loaded.root / model.code
+            try:
+                found = list(secret_files(tree(root, name="code")))
+            except (PackagingError, OSError, RuntimeError):
+                continue  # Artefact says so
+            for one in found:
+                file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"
+                finding = self.finding(
+                    f"models.{name}.code",
+                    model.code,
+                    f"{file}: looks like {one.looks_like}, and would be packed: everybody who may read "
+                    "the archive, and the code in the container, could read it",
+                    remedy="move it out of the folder, and read the secret at run time from AWS Secrets "
+                    f'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"',
+                )
+                yield replace(finding, subject=file)

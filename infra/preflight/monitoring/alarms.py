@@ -1,0 +1,53 @@
+"""When an alarm goes off, and who hears of it."""
+
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.preflight.rule import Rule
+
+
+class AlarmAboveCaller(Rule):
+    """Above the caller's own timeout the alarm is silent while every request is given up.
+
+    Source: https://sre.google/sre-book/monitoring-distributed-systems/
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p99_latency_ms = 2000
+traffic.caller_timeout_ms = 1000"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        alarm, caller = environment.alarms.p99_latency_ms, environment.traffic.caller_timeout_ms
+        if alarm is None:
+            return
+        if caller is None:
+            yield self.not_checked("alarms.p99_latency_ms", "traffic.caller_timeout_ms")
+        elif alarm >= caller:
+            yield self.finding(
+                "alarms.p99_latency_ms",
+                alarm,
+                f"p99_latency_ms {alarm:g}: callers give up after {caller:g}",
+                allowed=f"less than {caller:g}",
+                remedy="lower it to your objective",
+                reads=("traffic.caller_timeout_ms",),
+            )
+
+
+class AlarmsAddressTwice(Rule):
+    """A topic has one subscription for an address; a second would stop the synthesis."""
+
+    example = 'alarms.notify = ["a@example.com", "a@example.com"]'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
+        for key, addresses in lists.items():
+            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
+                yield self.finding(
+                    f"alarms.{key}",
+                    address,
+                    f"{address} is there more than once",
+                    allowed="each address once",
+                    remedy="take the others out",
+                )

@@ -1,0 +1,58 @@
+"""Findings as people read them, in one place: the terminal, a refused stack, `servable plan`.
+
+The sentence itself is `str(finding)`, and what programs read is `Finding.as_json`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from infra.parameters.finding import Finding, Severity
+
+
+def counted(number: int, word: str) -> str:
+    """1 instance, 2 instances."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def line(finding: Finding) -> str:
+    """The sentence, after its severity where it is no error."""
+    mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
+    return f"{mark}{finding}"
+
+
+def listed(findings: Sequence[Finding]) -> str:
+    """A line for each, indented below what introduces them."""
+    return "\n".join(f"  {one}" for one in findings)
+
+
+def to_mend(errors: Sequence[Finding]) -> str:
+    """What refuses an environment: how many, and each of them."""
+    return f"{len(errors)} to mend:\n{listed(errors)}"
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """How many of each severity: "ok, 2 not checked", "1 error, 2 warnings"."""
+    counts = Counter(one.severity for one in findings)
+    words = {
+        Severity.ERROR: counted(counts[Severity.ERROR], "error"),
+        Severity.WARNING: counted(counts[Severity.WARNING], "warning"),
+        Severity.ACKNOWLEDGED: f"{counts[Severity.ACKNOWLEDGED]} acknowledged",
+        Severity.NOT_CHECKED: f"{counts[Severity.NOT_CHECKED]} not checked",
+    }
+    clean = ["ok"] if set(counts) <= {Severity.NOT_CHECKED} else []
+    return ", ".join([*clean, *(said for severity, said in words.items() if counts[severity])])
+
+
+def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """By environment: one line for each input that would be needed, with the rules that need it."""
+    rules: dict[str, dict[str, None]] = {}
+    environments: dict[str, dict[str, None]] = {}
+    for name, findings in found.items():
+        for one in findings:
+            if one.severity is Severity.NOT_CHECKED:
+                rules.setdefault(one.remedy, {})[one.rule] = None
+                environments.setdefault(one.remedy, {})[name] = None
+    return [
+        f"not checked in {', '.join(environments[remedy])}: {', '.join(names)}; {remedy}"
+        for remedy, names in rules.items()
+    ]

@@ -1,0 +1,227 @@
+"""How an update reaches the traffic, by when, in which shares, and who looks at them."""
+
+import math
+from collections.abc import Iterator
+
+from infra.catalog.limits import most
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
+from infra.parameters.rollout import Rollout
+from infra.policy.sizing import start_seconds
+from infra.policy.update import LONGEST
+from infra.preflight.rendering import counted
+from infra.preflight.rule import Rule, VariantRule
+
+MOST_ALARMS = 10
+
+
+class RolloutBakeTooShort(Rule):
+    """A bake shorter than the alarms' window ends before an alarm can fire: it protects nothing.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+    """
+
+    example = """\
+alarms.window_minutes = 10
+rollout = { strategy = "canary", bake_minutes = 10 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        rollout, window = environment.rollout, environment.alarms.window_minutes
+        if rollout is not None and rollout.bake_minutes <= window:
+            yield self.finding(
+                "rollout.bake_minutes",
+                rollout.bake_minutes,
+                f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
+                f"{window} can fire",
+                allowed=f"more than {window}, at most 60",
+                remedy="raise bake_minutes, or lower alarms.window_minutes",
+                reads=("alarms.window_minutes",),
+            )
+
+
+class RolloutTooManyAlarms(Rule):
+    """An update is watched by at most ten alarms.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
+    """
+
+    example = "# [rollout] and six variants with alarms.p99_latency_ms"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        each = 1 if environment.alarms.p99_latency_ms is None else 2
+        count = each * len(environment.production_variants)
+        if environment.rollout is not None and count > MOST_ALARMS:
+            yield self.finding(
+                "rollout.strategy",
+                environment.rollout.strategy,
+                f"{environment.rollout.strategy}: {len(environment.production_variants)} variants with "
+                f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
+                allowed=f"at most {MOST_ALARMS}",
+                remedy="take variants out, or [rollout]",
+            )
+
+
+class RolloutTooLong(VariantRule):
+    """SageMaker takes an update back that is not through after eight hours, bakes and all.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html
+    (MaximumExecutionTimeoutInSeconds)
+    """
+
+    example = """\
+variants.primary.min_instances = 10
+rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        rollout, variant = environment.rollout, placement.variant
+        if rollout is None:
+            return
+        start = start_seconds(placement.served, processes=placement.processes) or 0
+        # Unknown, a start counts nothing here: the bakes alone may be too much.
+        possible = rollout.updates(
+            least=variant.min_instances,
+            most=variant.most_instances,
+            window_minutes=environment.alarms.window_minutes,
+        )
+        lengths = [(one.expected_seconds(start) or 0, one.instances) for one in possible]
+        seconds, count = max(lengths, default=(0, 0))
+        if seconds > most(LONGEST):
+            yield self.finding(
+                "rollout.bake_minutes",
+                rollout.bake_minutes,
+                f"bakes of {rollout.bake_minutes} minutes: with {count} instances of "
+                f"{placement.name} an update takes {seconds / 3600:.1f} hours",
+                allowed=f"at most {most(LONGEST) // 3600} hours",
+                remedy="bake shorter, or in fewer steps",
+                reads=(placement.key("min_instances"), placement.key("max_instances")),
+            )
+
+
+SECONDS_PER_MINUTE = 60
+
+_KEYS = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
+
+
+def _share(rollout: Rollout) -> tuple[str, int]:
+    """(the key that says it, percent) of the first share of an update."""
+    key = _KEYS.get(rollout.strategy)
+    return ("strategy", 100) if key is None else (key, getattr(rollout, key))
+
+
+class RolloutShareBelowInstance(Rule):
+    """Capacity is whole instances: a tenth of two is one of two, half of the traffic.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p99_latency_ms = 100
+variants.primary.min_instances = 2
+rollout = { strategy = "canary", canary_percent = 10 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        rollout = environment.rollout
+        if rollout is None:
+            return
+        key, percent = _share(rollout)
+        for name, variant in environment.variants.items():
+            count = max(1, variant.min_instances)
+            if percent * count < 100:
+                least = math.ceil(100 / count)
+                allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
+                yield self.finding(
+                    f"rollout.{key}",
+                    percent,
+                    f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
+                    f"one: the first share is 1 of {count}, {100 / count:.0f} %",
+                    allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
+                    remedy="raise it, or min_instances",
+                    reads=(f"variants.{name}.min_instances",),
+                )
+
+
+class RolloutBakeUnseen(Rule):
+    """A share that nobody calls passes any bake.
+
+    Fewer requests than the error alarm's percent needs to show one failure prove nothing.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p99_latency_ms = 100
+traffic.quiet_rps = 0.1
+rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        rollout, quiet = environment.rollout, environment.traffic.quiet_rps
+        if rollout is None:
+            return
+        if quiet is None and rollout.golden_requests is not None:
+            quiet = 0.0  # nobody else may ask: they alone have to be enough
+        if quiet is None:
+            yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
+            return
+        _, percent = _share(rollout)
+        needed = 100 / environment.alarms.error_5xx_percent
+        golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
+        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
+        seen = each_minute * rollout.bake_minutes
+        if seen < needed:
+            minutes = math.ceil(needed / each_minute)
+            yield self.finding(
+                "rollout.bake_minutes",
+                rollout.bake_minutes,
+                f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
+                f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
+                allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
+                remedy="raise it or the share, deploy when there is traffic, or add "
+                "[rollout.golden_requests]",
+                reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
+            )
+
+
+class RolloutRollingVariants(Rule):
+    """SageMaker rolls an endpoint of one variant only.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
+    """
+
+    example = """\
+alarms.p99_latency_ms = 100
+rollout.strategy = "rolling"
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        rollout, count = environment.rollout, len(environment.variants)
+        if rollout is not None and rollout.strategy == "rolling" and count > 1:
+            yield self.finding(
+                "rollout.strategy",
+                rollout.strategy,
+                f"a rolling update of {count} variants",
+                allowed="all_at_once, canary, linear; rolling with one variant",
+                remedy="choose one of those",
+            )
+
+
+class RolloutLatencyUnwatched(Rule):
+    """Without a latency alarm an update that answers slowly is never taken back: only 5xx are seen.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+    """
+
+    severity = Severity.WARNING
+    example = 'rollout.strategy = "all_at_once"'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
+            yield self.finding(
+                "alarms.p99_latency_ms",
+                None,
+                "an update is rolled back for 5xx answers, and for slow ones never",
+                allowed="milliseconds, up to 60000",
+                remedy="set alarms.p99_latency_ms to your objective",
+                reads=("rollout",),
+            )

@@ -1,0 +1,202 @@
+"""How many instances, whether they are enough, and what changes their number."""
+
+from collections.abc import Iterator
+
+from infra.catalog.instances import instances
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity
+from infra.policy.sizing import instances_for
+from infra.preflight.rule import Rule
+
+
+class CapacityMinAboveMax(Rule):
+    """Application Auto Scaling refuses the target, after the endpoint has been created.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
+    """
+
+    example = """\
+variants.primary.min_instances = 3
+variants.primary.max_instances = 2"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            if variant.min_instances > variant.most_instances:
+                yield self.finding(
+                    f"variants.{name}.min_instances",
+                    variant.min_instances,
+                    f"min_instances {variant.min_instances} is above max_instances "
+                    f"{variant.max_instances}",
+                    allowed=f"1 to {variant.max_instances}",
+                    remedy="lower min_instances or raise max_instances",
+                )
+
+
+class CapacityNothingScales(Rule):
+    """A range of instances without a target: the number would stay at the minimum for ever."""
+
+    example = "variants.primary.max_instances = 4"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            if variant.scaling is None and variant.most_instances > variant.min_instances:
+                yield self.finding(
+                    f"variants.{name}.max_instances",
+                    variant.max_instances,
+                    f"max_instances {variant.max_instances} is never reached: nothing scales",
+                    allowed=f"{variant.min_instances}, or a table [variants.{name}.scaling]",
+                    remedy="add the table with max_rps_per_instance, or take max_instances out",
+                    reads=(f"variants.{name}.scaling",),
+                )
+
+
+class CapacityMixedScaling(Rule):
+    """An update keeps every variant's live count, or takes every variant's from the file.
+
+    With scaling it must keep them; a variant beside it that does not scale then keeps its
+    count too, whatever the file says.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html
+    (RetainAllVariantProperties)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.scaling.max_rps_per_instance = 100
+variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        if not environment.kind.has_instances:
+            return  # it has no number of instances
+        scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
+        for name, variant in environment.variants.items():
+            if scaled and variant.scaling is None:
+                yield self.finding(
+                    f"variants.{name}.min_instances",
+                    variant.min_instances,
+                    f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
+                    f"does: an update keeps the live number of instances of both, and a change of "
+                    "min_instances here changes nothing",
+                    allowed="a [scaling] table for every variant, or for none",
+                    remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
+                    reads=(f"variants.{name}.scaling",),
+                )
+
+
+class CapacityZero(Rule):
+    """No instance at all answers only where requests wait in a queue, and something scales it up.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (0
+    instances); a real-time endpoint scales to zero only with inference components,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    """
+
+    example = "variants.primary.min_instances = 0"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            wakes = environment.kind.queued and variant.scales
+            if variant.min_instances == 0 and not wakes:
+                yield self.finding(
+                    f"variants.{name}.min_instances",
+                    0,
+                    "min_instances 0: nothing would answer",
+                    allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
+                    remedy="raise it",
+                    reads=("asynchronous", f"variants.{name}.scaling"),
+                )
+
+
+class CapacityTraffic(Rule):
+    """At the busiest minute scaling stops at max_instances, whatever the target says.
+
+    Source: instances = traffic / (requests per second of one x safety factor),
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
+    """
+
+    acknowledgeable = True
+    example = """\
+traffic.peak_rps = 1000
+variants.primary.max_instances = 4
+variants.primary.scaling.max_rps_per_instance = 100"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        peak = environment.traffic.peak_rps
+        weights = sum(one.weight for one in environment.production_variants.values())
+        for name, variant in environment.variants.items():
+            scaling = variant.scaling
+            rate = scaling.max_rps_per_instance if scaling else None
+            if scaling is None or rate is None or scaling.hold or not weights:
+                continue
+            key = f"variants.{name}.max_instances"
+            if peak is None:
+                yield self.not_checked(key, "traffic.peak_rps")
+                continue
+            rps = peak * variant.weight / weights
+            needed = instances_for(
+                rps,
+                max_rps_per_instance=rate,
+                safety_factor=scaling.safety_factor,
+            )
+            if needed > variant.most_instances:
+                yield self.finding(
+                    key,
+                    variant.most_instances,
+                    f"max_instances {variant.most_instances} does not carry {rps:g} requests/s at "
+                    f"{rate:g} x {scaling.safety_factor:g} each",
+                    allowed=f"{needed} or more",
+                    remedy="raise it, or take less traffic",
+                    reads=("traffic.peak_rps", f"variants.{name}.scaling"),
+                )
+
+
+class CapacityBurstableScaled(Rule):
+    """Application Auto Scaling refuses burstable instances.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
+    """
+
+    example = """\
+variants.primary.instance_type = "ml.t2.medium"
+variants.primary.scaling.max_rps_per_instance = 10"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            instance = instances().get(variant.instance_type or "")
+            if instance and instance.burstable and variant.scales:
+                yield self.finding(
+                    f"variants.{name}.instance_type",
+                    instance.name,
+                    f"{instance.name} is burstable and cannot be scaled",
+                    allowed="types that are not burstable, as ml.c5.large",
+                    remedy=f"choose one of those, or take [variants.{name}.scaling] out",
+                )
+
+
+class CapacitySingle(Rule):
+    """One instance is one availability zone: while it is replaced nobody answers.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more
+    instances are launched in several Availability Zones)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+production = true
+variants.primary.min_instances = 1"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        stated = environment.production
+        if stated is False or (stated is None and not self.loaded.name.lower().startswith("prod")):
+            return
+        if environment.kind.may_be_empty:
+            return  # a queue waits, and a serverless container has no zone
+        for name, variant in environment.production_variants.items():
+            if variant.min_instances == 1 and variant.weight:
+                yield self.finding(
+                    f"variants.{name}.min_instances",
+                    1,
+                    "min_instances 1 in production: while it is replaced nobody answers",
+                    allowed="2 or more, which lie in two availability zones",
+                    remedy="set 2, or production = false where nobody depends on it",
+                    reads=("production",),
+                )

@@ -1,0 +1,273 @@
+"""What can be scaled on, which differs with how requests come in, and how fast."""
+
+import zoneinfo
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.placement import Placement
+from infra.policy.kinds import KINDS
+from infra.policy.scaling import cooldowns
+from infra.preflight.rule import Rule, VariantRule
+
+ANY_KIND = ("schedule",)
+
+
+class ScalingOnNothing(Rule):
+    """A scaling table that tracks nothing would add no instance, ever.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
+    """
+
+    example = "variants.primary.scaling.safety_factor = 0.7"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        allowed = (*environment.kind.scales_on, *ANY_KIND)
+        for name, variant in environment.variants.items():
+            scaling = variant.scaling
+            if scaling is None or scaling.hold or any(getattr(scaling, one) for one in allowed):
+                continue
+            yield self.finding(
+                f"variants.{name}.scaling",
+                None,
+                "scaling on nothing: no number would ever change",
+                allowed=", ".join(allowed),
+                remedy=f"add {allowed[0]}, measured; or take the table out",
+            )
+
+
+class ScalingMetricUnpublished(Rule):
+    """Each kind of endpoint publishes other metrics; a policy on one that nobody publishes never acts.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-monitoring.html (both
+    lists are exhaustive)
+    """
+
+    example = """\
+asynchronous = {}
+variants.primary.scaling.max_rps_per_instance = 100"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        allowed = environment.kind.scales_on
+        others = {one for kind in KINDS for one in kind.scales_on} - set(allowed)
+        kind = environment.kind
+        for name, variant in environment.variants.items():
+            for key in sorted(others):
+                given = getattr(variant.scaling, key) if variant.scaling is not None else None
+                if given:
+                    yield self.finding(
+                        f"variants.{name}.scaling.{key}",
+                        given if not isinstance(given, list) else None,
+                        f"{key} {given:g}: no {kind} endpoint publishes it"
+                        if not isinstance(given, list)
+                        else f"{key}: no {kind} endpoint publishes requests of one instance",
+                        allowed=", ".join((*allowed, *ANY_KIND)),
+                        remedy="use one of those",
+                        reads=("asynchronous", f"variants.{name}.serverless"),
+                    )
+
+
+class ScalingStep(Rule):
+    """A step adds above a bound, or removes below one.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    """
+
+    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            steps = variant.scaling.steps if variant.scaling else []
+            for step in steps:
+                both = (step.above_rps is None) == (step.below_rps is None)
+                if both or (step.change > 0) == (step.above_rps is None) or not step.change:
+                    yield self.finding(
+                        f"variants.{name}.scaling.steps",
+                        step.change,
+                        f"a step of {step.change} with "
+                        + (
+                            "neither or both of above_rps and below_rps"
+                            if both
+                            else f"above_rps {step.above_rps:g}"
+                            if step.above_rps is not None
+                            else f"below_rps {step.below_rps:g}"
+                        ),
+                        allowed="above_rps with a positive change, or below_rps with a negative one",
+                        remedy="change it",
+                    )
+            yield from self._twice(name, [one.above_rps for one in steps], "above_rps")
+            yield from self._twice(name, [one.below_rps for one in steps], "below_rps")
+
+    def _twice(self, name: str, bounds: list[float | None], word: str) -> Iterator[Finding]:
+        given = [one for one in bounds if one is not None]
+        for bound in sorted({one for one in given if given.count(one) > 1}):
+            yield self.finding(
+                f"variants.{name}.scaling.steps",
+                bound,
+                f"{word} {bound:g} is in two steps",
+                allowed="each bound once",
+                remedy="take one out",
+            )
+
+
+class ScalingSchedule(Rule):
+    """A scheduled action without a range does nothing, and one that is upside down is refused.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    """
+
+    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            key = f"variants.{name}.scaling.schedule"
+            for one in variant.scaling.schedule if variant.scaling else ():
+                least, most = one.at_least, one.at_most
+                if least is None and most is None:
+                    yield self.finding(
+                        key,
+                        one.at,
+                        f"{one.at} changes nothing: neither at_least nor at_most",
+                        allowed="one of them, or both",
+                        remedy="add one",
+                    )
+                elif least is not None and most is not None and least > most:
+                    yield self.finding(
+                        key,
+                        least,
+                        f"at_least {least} is above at_most {most} ({one.at})",
+                        allowed=f"at_least 0 to {most}",
+                        remedy="lower at_least, or raise at_most",
+                    )
+                elif least == 0 and not environment.kind.may_be_empty:
+                    yield self.finding(
+                        key,
+                        least,
+                        f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                        allowed="1 or more; 0 with [asynchronous]",
+                        remedy="raise it",
+                        reads=("asynchronous",),
+                    )
+
+
+class ScalingTimezone(Rule):
+    """Application Auto Scaling takes names of the IANA time zone database.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    (Timezone)
+    """
+
+    example = """\
+variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            key = f"variants.{name}.scaling.schedule"
+            asked = [one.timezone for one in variant.scaling.schedule] if variant.scaling else []
+            known = zoneinfo.available_timezones() if asked else set()
+            if asked and not known:
+                yield self.not_checked(key, "this machine a time zone database (tzdata)")
+            for zone in asked if known else ():
+                if zone not in known:
+                    yield self.finding(
+                        key,
+                        zone,
+                        f"{zone!r} is no time zone",
+                        allowed="names as Europe/Berlin, America/New_York, UTC",
+                        remedy=meant(zone, sorted(known)),
+                    )
+
+
+class ScalingWithoutProvisioned(Rule):
+    """Serverless scaling moves provisioned concurrency: without any there is nothing to move.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+    """
+
+    example = """\
+variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
+variants.primary.scaling.provisioned_use_percent = 70"""
+
+    def check(self, environment: Environment) -> Iterator[Finding]:
+        for name, variant in environment.variants.items():
+            serverless = variant.serverless
+            if serverless is None or variant.scaling is None:
+                continue
+            if serverless.provisioned_concurrency is None:
+                yield self.finding(
+                    f"variants.{name}.serverless.provisioned_concurrency",
+                    None,
+                    "scaling of provisioned concurrency, and none is provisioned",
+                    allowed=f"1 to {serverless.max_concurrency}",
+                    remedy="set it to what always runs, or take [scaling] out",
+                    reads=(f"variants.{name}.scaling",),
+                )
+
+
+class ScalingCooldownShort(VariantRule):
+    """Instances that have not started yet do not lower the load: more are added for nothing.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+    (cooldown); docs/decisions/0011 (how long a start takes)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.scaling.max_rps_per_instance = 100
+variants.primary.scaling.scale_out_cooldown_seconds = 60"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        scaling = placement.variant.scaling
+        given = scaling.scale_out_cooldown_seconds if scaling else None
+        # Left out, it is derived from the start; and a serverless container starts in its own way.
+        if given is None or placement.variant.serverless is not None:
+            return
+        key = placement.key("scaling.scale_out_cooldown_seconds")
+        start = placement.start_seconds
+        if start is None:
+            yield from self.size_unknown(placement)
+        elif given < start:
+            yield self.finding(
+                key,
+                given,
+                f"scale_out_cooldown_seconds {given}: a new instance "
+                f"answers after about {start:.0f}",
+                allowed=f"{int(start) + 1} or more",
+                remedy="raise it",
+                reads=(f"models.{placement.variant.model}", placement.key("container")),
+            )
+
+
+class ScalingInFaster(VariantRule):
+    """Scaling in faster than out, the count swings: every swing costs requests.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
+    (cooldown period)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.scaling.max_rps_per_instance = 100
+variants.primary.scaling.scale_in_cooldown_seconds = 60"""
+
+    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+        scaling = placement.variant.scaling
+        back = scaling.scale_in_cooldown_seconds if scaling else None
+        if scaling is None or back is None:
+            return
+        serverless = placement.variant.serverless is not None
+        out = cooldowns(
+            out_seconds=scaling.scale_out_cooldown_seconds,
+            in_seconds=back,
+            start_seconds=None if serverless else placement.start_seconds,
+        ).out_seconds
+        if back < out:
+            yield self.finding(
+                placement.key("scaling.scale_in_cooldown_seconds"),
+                back,
+                f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
+                allowed=f"{out} or more",
+                remedy="raise it",
+                reads=(placement.key("scaling.scale_out_cooldown_seconds"),),
+            )

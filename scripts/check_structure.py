@@ -1,0 +1,177 @@
+"""Counts what makes sources hard to find one's way in, and holds each count to its bound.
+
+python -m scripts.check_structure [--list]
+
+Tests are not counted. --list shows every place of a count, also where its bound holds.
+"""
+
+import argparse
+import ast
+import graphlib
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = (
+    "infra",
+    "stacks",
+    "model_packaging",
+    "servable",
+    "servable_client",
+    "servable_handler",
+    "servable_local",
+    "servable_tensors",
+    "benchmarks",
+    "scripts",
+    "examples",
+)
+MODULES_OF_A_FOLDER = 25  # more than that hide another folder
+LINES_OF_A_FUNCTION = 60  # what a screen shows
+LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belong into it
+# The same word for two things that a reader meets in different rooms; each with its reason.
+TWICE: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file: its dotted name, lines, and parsed text."""
+
+    name: str
+    lines: int
+    tree: ast.Module
+
+    @property
+    def classes(self) -> Iterator[ast.ClassDef]:
+        """Public classes of the module itself."""
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node
+
+
+class Sources:
+    """Every source file of the project but its tests."""
+
+    def __init__(self, root: Path) -> None:
+        files = [root / "app.py"]
+        for package in PACKAGES:
+            files += sorted((root / package).rglob("*.py"))
+        self.modules: dict[str, Module] = {}
+        self.folders: Counter[str] = Counter()
+        for file in files:
+            text = file.read_text(encoding="utf-8")
+            path = file.relative_to(root)
+            parts = path.with_suffix("").parts
+            if parts[-1] == "__init__":
+                parts = parts[:-1]
+            else:
+                self.folders[str(path.parent)] += 1
+            name = ".".join(parts)
+            self.modules[name] = Module(name, text.count("\n"), ast.parse(text))
+
+    @cached_property
+    def imports(self) -> dict[str, set[str]]:
+        """Which of our modules each imports, as grimp reads it; imports for types alone count."""
+        graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+        return {
+            name: set(graph.find_modules_directly_imported_by(name))
+            for name in self.modules
+            if name in graph.modules
+        }
+
+
+def full_folders(sources: Sources) -> Iterator[str]:
+    for folder, count in sources.folders.items():
+        if count > MODULES_OF_A_FOLDER:
+            yield f"{folder}: {count} modules"
+
+
+def classes_named_twice(sources: Sources) -> Iterator[str]:
+    places = defaultdict(list)
+    for module in sources.modules.values():
+        for defined in module.classes:
+            places[defined.name].append(module.name)
+    for name, modules in sorted(places.items()):
+        if len(modules) > 1:
+            yield f"{name}: {', '.join(modules)}{': ' * (name in TWICE)}{TWICE.get(name, '')}"
+
+
+def twice_without_a_reason(sources: Sources) -> Iterator[str]:
+    for line in classes_named_twice(sources):
+        if line.partition(":")[0] not in TWICE:
+            yield line
+
+
+def long_functions(sources: Sources) -> Iterator[str]:
+    for module in sources.modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > LINES_OF_A_FUNCTION:
+                    yield f"{module.name}: {node.name}: {lines} lines"
+
+
+def circles(sources: Sources) -> Iterator[str]:
+    try:
+        graphlib.TopologicalSorter(sources.imports).prepare()
+    except graphlib.CycleError as circle:
+        yield " -> ".join(reversed(circle.args[1]))
+
+
+def splinters(sources: Sources) -> Iterator[str]:
+    importers = defaultdict(set)
+    for name, imported in sources.imports.items():
+        for other in imported:
+            importers[other].add(name)
+    for module in sources.modules.values():
+        if len(importers[module.name]) == 1 and module.lines <= LINES_OF_A_SPLINTER:
+            yield f"{module.name}: {module.lines} lines, imported by {importers[module.name].pop()}"
+
+
+def rules_unlike_their_id(_: Sources) -> Iterator[str]:
+    from infra.preflight.check import RULES
+
+    for rule in RULES:
+        name = "".join(word.capitalize() for word in rule.id.split("-"))
+        if rule.__name__ != name:
+            yield f"{rule.__name__}: {rule.id}"
+
+
+# What is counted, how, and the most that is allowed. Exceptions that do not end in Error are
+# ruff's N818.
+COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
+    f"folders of more than {MODULES_OF_A_FOLDER} modules": (full_folders, 0),
+    "public class names defined twice": (classes_named_twice, 5),
+    "public class names defined twice without a reason": (twice_without_a_reason, 0),
+    "rule classes not named as their id": (rules_unlike_their_id, 0),
+    f"functions of more than {LINES_OF_A_FUNCTION} lines": (long_functions, 0),
+    "circles of imports": (circles, 0),
+    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
+}
+MOST_LINES = 52_500
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--list", action="store_true", help="show every place of every count")
+    listed = parser.parse_args().list
+    sources = Sources(ROOT)
+    lines = sum(module.lines for module in sources.modules.values())
+    failed = lines > MOST_LINES
+    print(f"{lines:6,} of at most {MOST_LINES:,} lines of sources without tests")
+    for what, (places, most) in COUNTS.items():
+        found = list(places(sources))
+        failed |= len(found) > most
+        print(f"{len(found):6} of at most {most} {what}")
+        if listed or len(found) > most:
+            print("".join(f"         {place}\n" for place in found), end="")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""What an environment costs, by the instance and hour or, serverless, by use; and what a change costs."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
+from infra.parameters.environment import Environment
+from infra.parameters.variant import Serverless, Variant
+from infra.policy.sizing import instances_during_update
+
+SECONDS_PER_HOUR = 3600
+MILLION = 1_000_000
+MIB_PER_GIB = 1024
+# How long a prediction takes is not in the file: what it costs is said for this long.
+EXAMPLE_SECONDS = 0.1
+UNKNOWN = "no source states a price"
+SERVERLESS, PROVISIONED = "serverless", "provisioned concurrency"
+
+# A year of 8,760 hours by 12, as AWS's own pricing pages count.
+# https://aws.amazon.com/calculator/calculator-assumptions/
+HOURS_PER_MONTH = 730
+
+NOT_INCLUDED = (
+    "not included: alarms, dashboard, logs, stored archives and samples, keys, data sent out"
+)
+
+Which = Literal["min_instances", "max_instances", "max_during_update"]
+WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantCost:
+    """In US dollars; None where no source states a price."""
+
+    variant: str
+    instance_type: str
+    """Or serverless."""
+    shadow: bool
+    """Its answers are nobody's predictions."""
+    min_instances: int
+    max_instances: int
+    max_during_update: int
+    """Instances at once while an update replaces a fleet of `max_instances`."""
+    usd_per_instance_hour: float | None
+    price_of: str
+    """Where and when the price held, or that none is known."""
+    max_rps_per_instance: float | None
+    """Measured, of the file."""
+    safety_factor: float | None
+    """Share of it at which scaling keeps an instance."""
+    serverless: Serverless | None = None
+    usd_per_second: float | None = None
+    """Serverless: of one container that answers."""
+    usd_per_gb_processed: float | None = None
+    """Serverless: of requests and answers."""
+
+    @property
+    def paid_by_use(self) -> bool:
+        return self.serverless is not None
+
+    @property
+    def unknown(self) -> str | None:
+        """What has no price."""
+        if self.serverless is None:
+            return self.instance_type if self.usd_per_instance_hour is None else None
+        if self.usd_per_second is None:
+            return SERVERLESS
+        return PROVISIONED if self.serverless.provisioned_concurrency else None
+
+    def usd_per_hour(self, which: Which) -> float | None:
+        """Serverless: nothing while nobody asks, and at max every container all the time."""
+        if self.unknown is not None:
+            return None
+        if self.serverless is None:
+            assert self.usd_per_instance_hour is not None  # it would be unknown
+            count: int = getattr(self, which)
+            return count * self.usd_per_instance_hour
+        if which == "min_instances":
+            return 0.0
+        # An update's second fleet answers no request twice.
+        assert self.usd_per_second is not None  # as above
+        return self.serverless.max_concurrency * self.usd_per_second * SECONDS_PER_HOUR
+
+    @property
+    def usd_per_million_predictions(self) -> float | None:
+        """By an instance that is as busy as was measured: the least they can cost."""
+        if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
+            return None
+        per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
+        return self.usd_per_instance_hour / per_hour * MILLION
+
+    @property
+    def usd_per_million_of_example(self) -> float | None:
+        """Serverless: predictions that take `EXAMPLE_SECONDS` each, without their bytes."""
+        return (
+            None
+            if self.usd_per_second is None
+            else self.usd_per_second * (EXAMPLE_SECONDS * MILLION)
+        )
+
+    def rps(self, which: Which) -> float | None:
+        """Predictions per second of all its instances, as busy as was measured."""
+        if self.shadow:
+            return 0.0
+        if self.max_rps_per_instance is None:
+            return None
+        # The second fleet of an update answers nothing more: the traffic is the same.
+        count = self.min_instances if which == "min_instances" else self.max_instances
+        return count * self.max_rps_per_instance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """All variants of one environment together."""
+
+    environment: str
+    variants: tuple[VariantCost, ...]
+    p99_latency_ms: float | None
+    """The objective that the file states."""
+
+    @property
+    def unknown(self) -> list[str]:
+        """What has no price; the sums are then of the others."""
+        return sorted({one.unknown for one in self.variants if one.unknown is not None})
+
+    @property
+    def paid_by_use(self) -> bool:
+        """Whether the sums are a range of use, and no bill of a fleet."""
+        return any(one.paid_by_use for one in self.variants)
+
+    def usd_per_hour(self, which: Which) -> float | None:
+        """None where no price is known at all; otherwise unknown prices count nothing."""
+        known = [one.usd_per_hour(which) for one in self.variants]
+        counted = [one for one in known if one is not None]
+        return sum(counted) if counted else None
+
+    def usd_per_month(self, which: Which) -> float | None:
+        """Of 730 hours."""
+        hour = self.usd_per_hour(which)
+        return None if hour is None else hour * HOURS_PER_MONTH
+
+    def usd_per_million_predictions(self, which: Which) -> float | None:
+        """Every instance as busy as was measured; in an update, both fleets for one's traffic."""
+        rates = [one.rps(which) for one in self.variants]
+        hour = self.usd_per_hour(which)
+        if hour is None or self.unknown or None in rates:
+            return None
+        rps = sum(one for one in rates if one is not None)
+        return hour / (rps * SECONDS_PER_HOUR) * MILLION if rps else None
+
+    def as_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        for said, one in zip(found["variants"], self.variants, strict=True):
+            said["paid_by_use"] = one.paid_by_use
+            said["serverless"] = one.serverless.model_dump() if one.serverless else None
+            said["usd_per_million_predictions"] = one.usd_per_million_predictions
+            said["usd_per_million_predictions_of_100_ms"] = one.usd_per_million_of_example
+        return found | {
+            "usd_per_hour": {which: self.usd_per_hour(which) for which in WHICH},
+            "usd_per_month": {which: self.usd_per_month(which) for which in WHICH},
+            "usd_per_million_predictions": {
+                which: self.usd_per_million_predictions(which) for which in WHICH
+            },
+            "hours_per_month": HOURS_PER_MONTH,
+            "unknown_prices": self.unknown,
+            "not_included": NOT_INCLUDED,
+        }
+
+
+def cost(name: str, environment: Environment) -> Cost:
+    """Of the file alone; asks nobody."""
+    rolling = None
+    if environment.rollout is not None and environment.rollout.strategy == "rolling":
+        rolling = environment.rollout.batch_percent
+    return Cost(
+        environment=name,
+        variants=tuple(
+            variant_cost(one, variant, environment.region, rolling_percent=rolling)
+            for one, variant in environment.variants.items()
+        ),
+        p99_latency_ms=environment.alarms.p99_latency_ms,
+    )
+
+
+def variant_cost(
+    name: str, variant: Variant, region: str, *, rolling_percent: int | None
+) -> VariantCost:
+    """Of the file alone; asks nobody."""
+    serverless, scaling = variant.serverless, variant.scaling
+    used = serverless_price(region) if serverless else None
+    row = None if serverless else price(variant.instance_type or "", region)
+    least, most = (0, 0) if serverless else variant.planned_capacity
+    return VariantCost(
+        variant=name,
+        instance_type=variant.instance_type or SERVERLESS,
+        shadow=variant.shadow,
+        min_instances=least,
+        max_instances=most,
+        max_during_update=instances_during_update(most, rolling_percent=rolling_percent),
+        usd_per_instance_hour=None if row is None else row.usd_per_hour,
+        price_of=_said(used or row, region),
+        max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
+        safety_factor=scaling.safety_factor if scaling else None,
+        serverless=serverless,
+        usd_per_second=used.usd_per_gib_second * serverless.memory_mib / MIB_PER_GIB
+        if used and serverless
+        else None,
+        usd_per_gb_processed=used.usd_per_gb_processed if used else None,
+    )
+
+
+def _said(row: Price | ServerlessPrice | None, region: str) -> str:
+    if row is None:
+        return UNKNOWN
+    other = "" if row.region == region else f", not of {region}"
+    return f"{row.region}{other}, {row.as_of}"
+
+
+_WORDS: tuple[tuple[Which, str], ...] = (
+    ("min_instances", "min"),
+    ("max_instances", "max"),
+    ("max_during_update", "max while it updates"),
+)
+
+
+def difference(now: Cost, then: Cost) -> str:
+    """ "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms" """
+    said = [
+        f"{_signed(now.usd_per_month(which), then.usd_per_month(which))}/month at {word}"
+        for which, word in _WORDS
+    ]
+    if now.p99_latency_ms != then.p99_latency_ms:
+        before, after = (_ms(one.p99_latency_ms) for one in (then, now))
+        said.append(f"p99 objective {before} -> {after} ms")
+    if now.paid_by_use or then.paid_by_use:
+        said.append("serverless is paid by use: nothing at min, every container busy at max")
+    unknown = sorted({*now.unknown, *then.unknown})
+    if unknown:
+        said.append(f"without {', '.join(unknown)}: {UNKNOWN}")
+    return ", ".join(said)
+
+
+def _signed(now: float | None, then: float | None) -> str:
+    if now is None or then is None:
+        return "unknown"
+    whole = round(now - then)
+    return f"{'-' if whole < 0 else '+'}${abs(whole):,}"
+
+
+def _ms(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"

@@ -1,0 +1,87 @@
+"""A rule is one class in a file of a folder: found without being listed, named as its id."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import RULES
+from infra.preflight.rule import Rule, RuleNameError, discovered
+
+RULE = """
+from infra.preflight.rule import Rule
+class {name}(Rule):
+    def check(self, environment):
+        yield self.finding("region", environment.region, "wrong", remedy="mend it")
+"""
+
+
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> ModuleType:
+    """A package with `files` in its folder `subject`, under a name that no other test has."""
+    top = folder / f"rules_of_{folder.name}"
+    (top / "subject").mkdir(parents=True)
+    for init in (top, top / "subject"):
+        (init / "__init__.py").touch()
+    for name, text in files.items():
+        (top / "subject" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module(top.name)
+
+
+def test_a_rule_is_found_by_writing_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = discovered(package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar")))
+    assert [rule.id for rule in found] == ["region-too-far"]
+
+
+def test_two_rules_of_one_id_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = RULE.format(name="RegionTooFar")
+    twice = package(tmp_path, monkeypatch, one=text, two=text)
+    with pytest.raises(RuleNameError, match=r"region-too-far is the id of two rules, in .*one and"):
+        discovered(twice)
+
+
+def test_a_rule_that_another_file_imports_is_one_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"rules_of_{tmp_path.name}.subject.one"
+    text = f"from {name} import RegionTooFar  # noqa: F401"
+    found = discovered(
+        package(tmp_path, monkeypatch, one=RULE.format(name="RegionTooFar"), two=text)
+    )
+    assert len(found) == 1
+
+
+def test_an_id_that_is_not_the_name_of_its_class_is_refused() -> None:
+    with pytest.raises(RuleNameError, match=r"is its class's name, 'region-far', and not 'region'"):
+        type("RegionFar", (Rule,), {"id": "region"})
+
+
+def test_a_name_of_which_no_id_can_be_made_is_refused() -> None:
+    with pytest.raises(RuleNameError, match="write it as words in CamelCase, as GpuIdle"):
+        type("GPUIdle", (Rule,), {})
+
+
+def test_a_warning_can_be_accepted() -> None:
+    rule = type("RegionFar", (Rule,), {"severity": Severity.WARNING})
+    assert issubclass(rule, Rule)
+    assert rule.acknowledgeable
+
+
+def test_the_order_of_the_rules_is_that_of_their_ids() -> None:
+    ids = [rule.id for rule in RULES]
+    assert ids == sorted(ids)
+
+
+def test_all_rules_are_imported_without_cdk_the_sdk_or_arrays() -> None:
+    heavy = ("aws_cdk", "jsii", "boto3", "botocore", "numpy", "tensorflow")
+    program = f"import sys, infra.preflight.check; print([m for m in {heavy} if m in sys.modules])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"

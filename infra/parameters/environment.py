@@ -23,56 +23,42 @@ TagKey = Annotated[str, Field(pattern=r"^[a-zA-Z0-9 _.:/=+\-@]{1,128}$")]
 
 
 class Environment(Table):
-    account: str = Field(pattern=r"^[0-9]{12}$", description="AWS account: a string of 12 digits.")
-    region: str = Field(
-        pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$", description="AWS region, as eu-west-1."
-    )
-    service: str | None = Field(
-        default=None,
-        pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$",
-        description="Put before the stacks' names, so that two services share an account. Left out, "
-        "stacks are named after the environment alone.",
-    )
-    production: bool | None = Field(
-        default=None,
-        description="Whether callers depend on it, so that rules about redundancy apply. Left out, "
-        "they do where the file's name begins with prod.",
-    )
-    endpoint: Endpoint = Field(description="The name callers use, and its logs.")
-    models: dict[Name, Model] = Field(description="What is served, by name.")
-    variants: dict[Name, Variant] = Field(
-        description="Machines that answer, by name; each with one model."
-    )
-    traffic: Traffic = Field(
-        default=Traffic(), description="What callers send, as far as it is known."
-    )
-    alarms: Alarms = Field(default=Alarms(), description="What somebody is woken for.")
-    rollout: Rollout | None = Field(
-        default=None,
-        description="How an update replaces what is live. Left out, SageMaker's own: all at once, "
-        "no bake, no rollback.",
-    )
-    network: Network = Field(
-        default=Network(), description="The instances' place in a VPC. Left out, SageMaker's own."
-    )
-    capture: Capture | None = Field(
-        default=None, description="Samples of requests and answers, kept. Left out, none are."
-    )
-    asynchronous: Asynchronous | None = Field(
-        default=None,
-        description="Requests wait in a queue and answers go to S3. Left out, callers wait for them.",
-    )
-    security: Security = Field(
-        default=Security(), description="What this environment may not be deployed without."
-    )
-    acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(
-        default={},
-        description="Findings accepted on purpose: rule = reason, in at least ten characters; "
-        '"rule:file" = reason where the finding says so.',
-    )
-    tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(
-        default={}, description="AWS tags on everything that takes them."
-    )
+    account: str = Field(pattern=r"^[0-9]{12}$")
+    """AWS account: a string of 12 digits."""
+    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+    """AWS region, as eu-west-1."""
+    service: str | None = Field(default=None, pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$")
+    """Put before the stacks' names, so that two services share an account. Left out, stacks are
+    named after the environment alone."""
+    production: bool | None = None
+    """Whether callers depend on it, so that rules about redundancy apply. Left out, they do where
+    the file's name begins with prod."""
+    endpoint: Endpoint
+    """The name callers use, and its logs."""
+    models: dict[Name, Model]
+    """What is served, by name."""
+    variants: dict[Name, Variant]
+    """Machines that answer, by name; each with one model."""
+    traffic: Traffic = Traffic()
+    """What callers send, as far as it is known."""
+    alarms: Alarms = Alarms()
+    """What somebody is woken for."""
+    rollout: Rollout | None = None
+    """How an update replaces what is live. Left out, SageMaker's own: all at once, no bake, no
+    rollback."""
+    network: Network = Network()
+    """The instances' place in a VPC. Left out, SageMaker's own."""
+    capture: Capture | None = None
+    """Samples of requests and answers, kept. Left out, none are."""
+    asynchronous: Asynchronous | None = None
+    """Requests wait in a queue and answers go to S3. Left out, callers wait for them."""
+    security: Security = Security()
+    """What this environment may not be deployed without."""
+    acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(default={})
+    """Findings accepted on purpose: rule = reason, in at least ten characters; "rule:file" = reason
+    where the finding says so."""
+    tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(default={})
+    """AWS tags on everything that takes them."""
 
     @property
     def kind(self) -> EndpointKind:

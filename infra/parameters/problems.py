@@ -6,7 +6,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from infra.parameters.finding import Finding, Severity, nearest
-from infra.parameters.shape import bare, field_at, keys_at
+from infra.parameters.shape import bare, field_at, keys_at, meaning_at
 from infra.parameters.sources import Source
 
 _TYPES = {
@@ -104,9 +104,8 @@ def _literals(key: tuple[str, ...]) -> str:
 
 
 def _meaning(key: tuple[str, ...]) -> str:
-    """The field's own description, as far as its first full stop."""
-    field = field_at(key)
-    return (field.description or "").split(". ")[0].rstrip(".") if field else ""
+    """What the field's docstring says, as far as its first full stop."""
+    return meaning_at(key).split(". ")[0].rstrip(".")
 
 
 def _instead(kind: str, given: Any) -> str:

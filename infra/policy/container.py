@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from infra.catalog import images
+
 # No machine has so many of anything; more is a slip of the hand.
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Transport = Literal["auto", "rest", "grpc"]
@@ -107,13 +109,11 @@ OPENMP_THREADS = "OMP_NUM_THREADS"
 # Of the images that Intel's TensorFlow was built into; no string of today's libtensorflow.
 OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
-# The first image whose TensorFlow is known to be the upstream binary.
-FIRST_UPSTREAM = (2, 19)
 
 
 def is_upstream(tensorflow: str) -> bool:
     """Whether the image of this version is known to hold TensorFlow as Google builds it."""
-    return tuple(int(part) for part in tensorflow.split(".")[:2]) >= FIRST_UPSTREAM
+    return images.has("upstream_binary", tensorflow)
 
 
 class VariableError(ValueError):
@@ -124,16 +124,17 @@ class VariableError(ValueError):
 
 
 def variables_of(
-    settings: ContainerSettings, *, default_model: str | None, tensorflow: str = "2.20"
+    settings: ContainerSettings, *, default_model: str | None, tensorflow: str | None = None
 ) -> dict[str, str]:
     """The container's variables, sorted by name. `default_model` answers unnamed requests.
 
-    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN.
+    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN. None:
+    the newest.
     """
     found = _written(settings, _VARIABLES)
     if default_model is not None:
         found[DEFAULT_MODEL_NAME] = default_model
-    if settings.onednn is False and not is_upstream(tensorflow):
+    if settings.onednn is False and tensorflow is not None and not is_upstream(tensorflow):
         found[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
         found |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}

@@ -32,12 +32,9 @@ def runs(version: str, instance: Instance) -> bool:
     return (
         cuda is not None
         and int(cuda.split(".")[0]) <= newest
-        and _number(version) <= _number(gpus.newest_tensorflow(instance.gpu or "") or version)
+        and images.number(version)
+        <= images.number(gpus.newest_tensorflow(instance.gpu or "") or version)
     )
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))[:2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +94,9 @@ def _image(own: str | None, version: str, device: str, region: str) -> Image:
     return image
 
 
-# TensorFlow is built for CUDA 12 from this version on.
-# https://www.tensorflow.org/install/source#gpu
-FIRST_WITH_CUDA_12 = (2, 15)
-
-
 def driver_for(version: str) -> str | None:
     """The AMI. Where the image's CUDA is not documented, the newest: it runs every older CUDA."""
     cuda = images.cuda(version)
     if cuda is not None:
         return ami_for(cuda=cuda)
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return newest_ami() if (major, minor) >= FIRST_WITH_CUDA_12 else None
+    return newest_ami() if images.has("cuda_12", version) else None

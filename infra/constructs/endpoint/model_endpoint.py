@@ -110,10 +110,7 @@ class ModelEndpoint(Construct):
             # An update keeps the number of instances that scaling has reached; weights come
             # from the file, else an edited split would deploy green and change nothing.
             retain_all_variant_properties=self.kind.has_instances or None,
-            exclude_retained_variant_properties=[
-                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
-                for kind in _not_retained(variants)
-            ]
+            exclude_retained_variant_properties=_not_retained(variants)
             if self.kind.has_instances
             else None,
         )
@@ -148,7 +145,11 @@ class ModelEndpoint(Construct):
         return self.metrics.model_latency(variant, statistic).for_cdk
 
 
-def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:
+def _not_retained(
+    variants: Sequence[EndpointVariant],
+) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
     """Counts belong to scaling where there is any, else to the file, as weights do."""
     scaled = any(variant.scaled for variant in variants)
-    return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    files = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    retained = sagemaker.CfnEndpoint.VariantPropertyProperty
+    return [retained(variant_property_type=one) for one in files]

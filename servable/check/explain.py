@@ -198,7 +198,7 @@ def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
 def _routing(environment: Environment, one: Placement) -> Said:
     if one.variant.routing is not None:
         return ("routing", one.variant.routing, "file", "from the file")
-    if environment.asynchronous is not None:
+    if environment.kind.queued:
         return ("routing", "-", "image", "SageMaker's own: instances take requests from the queue")
     if one.model.multi_model is not None:
         return ("routing", "-", "image", "SageMaker's own: to where the model is loaded")

@@ -71,7 +71,7 @@ def _ask(
     wanted = _answer(root, golden)
     content_type = CONTENT_TYPES.get(Path(golden.request).suffix, "application/octet-stream")
     try:
-        if environment.asynchronous is not None:
+        if environment.kind.queued:
             found = queued.ask(account, endpoint, body, content_type, queued.WAIT_SECONDS)
         else:
             answer = account.client("sagemaker-runtime").invoke_endpoint(

@@ -45,14 +45,15 @@ class ServedVariant(Construct):
         self._placement = found
         self._variant = variant = found.variant
         self._hosting = found.hosting(environment.region)
-        self.scaled = variant.scaling is not None and variant.serverless is None
+        self._kind = kind = environment.kind
+        self.scaled = variant.scaling is not None and kind.has_instances
         """Whether its count is scaling's, also while that holds it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
-        self.start_seconds = found.start_seconds if variant.serverless is None else None
+        self.start_seconds = found.start_seconds if kind.has_instances else None
         # SageMaker sends a request of several models to where its model is loaded, and instances
         # take theirs from a queue by themselves.
-        routed = not environment.kind.queued and found.model.multi_model is None
+        routed = not kind.queued and found.model.multi_model is None
         self._routing = variant.routing or ("least_outstanding_requests" if routed else None)
         self._archive = _archive(cdk.Stack.of(self), environment, variant.model, root)
         self.model = ServedModel(
@@ -108,7 +109,7 @@ class ServedVariant(Construct):
             instance_type=variant.instance_type,
             min_instances=variant.min_instances,
             max_instances=variant.most_instances,
-            scales=variant.scales and variant.serverless is None,
+            scales=variant.scales and self._kind.has_instances,
             shadow=variant.shadow,
         )
 

@@ -12,6 +12,7 @@ from infra.parameters.variant import Variant, machine_of
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, derive
 from infra.policy.hosting import Hosting, hosting, newest_version
+from infra.policy.kinds import EndpointKind
 from infra.policy.sizing import SERVERLESS_DISK_GB, Served, start_seconds
 
 
@@ -27,6 +28,7 @@ class Placement:
     """Of the image, as 2.20."""
     served: Served
     derived: Derived
+    kind: EndpointKind
 
     @property
     def settings(self) -> ContainerSettings:
@@ -55,8 +57,23 @@ class Placement:
 
     @property
     def start_seconds(self) -> float | None:
-        """From the decision to add an instance to its first answer, estimated."""
+        """From the decision to add an instance to its first answer, estimated; None without instances."""
+        if not self.kind.has_instances:
+            return None
         return start_seconds(self.served, processes=self.processes)
+
+    @property
+    def routing(self) -> Choice:
+        """How a request finds its instance; a value of None is SageMaker's own."""
+        if self.variant.routing is not None:
+            return Choice("routing", self.variant.routing, "file", "from the file")
+        if self.kind.queued:
+            why = "SageMaker's own: instances take requests from the queue"
+            return Choice("routing", None, "image", why)
+        if self.model.multi_model is not None:
+            return Choice("routing", None, "image", "SageMaker's own: to where the model is loaded")
+        why = "no request waits behind a slow one while another instance is free"
+        return Choice("routing", "least_outstanding_requests", "derived", why)
 
     @property
     def gpus(self) -> int:
@@ -107,6 +124,7 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
         tensorflow=stated or newest_version(instance),
         served=known,
         derived=derive(variant.container, instance=instance, served=known),
+        kind=environment.kind,
     )
 
 

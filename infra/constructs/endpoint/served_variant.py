@@ -50,11 +50,8 @@ class ServedVariant(Construct):
         """Whether its count is scaling's, also while that holds it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
-        self.start_seconds = found.start_seconds if kind.has_instances else None
-        # SageMaker sends a request of several models to where its model is loaded, and instances
-        # take theirs from a queue by themselves.
-        routed = not kind.queued and found.model.multi_model is None
-        self._routing = variant.routing or ("least_outstanding_requests" if routed else None)
+        self.start_seconds = found.start_seconds
+        self._routing = found.routing.value
         self._archive = _archive(cdk.Stack.of(self), environment, variant.model, root)
         self.model = ServedModel(
             self,
@@ -94,7 +91,7 @@ class ServedVariant(Construct):
             or runs.download_timeout_seconds,
             container_startup_health_check_timeout_in_seconds=variant.startup_timeout_seconds
             or runs.startup_timeout_seconds,
-            routing_config=Config.RoutingConfigProperty(routing_strategy=self._routing.upper())
+            routing_config=Config.RoutingConfigProperty(routing_strategy=str(self._routing).upper())
             if self._routing
             else None,
             enable_ssm_access=variant.ssm_access or None,

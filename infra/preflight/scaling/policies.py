@@ -256,11 +256,10 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:
             return
-        serverless = placement.variant.serverless is not None
         out = cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
             in_seconds=back,
-            start_seconds=None if serverless else placement.start_seconds,
+            start_seconds=placement.start_seconds,
         ).out_seconds
         if back < out:
             yield self.finding(

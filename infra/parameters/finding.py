@@ -55,6 +55,22 @@ class Finding:
         return said
 
 
+def file_error(
+    file: str, key: str, problem: str, remedy: str, *, given: Any = None, allowed: str = ""
+) -> Finding:
+    """What keeps an environment file, or an override, from being read as one."""
+    return Finding(
+        rule="parameters",
+        severity=Severity.ERROR,
+        file=file,
+        key=key,
+        given=given,
+        problem=problem,
+        allowed=allowed,
+        remedy=remedy,
+    )
+
+
 def _plain(value: Any) -> Any:
     """As JSON holds it; in words where JSON has none (nan, dates)."""
     try:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from infra.parameters import overrides as override
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding, file_error
 from infra.parameters.problems import finding
 from infra.parameters.sources import KeyPath, Source, names, read
 
@@ -155,18 +155,9 @@ def _name(name: str, file: str) -> list[Finding]:
     """A file's name becomes a stage's and, without a service, a stack's."""
     if re.fullmatch(NAME, name):
         return []
-    return [
-        Finding(
-            rule="parameters",
-            severity=Severity.ERROR,
-            file=file,
-            key="",
-            given=name,
-            problem=f"{name!r} is no name for an environment",
-            allowed="a letter, then letters, digits and hyphens, at most 40 in all",
-            remedy="rename the file",
-        )
-    ]
+    problem = f"{name!r} is no name for an environment"
+    allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+    return [file_error(file, "", problem, "rename the file", given=name, allowed=allowed)]
 
 
 def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:

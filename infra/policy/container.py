@@ -10,7 +10,7 @@ https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_arti
 import math
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -156,13 +156,18 @@ def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
 
 
 def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
-    values = {variable: getattr(settings, field) for variable, (field, _, _) in table.items()}
-    return {name: table[name][1](value) for name, value in values.items() if value is not None}
+    values = {variable: getattr(settings, field) for variable, (field, _) in table.items()}
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    """A switch is 1 or 0."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _read(variables: Mapping[str, str], table: "Mapping[str, _Row]") -> dict[str, object]:
     fields: dict[str, object] = {}
-    for variable, (field, _, read) in table.items():
+    for variable, (field, read) in table.items():
         if variable in variables:
             fields[field] = read(variable, variables[variable])
     return fields
@@ -187,7 +192,10 @@ def _threads(variable: str, text: str) -> int | None:
     return _whole(0)(variable, text) or None
 
 
-def _word(words: tuple[str, ...]) -> Callable[[str, str], str]:
+def _word(allowed: Any) -> Callable[[str, str], str]:
+    """`allowed`: a Literal."""
+    words = typing.get_args(allowed)
+
     def read(variable: str, text: str) -> str:
         if text not in words:
             raise VariableError(variable, text, ", ".join(words))
@@ -212,52 +220,36 @@ def _read_switch(variable: str, text: str) -> bool:
     return text == "1"
 
 
-def _write_switch(value: object) -> str:
-    return "1" if value else "0"
-
-
-# variable -> (field, how it is written, how it is read)
-_Row = tuple[str, Callable[[object], str], Callable[[str, str], object]]
+# variable -> (field, how it is read)
+_Row = tuple[str, Callable[[str, str], object]]
 
 _VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_INSTANCE_COUNT": ("tfs_processes", str, _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", str, _threads),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", str, _threads),
-    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": ("wait_time_seconds", str, _whole(1)),
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", str, _margin),
-    "SAGEMAKER_GUNICORN_WORKERS": ("gunicorn_workers", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_THREADS": ("gunicorn_threads", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_WORKER_CLASS": (
-        "gunicorn_worker_class",
-        str,
-        _word(typing.get_args(WorkerClass)),
-    ),
-    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": ("gunicorn_timeout_seconds", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": (
-        "gunicorn_log_level",
-        str,
-        _word(typing.get_args(LogLevel)),
-    ),
-    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("nginx_read_timeout_seconds", str, _whole(1)),
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
-        "nginx_log_level",
-        str,
-        _word(typing.get_args(NginxLogLevel)),
-    ),
-    "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
-    "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
+    "SAGEMAKER_TFS_INSTANCE_COUNT": ("tfs_processes", _whole(1)),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", _threads),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", _threads),
+    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": ("wait_time_seconds", _whole(1)),
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", _margin),
+    "SAGEMAKER_GUNICORN_WORKERS": ("gunicorn_workers", _whole(1)),
+    "SAGEMAKER_GUNICORN_THREADS": ("gunicorn_threads", _whole(1)),
+    "SAGEMAKER_GUNICORN_WORKER_CLASS": ("gunicorn_worker_class", _word(WorkerClass)),
+    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": ("gunicorn_timeout_seconds", _whole(1)),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", _word(LogLevel)),
+    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("nginx_read_timeout_seconds", _whole(1)),
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": ("nginx_log_level", _word(NginxLogLevel)),
+    "OMP_NUM_THREADS": ("omp_threads", _whole(1)),
+    "TF_ENABLE_ONEDNN_OPTS": ("onednn", _read_switch),
     # Read by our own handler, servable_handler/settings.py.
-    "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
-    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
-    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", str, _whole(1)),
-    "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
+    "SERVABLE_TRANSPORT": ("transport", _word(Transport)),
+    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", _whole(0)),
+    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", _whole(1)),
+    "SERVABLE_TIMING_HEADER": ("timing_header", _read_switch),
 }
 
 _BATCHING_VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", str, _whole(1)),
-    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", str, _whole(0)),
-    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", str, _whole(1)),
-    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", str, _whole(1)),
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", _whole(1)),
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", _whole(0)),
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _whole(1)),
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _whole(1)),
 }
 
 

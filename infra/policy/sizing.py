@@ -93,7 +93,7 @@ BYTES_PER_GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemoryNeed:
     """What an instance must hold, in GiB."""
 
     servers_gib: float
@@ -105,11 +105,13 @@ class Memory:
         return self.servers_gib + self.workers_gib + self.system_gib
 
 
-def memory(instance: Instance, served: Served, *, processes: int, workers: int) -> Memory | None:
+def memory(
+    instance: Instance, served: Served, *, processes: int, workers: int
+) -> MemoryNeed | None:
     """None while the size of the model is unknown."""
     if served.server_gib is None:
         return None
-    return Memory(
+    return MemoryNeed(
         servers_gib=processes * served.server_gib,
         workers_gib=workers * served.worker_gib,
         system_gib=SYSTEM_SHARE * instance.memory_gib,

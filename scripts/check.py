@@ -13,7 +13,7 @@ CHECKS = {
     "types": ["mypy"],
     "imports": ["lint-imports", "--no-cache"],
     "generated": [*PYTHON, "scripts/generate.py", "--check"],
-    "pages": [*PYTHON, "scripts/check_pages.py"],
+    "pages": [*PYTHON, "-m", "scripts.check_pages"],
     "locks": [*PYTHON, "scripts/check_locks.py"],
     "templates": [*PYTHON, "scripts/check_templates.py"],
 }

@@ -1,26 +1,80 @@
 """Links, headings, commands and keys on every page that people read: each must hold.
 
-python scripts/check_pages.py
+python -m scripts.check_pages
 """
 
+import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from infra.parameters.environment import Environment
+from infra.parameters.shape import type_at
+from scripts.documentation.command_lines import Lines, programs
+from scripts.documentation.pages import Page, pages
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+_KEY = re.compile(rf"({'|'.join(Environment.model_fields)})(\.\w+)+")
+NO_PARAMETER = "extends"  # taken out of the file before it is read
 
-from scripts.documentation import environment_keys, links  # noqa: E402  (the path comes first)
-from scripts.documentation.command_lines import Lines, programs  # noqa: E402
-from scripts.documentation.pages import pages  # noqa: E402
+
+def unknown_keys(found: Sequence[Page]) -> list[str]:
+    """A line for each key that no environment file takes, of blocks and of sentences."""
+    named = [
+        (page, line, key)
+        for page in found
+        for line, table in page.tables()
+        for key in _keys_of(table, ())
+    ]
+    named += [
+        (page, line, tuple(said.split(".")))
+        for page in found
+        for line, said in page.said()
+        if _KEY.fullmatch(said) and not said.endswith(".toml")
+    ]
+    return [
+        f"{page.name}:{line}: no environment file has the key {'.'.join(key)}"
+        for page, line, key in named
+        if key != (NO_PARAMETER,) and type_at(key) is None
+    ]
+
+
+def _keys_of(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, value in table.items():
+        key = (*above, name)
+        yield key
+        if isinstance(value, dict):
+            yield from _keys_of(value, key)
+
+
+def broken_links(root: Path, found: Sequence[Page]) -> list[str]:
+    """A line for each. Addresses on the network are not asked."""
+    anchors = {page.name: page.anchors() for page in found}
+    problems = []
+    for page in found:
+        for link in page.links():
+            if "://" in link.target or link.target.startswith("mailto:"):
+                continue
+            path, _, anchor = link.target.partition("#")
+            file = (root / page.name).parent / path if path else root / page.name
+            where = f"{link.page}:{link.line}: [{link.target}]"
+            if not file.resolve().exists():
+                problems.append(f"{where}: there is no such file")
+                continue
+            name = file.resolve().relative_to(root.resolve()).as_posix()
+            if anchor and anchor not in anchors.get(name, ()):
+                problems.append(f"{where}: {name} has no such heading")
+    return problems
 
 
 def problems(root: Path) -> list[str]:
     """One line each, with page and line; none where all is well."""
     found = pages(root, programs())
     return [
-        *links.broken(root, found),
+        *broken_links(root, found),
         *Lines(root).problems(found),
-        *environment_keys.unknown(found),
+        *unknown_keys(found),
     ]
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from scripts.cdk_command import CdkError, cdk
-from scripts.demo_screen import console, short_name, show_line, step
+from scripts.demo_steps import CdkError, cdk, console, short_name, show_line, step
 from servable_local.aws import EmbeddedAws, StartError, running
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from servable_local.aws.inventory import inventory

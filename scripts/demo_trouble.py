@@ -14,11 +14,16 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from scripts import timeline
-from scripts.cdk_command import ROOT, CdkError, cdk
-from scripts.demo_screen import console, errors, show_line, step
-from scripts.steady_load import SteadyLoad
-from scripts.trouble_demonstration import Demonstration, DemonstrationError, Finding
-from scripts.troubles import ENDPOINT, P99_LATENCY_MS, TROUBLES
+from scripts.demo_steps import ROOT, CdkError, cdk, console, errors, show_line, step
+from scripts.timeline import SteadyLoad
+from scripts.trouble_demonstration import (
+    ENDPOINT,
+    P99_LATENCY_MS,
+    TROUBLES,
+    Demonstration,
+    DemonstrationError,
+    Finding,
+)
 from servable_local.aws import EmbeddedAws, StartError, running
 from servable_local.aws.clock import floor
 from servable_local.aws.embedded_aws import ACCOUNT, REGION

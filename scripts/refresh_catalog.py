@@ -1,6 +1,6 @@
 """Regenerate infra/catalog's data files from the published sources.
 
-    python scripts/refresh_catalog.py [images] [instances] [availability] [limits] [prices]
+    python -m scripts.refresh_catalog [images] [instances] [availability] [limits] [prices]
 
 images.json from the SageMaker SDK's image table; instances.json from the EC2 instance
 table that moto ships (a copy of DescribeInstanceTypes), kept to the types that SageMaker's
@@ -11,22 +11,242 @@ end of patch) are written by hand in the other files, each with its source.
 """
 
 import datetime
+import gzip
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+import boto3
+import botocore.session
+from botocore.exceptions import BotoCoreError, ClientError
+from sagemaker.core.common_utils import ALTERNATE_DOMAINS
+
+from infra.catalog import instances as known_instances
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from scripts.catalog.availability import availability  # noqa: E402  (the path comes first)
-from scripts.catalog.images import images  # noqa: E402
-from scripts.catalog.instances import instances  # noqa: E402
-from scripts.catalog.limits import limits  # noqa: E402
-from scripts.catalog.prices import prices  # noqa: E402
-
 CATALOG = ROOT / "infra" / "catalog"
+
+# images.json: the TensorFlow inference images that the SageMaker SDK knows.
+
+
+def images() -> dict[str, Any]:
+    """TensorFlow 2.x inference images: tag by version and device, account by region."""
+    table = json.loads(
+        resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
+    )["inference"]
+    registries: list[dict[str, str]] = []
+    versions: dict[str, Any] = {}
+    aliases = table["version_aliases"]
+    for version in sorted([*aliases, *table["versions"]], key=_order):
+        row = table["versions"][aliases.get(version, version)]
+        if not version.startswith("2.") or row["repository"] != "tensorflow-inference":
+            continue
+        if row["registries"] not in registries:
+            registries.append(row["registries"])
+        python = f"-{row['py_versions'][0]}" if row.get("py_versions") else ""
+        versions[version] = {
+            "tag": {device: f"{version}-{device}{python}" for device in table["processors"]},
+            "registries": registries.index(row["registries"]),
+        }
+    return {
+        "source": f"SageMaker Python SDK, sagemaker-core {metadata.version('sagemaker-core')}, "
+        "image_uri_config/tensorflow.json",
+        "repository": "tensorflow-inference",
+        # Of regions outside the public partition; amazonaws.com elsewhere.
+        "domains": ALTERNATE_DOMAINS,
+        "registries": registries,
+        "versions": versions,
+    }
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+# instances.json: every type that SageMaker's API accepts, as EC2 describes it.
+
+# Hosted by SageMaker, but the TensorFlow Serving image has no build for their accelerator.
+EXCLUDED = {
+    "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",
+    "trn": "AWS Trainium: needs a model compiled with Neuron and another image",
+    "dl": "Habana Gaudi: needs another image",
+    "t3.": "in AWS's price list, but not among the types that SageMaker's API takes; ml.t2 is",
+}
+
+
+def instances() -> dict[str, Any]:
+    """vCPUs, memory, GPUs, architecture, local NVMe and burst of every hosted type."""
+    packed = resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
+    ec2 = json.loads(gzip.decompress(packed))
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    accepted = model.shape_for("ProductionVariantInstanceType").enum
+    rows = {
+        name: row_of(ec2[name.removeprefix("ml.")])
+        for name in sorted(accepted)
+        if name.removeprefix("ml.") in ec2
+        and not name.removeprefix("ml.").startswith(tuple(EXCLUDED))
+    }
+    return {
+        "source": f"EC2 DescribeInstanceTypes as shipped with moto {metadata.version('moto')}, for the "
+        f"types in botocore {metadata.version('botocore')} ProductionVariantInstanceType",
+        "excluded": EXCLUDED,
+        "instances": rows,
+    }
+
+
+def row_of(row: dict[str, Any]) -> dict[str, Any]:
+    """One type in our words, from EC2's."""
+    gpus = row.get("GpuInfo", {}).get("Gpus", [])
+    found = {
+        "vcpus": row["VCpuInfo"]["DefaultVCpus"],
+        "memory_gib": row["MemoryInfo"]["SizeInMiB"] / 1024,
+        "architecture": row["ProcessorInfo"]["SupportedArchitectures"][-1],
+        "burstable": row["BurstablePerformanceSupported"],
+        "local_nvme_gb": row.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+    }
+    if gpus:
+        found |= {
+            "gpu": gpus[0]["Name"],
+            "gpus": sum(gpu["Count"] for gpu in gpus),
+            "gpu_memory_gib": gpus[0]["MemoryInfo"]["SizeInMiB"] / 1024,
+        }
+    return found
+
+
+# availability.json: which instance type SageMaker hosts models on in which region.
+
+
+def availability() -> dict[str, Any]:
+    """cfn-lint derives the table from AWS's price list; it is kept by type, which is shorter."""
+    table = json.loads(
+        resources.files("cfnlint")
+        .joinpath("data/schemas/extensions/aws_sagemaker_hosting/instancetype_enum.json")
+        .read_text()
+    )
+    regions = {region: row["enum"] for region, row in table.items() if region != "description"}
+    types = sorted({name for offered in regions.values() for name in offered})
+    return {
+        "source": f"cfn-lint {metadata.version('cfn-lint')}, data/schemas/extensions/"
+        "aws_sagemaker_hosting/instancetype_enum.json, which it derives from AWS's price list",
+        "regions": sorted(regions),
+        "types": {
+            name: [region for region in sorted(regions) if name in regions[region]]
+            for name in types
+        },
+    }
+
+
+# limits.json: the ranges that AWS's own service models state.
+
+SHAPES = {
+    "sagemaker": (
+        "CapacitySizeValue",
+        "ContainerImage",
+        "EndpointName",
+        "EnvironmentKey",
+        "EnvironmentMap",
+        "EnvironmentValue",
+        "KmsKeyId",
+        "AlarmList",
+        "MaxConcurrentInvocationsPerInstance",
+        "MaximumExecutionTimeoutInSeconds",
+        "ProductionVariantContainerStartupHealthCheckTimeoutInSeconds",
+        "ProductionVariantInferenceAmiVersion",
+        "ProductionVariantList",
+        "ProductionVariantModelDataDownloadTimeoutInSeconds",
+        "ProductionVariantVolumeSizeInGB",
+        "ServerlessMaxConcurrency",
+        "ServerlessMemorySizeInMB",
+        "ServerlessProvisionedConcurrency",
+        "TerminationWaitInSeconds",
+        "VariantName",
+        "WaitIntervalInSeconds",
+    ),
+    "sagemaker-runtime": ("BodyBlob",),
+    "cloudwatch": ("AlarmName",),
+}
+
+
+def limits() -> dict[str, Any]:
+    """service -> shape -> min, max, pattern, enum; those that the shape has."""
+    session = botocore.session.get_session()
+    found: dict[str, Any] = {}
+    for service, names in SHAPES.items():
+        model = session.get_service_model(service)
+        for name in names:
+            shape = model.shape_for(name)
+            stated = {
+                word: shape.metadata[word]
+                for word in ("min", "max", "pattern", "enum")
+                if word in shape.metadata
+            }
+            found.setdefault(service, {})[name] = stated
+    return {
+        "source": f"botocore {metadata.version('botocore')}, the service models",
+        "services": found,
+    }
+
+
+# prices.json: what an instance costs an hour, from the Price List API where there are credentials.
+# Without them the rows stay as they are: each has its own source and date, and none is from memory.
+
+SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
+
+
+def prices() -> dict[str, Any]:
+    """The rows at hand, and over them what the API says of the same type and region."""
+    table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))
+    try:
+        pages = boto3.client("pricing", region_name="us-east-1").get_paginator("get_products")
+        products = [
+            json.loads(product)
+            for page in pages.paginate(
+                ServiceCode="AmazonSageMaker",
+                Filters=[{"Type": "TERM_MATCH", "Field": "component", "Value": "Hosting"}],
+            )
+            for product in page["PriceList"]
+        ]
+    except (BotoCoreError, ClientError) as failure:
+        print(f"prices: the rows stay as they are: {failure}")
+        return table
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return table | {"prices": merged(table["prices"], rows_of(products, as_of=today))}
+
+
+def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
+    """One row for each on-demand hosting price in US dollars of a type that we know."""
+    rows = []
+    for product in products:
+        attributes = product["product"]["attributes"]
+        name = attributes.get("instanceName") or attributes.get("instanceType", "")
+        name = name.removesuffix("-Hosting")
+        if name not in known_instances.instances():
+            continue
+        for term in product["terms"].get("OnDemand", {}).values():
+            for dimension in term["priceDimensions"].values():
+                usd = float(dimension["pricePerUnit"].get("USD", 0))
+                if usd > 0 and dimension["unit"].lower().startswith("h"):
+                    rows.append(
+                        {
+                            "instance": name,
+                            "usd_per_hour": usd,
+                            "region": attributes["regionCode"],
+                            "as_of": as_of,
+                            "source": SOURCE,
+                        }
+                    )
+    return rows
+
+
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Both, sorted; of the same type and region the new one."""
+    by_place = {(row["instance"], row["region"]): row for row in [*old, *new]}
+    return [by_place[place] for place in sorted(by_place)]
+
+
 TABLES: dict[str, Callable[[], dict[str, Any]]] = {
     "images": images,
     "instances": instances,

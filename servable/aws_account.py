@@ -1,9 +1,9 @@
 """The account that an environment is deployed to, asked as the shell's credentials may ask it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -17,6 +17,7 @@ from servable_local.aws import EmbeddedAws, status
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
 _ATTEMPTS = 3
+Answered = TypeVar("Answered")
 # What AWS, or the way to it, may answer with.
 AwsError = (BotoCoreError, ClientError)
 
@@ -110,6 +111,16 @@ def account_of(
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
     region, number = environment.region, environment.account
     return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
+
+
+def if_there(ask: Callable[[], Answered]) -> Answered | None:
+    """What AWS answers; None where it says that there is no such thing."""
+    try:
+        return ask()
+    except ClientError as error:
+        if absent(error):
+            return None
+        raise
 
 
 def absent(error: ClientError) -> bool:

@@ -1,6 +1,6 @@
 """Which project and which of its environments a command is about, with the keys set for this run."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import click
@@ -45,6 +45,14 @@ def unknown(name: str, known: Collection[str]) -> click.UsageError:
     )
 
 
+def named(loaded: Iterable[Loaded], name: str) -> Loaded:
+    """Raises click.UsageError where none is."""
+    known = {one.name: one for one in loaded}
+    if name not in known:
+        raise unknown(name, known)
+    return known[name]
+
+
 def loaded_with(sets: tuple[str, ...], root: Path, files: Path) -> list[Loaded]:
     """Every environment of the folder. `sets`: ENV.KEY=VALUE.
 
@@ -66,10 +74,7 @@ def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple
     """
     root, files = project(folder)
     overrides = from_options(dict(_parted(one, of=name) for one in sets))
-    known = {one.name: one for one in load(root, files, overrides, "--set")}
-    if name not in known:
-        raise unknown(name, known)
-    loaded = known[name]
+    loaded = named(load(root, files, overrides, "--set"), name)
     if loaded.environment is None:
         raise click.ClickException(f"{loaded.file}: does not load:\n{listed(loaded.findings)}")
     return loaded, files

@@ -6,7 +6,8 @@ from dataclasses import replace
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.loading import Loaded
-from infra.preflight.rule import Candidate, discovered
+from infra.preflight.candidate import Candidate
+from infra.preflight.rule import discovered
 
 RULES = discovered()
 

@@ -16,8 +16,8 @@ the same, and stop the stacks that have an error and no others. A rule that lack
 *not checked*, never as passed: `--against REF` gives the revision that is deployed, `[traffic]` what callers
 send, `artifact.size_gib` how large an archive is.
 
-What one key may hold, its form and its range, is no rule: it is refused as the file is read, and stands in
-[parameters.md](parameters.md).
+What one key may hold, its form and its range, is no rule: it is refused as the file is read. The keys stand in
+[parameters.md](parameters.md), the bounds of each in environments/schema.json, which editors check.
 
 A rule marked *can be accepted* may be accepted in the file, with a reason of ten characters or more. An
 acceptance of something that is not there is a finding itself (`acknowledge-nothing`).

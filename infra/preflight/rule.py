@@ -1,82 +1,28 @@
-"""What a preflight rule is, how all of them are found, and what they derive together."""
+"""What a preflight rule is, and how all of them are found."""
 
 import importlib
 import inspect
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-import infra.preflight
-from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded
-from infra.parameters.placement import Placement, placements
-from model_packaging.refusal import PackagingError
-from model_packaging.request_path import wants_ours
-from model_packaging.saved_model import read
-from model_packaging.saved_model.info import SavedModelInfo
+from infra.parameters.placement import Placement
+from infra.preflight.candidate import Candidate
 
 # Words of which an id can be made: GpuIdle is gpu-idle, and GPUIdle would be g-p-u-idle.
 NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
+WHAT_THE_KEY_HOLDS: Final = object()
+
+Findings = Iterator[Finding]
 
 
 class RuleNameError(TypeError):
     """A rule whose id is not to be told from its name, or is another's already."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An environment that shall be deployed, with what several rules derive from it, once."""
-
-    loaded: Loaded
-    environment: Environment
-    """The draft: the rest of a file with problems of shape."""
-    _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
-
-    @cached_property
-    def placements(self) -> tuple[Placement, ...]:
-        """The variants whose instance type and model are known."""
-        return placements(self.loaded, self.environment)
-
-    @cached_property
-    def code_folders(self) -> Mapping[str, Path]:
-        """By model: code folders with a handler, or hooks for Servable's.
-
-        That a folder lacks them, or cannot be entered, is a finding of Artefact.
-        """
-        given = {name: one.code for name, one in self.environment.models.items() if one.code}
-        folders = {name: self.loaded.root / code for name, code in given.items()}
-        return {name: folder for name, folder in folders.items() if _has_code(folder)}
-
-    def version_folders(self, model: str) -> tuple[Path, ...]:
-        """Of a model that is packed here; none where they cannot be told, which Artefact finds."""
-        if self.environment.models[model].saved_model is None:
-            return ()
-        packed = servable(model, self.environment.models[model], self.loaded.root)
-        try:
-            return tuple(packed.versions().values())
-        except (PackagingError, OSError, RuntimeError):
-            return ()
-
-    def saved_model(self, folder: Path) -> SavedModelInfo:
-        """What a version folder holds. Raises `PackagingError`, OSError."""
-        if folder not in self._saved_models:
-            self._saved_models[folder] = read(folder)
-        return self._saved_models[folder]
-
-
-def _has_code(folder: Path) -> bool:
-    try:
-        return (folder / "inference.py").is_file() or wants_ours(folder)
-    except OSError:
-        return False
 
 
 class Rule(ABC):
@@ -114,25 +60,26 @@ class Rule(ABC):
         self.loaded = candidate.loaded
 
     @abstractmethod
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         """Yields a finding for every place that breaks the rule."""
 
     def finding(
         self,
         key: str,
-        given: Any,
         problem: str,
         *,
+        given: Any = WHAT_THE_KEY_HOLDS,
         allowed: str = "",
         remedy: str,
         reads: tuple[str, ...] = (),
     ) -> Finding:
+        """`given`: only where it is not what the key holds: chosen, counted, or one of a list."""
         return Finding(
             rule=self.id,
             severity=self.severity,
             file=self.loaded.origin(key),
             key=key,
-            given=given,
+            given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
             problem=problem,
             allowed=allowed,
             remedy=remedy,
@@ -166,15 +113,15 @@ class Rule(ABC):
 class VariantRule(Rule):
     """A rule about one variant on its machine."""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for placement in self.candidate.placements:
             yield from self.look(environment, placement)
 
     @abstractmethod
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         """Yields a finding for everything about this variant that breaks the rule."""
 
-    def size_unknown(self, placement: Placement) -> Iterator[Finding]:
+    def size_unknown(self, placement: Placement) -> Findings:
         """Not checked, where the file does not say it; that a folder is bad is a finding already."""
         key = f"models.{placement.variant.model}"
         if placement.model.artifact is not None:
@@ -184,19 +131,15 @@ class VariantRule(Rule):
             yield self.not_checked(f"{key}.multi_model", needs)
 
 
-def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
+def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     """Every rule of the modules in the package's folders, by id. Raises RuleNameError.
 
     By id, so that what is shown does not depend on which file a rule stands in.
     """
     rules: dict[str, type[Rule]] = {}
-    for folder in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if not folder.ispkg:
-            continue
-        for file in pkgutil.iter_modules(
-            importlib.import_module(folder.name).__path__, f"{folder.name}."
-        ):
-            for rule in _rules_of(importlib.import_module(file.name)):
+    for folder in _modules_of(package, packages=True):
+        for file in _modules_of(folder, packages=False):
+            for rule in _rules_of(importlib.import_module(file)):
                 other = rules.setdefault(rule.id, rule)
                 if other is not rule:
                     raise RuleNameError(
@@ -206,14 +149,20 @@ def discovered(package: ModuleType = infra.preflight) -> tuple[type[Rule], ...]:
     return tuple(rules[name] for name in sorted(rules))
 
 
+def _modules_of(package: str, *, packages: bool) -> list[str]:
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return [one.name for one in found if one.ispkg == packages]
+
+
 def _rules_of(module: ModuleType) -> list[type[Rule]]:
     named = vars(module).values()
     classes = [one for one in named if isinstance(one, type) and issubclass(one, Rule)]
     return [one for one in classes if not inspect.isabstract(one)]
 
 
-def artifact_example(*, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """A line for examples: an archive in S3 with a hash that is none in particular."""
+def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
+    """An example with an archive in S3, its hash none in particular; `lines` follow it."""
     size = "" if size_gib is None else f", size_gib = {size_gib}"
     uri = f"s3://models/{folder}/model.tar.gz"
-    return f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
+    artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'
+    return "\n".join((artifact, *lines))

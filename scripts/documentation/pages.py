@@ -1,6 +1,8 @@
 """The pages that people read: their headings, links and commands, by a Markdown parser."""
 
+import ast
 import re
+import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +14,78 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from scripts.documentation.block_kinds import GRAMMAR, KINDS, SHELLS, is_python, is_toml
-from scripts.documentation.shell_words import commands
+# A block of shell as the commands in it, each with its words.
+
+PROMPT = "$ "
+
+
+def commands(text: str, *, with_answers: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(line from 0, words). `with_answers`: only what follows a prompt is a command.
+
+    Raises ValueError for quotes that nobody closes.
+    """
+    if with_answers:
+        typed = [one[2:] if one.startswith(PROMPT) else "" for one in text.splitlines()]
+        text = "\n".join(typed)
+    for at, written in _whole_lines(text):
+        for words in _split(written):
+            yield at, words
+
+
+def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
+    """(its first line from 0, a command's whole text, joined where a backslash ends a line)."""
+    begun: list[str] = []
+    for at, line in enumerate(text.splitlines()):
+        begun.append(line.removesuffix("\\"))
+        if not line.endswith("\\"):
+            yield at - len(begun) + 1, " ".join(begun)
+            begun = []
+
+
+def _split(written: str) -> Iterator[tuple[str, ...]]:
+    """What a shell would run: parts of a pipe, and what stands in $(…), each by itself."""
+    lexer = shlex.shlex(written, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, "#"
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if set(word) <= set("|&;<>()"):
+            if words and words[0] != ">":  # what follows that is a file, and is no command
+                yield tuple(words)
+            words = [">"] if ">" in word else []
+        else:
+            for inner in re.findall(r"\$\(([^)]*)\)", word):
+                yield from _split(inner)
+            if words or not re.fullmatch(r"\w+=.*", word):  # NAME=value before a program
+                words.append(word)
+
+
+# What a block of a page is: a shell's, another grammar's, or somebody's words.
+
+SHELLS = ("sh", "console")
+# What no command of ours stands in.
+OTHERS = ("python", "toml", "json", "yaml", "text")
+KINDS = SHELLS + OTHERS
+
+
+def is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+# A block that is marked as one of these is read as such.
+GRAMMAR = {"toml": is_toml, "python": is_python}
+
 
 PATTERNS = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/README.md")
 DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone

@@ -9,7 +9,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 from servable.findings import print_findings
-from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
 
 
 @click.command()
@@ -28,7 +28,8 @@ def check(
     as_json: bool,
 ) -> int:
     """Every finding of the environments named, or of all; exit 1 on an error."""
-    chosen = _choose(_load(folder, sets, against), names)
+    loaded = _load(folder, sets, against)
+    chosen = [named(loaded, name) for name in names] or loaded
     found = {one.name: check_all(one) for one in chosen}
     if as_json:
         said: dict[str, object] = {
@@ -53,20 +54,9 @@ def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Load
     loaded = loaded_with(sets, root, files)
     if revision is None:
         return loaded
-    from servable.plan.revision import RevisionError, against  # only where it is asked for
+    from servable.plan.revision import against  # only where it is asked for
 
-    try:
-        return against(loaded, root, files, revision)
-    except RevisionError as wrong:
-        raise click.UsageError(f"--against {revision}: {wrong}") from None
-
-
-def _choose(loaded: list[Loaded], names: tuple[str, ...]) -> list[Loaded]:
-    known = {one.name: one for one in loaded}
-    for name in names:
-        if name not in known:
-            raise unknown(name, known)
-    return [known[name] for name in names] if names else loaded
+    return against(loaded, root, files, revision)
 
 
 def _settings(loaded: Loaded) -> list[dict[str, object]]:

@@ -51,7 +51,7 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
 
 
 def _lines(environment: Environment, one: Placement) -> Iterator[Said]:
-    for choice in one.choices:
+    for choice in one.derived.choices:
         if isinstance(choice.value, Batching):
             yield from _batching(one, choice.value, choice.reason)
         else:

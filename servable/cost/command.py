@@ -17,7 +17,6 @@ from servable.cost.cost import (
     difference,
 )
 from servable.cost.cost import cost as cost_of
-from servable.plan.revision import RevisionError
 from servable.plan.revision import against as at_revision
 from servable.project import ENVIRONMENTS, one_environment, project
 
@@ -37,10 +36,7 @@ def cost(
     now, then = cost_of(loaded.name, loaded.environment), None
     if against is not None:
         root, _ = project(folder)
-        try:
-            (compared,) = at_revision([loaded], root, files, against)
-        except RevisionError as wrong:
-            raise click.UsageError(f"--against {against}: {wrong}") from None
+        (compared,) = at_revision([loaded], root, files, against)
         then = cost_of(loaded.name, compared.before) if compared.before else None
     if as_json:
         said = now.as_json()

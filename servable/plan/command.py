@@ -15,10 +15,10 @@ from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
 from servable.findings import print_findings
 from servable.plan.live import Live, live
-from servable.plan.plan import Plan, planned
-from servable.plan.revision import RevisionError, checked_out
+from servable.plan.plan import DeployPlan, planned
+from servable.plan.revision import checked_out
 from servable.plan.synthesis import endpoint_template
-from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
 
 LIVE = "what is live"
 WORDS = {
@@ -52,18 +52,13 @@ def plan(
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
-    known = {one.name: one for one in loaded_with(sets, *project(folder))}
-    if environment not in known:
-        raise unknown(environment, known)
-    loaded = known[environment]
+    loaded = named(loaded_with(sets, *project(folder)), environment)
     found = check(loaded)
     if errors(found):
         print_findings({loaded.name: found})
         return 1
     try:
         made = _against(loaded, folder, against) if against else _live(loaded, folder, local)
-    except RevisionError as wrong:
-        raise click.UsageError(f"--against {against}: {wrong}") from None
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
     lines = _lines(loaded, made)
@@ -74,13 +69,13 @@ def plan(
     return int(made.needs_attention)
 
 
-def _live(loaded: Loaded, folder: str, local: bool) -> Plan:
+def _live(loaded: Loaded, folder: str, local: bool) -> DeployPlan:
     assert loaded.environment is not None  # the caller has looked at its findings
     now = live(loaded, account_of(loaded.environment, local=local).client)
     return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
 
 
-def _against(loaded: Loaded, folder: str, revision: str) -> Plan:
+def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
     """As if that revision were live, nothing changed by hand since."""
     root, files = project(folder)
     with checked_out(root, files, revision) as then:
@@ -95,7 +90,7 @@ def _against(loaded: Loaded, folder: str, revision: str) -> Plan:
     return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
 
 
-def _lines(loaded: Loaded, made: Plan) -> dict[str, list[Said]]:
+def _lines(loaded: Loaded, made: DeployPlan) -> dict[str, list[Said]]:
     """By variant; empty where no fleet is replaced."""
     if not made.new_fleet or loaded.environment is None:
         return {}
@@ -105,7 +100,7 @@ def _lines(loaded: Loaded, made: Plan) -> dict[str, list[Said]]:
     }
 
 
-def _as_object(made: Plan, lines: dict[str, list[Said]]) -> dict[str, Any]:
+def _as_object(made: DeployPlan, lines: dict[str, list[Said]]) -> dict[str, Any]:
     updates = {
         variant: {name: {"value": value, "reason": reason} for name, value, _, reason in said}
         for variant, said in lines.items()
@@ -113,7 +108,7 @@ def _as_object(made: Plan, lines: dict[str, list[Said]]) -> dict[str, Any]:
     return {**asdict(made), "needs_attention": made.needs_attention, "update": updates}
 
 
-def _show(made: Plan, lines: dict[str, list[Said]]) -> None:
+def _show(made: DeployPlan, lines: dict[str, list[Said]]) -> None:
     click.echo(f"{made.environment}, against {made.against}: {WORDS[made.verdict]}")
     for one in made.changes:
         click.echo(f"  {_change(one.resource, one.what, one.before, one.after)}")

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from infra.parameters.environment import stack_name
 from infra.parameters.loading import DeployedVariant, Loaded, deployed_by
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, absent
+from servable.aws_account import AwsError, if_there
 from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
@@ -68,13 +66,12 @@ def live(loaded: Loaded, client: Clients) -> Live:
 def _live(wanted: str, stack: str, client: Clients) -> Live:
     status, template = _stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
-    found = _endpoint(own or wanted, client("sagemaker"))
+    sagemaker = client("sagemaker")
+    found = if_there(lambda: sagemaker.describe_endpoint(EndpointName=own or wanted))
     if found is None:
         return Live(stack_status=status, template=template, endpoint_name=own)
     name = found["EndpointName"]
-    config = client("sagemaker").describe_endpoint_config(
-        EndpointConfigName=found["EndpointConfigName"]
-    )
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
     scaled = _scaled(name, client("application-autoscaling"))
     now = {one["VariantName"]: one for one in found.get("ProductionVariants", [])}
     return Live(
@@ -97,27 +94,12 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
 
 
 def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:
-    try:
-        (found,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-    except ClientError as error:
-        if absent(error):
-            return None, None
-        raise
-    status = found["StackStatus"]
-    if status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
+    found = if_there(lambda: cloudformation.describe_stacks(StackName=name)["Stacks"][0])
+    status = None if found is None else found["StackStatus"]
+    if status is None or status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         return None, None  # a change set that was never executed made nothing
     body = cloudformation.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
     return status, json.loads(body) if isinstance(body, str) else body
-
-
-def _endpoint(name: str, sagemaker: Any) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
-        return found
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
 
 
 def _scaled(endpoint: str, scaling: Any) -> set[str]:

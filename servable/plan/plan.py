@@ -8,7 +8,7 @@ from typing import Any, Literal
 from infra.parameters.environment import Environment
 from infra.parameters.loading import DeployedVariant, Loaded, held
 from servable.plan.live import CALM, Live
-from servable.plan.template_changes import Change, changes, endpoint_name, replaces_fleet
+from servable.plan.template_changes import TemplateChange, changes, endpoint_name, replaces_fleet
 
 Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]
 WORKTREE = "../deployed"
@@ -23,14 +23,14 @@ class Deploy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DeployPlan:
     environment: str
     against: str
     """A revision, or "what is live"."""
     verdict: Verdict
     reasons: list[str] = field(default_factory=list)
     """Why one deploy does not do it, or what it costs; empty where there is nothing to say."""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[TemplateChange] = field(default_factory=list)
     deploys: list[Deploy] = field(default_factory=list)
     new_fleet: bool = False
     instances: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Plan:
 
 def planned(
     loaded: Loaded, now: Live, after: Mapping[str, Any], *, against: str, folder: str
-) -> Plan:
+) -> DeployPlan:
     """From what is there and the template that the file gives.
 
     `folder`: of the environment files, as the command line had it.
@@ -62,7 +62,7 @@ def planned(
         verdict, reasons = "two deploys", list(stuck.values())
         first = _first(loaded, now, {name: now.variants[name] for name in stuck}, against, folder)
         deploys = [first, *deploys]
-    return Plan(
+    return DeployPlan(
         environment=loaded.name,
         against=against,
         verdict=verdict,

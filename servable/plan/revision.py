@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 
 
-class RevisionError(Exception):
-    """A revision that cannot be read. `str()` is the whole sentence."""
+class RevisionError(click.UsageError):
+    """A revision that cannot be read, as --against names it."""
+
+    def __init__(self, revision: str, problem: str) -> None:
+        super().__init__(f"--against {revision}: {problem}")
 
 
 def against(loaded: Iterable[Loaded], root: Path, folder: Path, revision: str) -> list[Loaded]:
@@ -36,14 +41,18 @@ def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
 
     Reads git's objects, never the network and never the working folder. Raises RevisionError.
     """
-    inside = _inside(root, folder)
-    files = _git(root, "ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/").split("\0")
+    inside = _inside(root, folder, revision)
+    files = _git(
+        root, revision, "ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/"
+    ).split("\0")
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
         for name in files:
             if name.endswith(".toml"):
                 target = Path(copy, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(_git(root, "show", f"{revision}:./{name}"), encoding="utf-8")
+                target.write_text(
+                    _git(root, revision, "show", f"{revision}:./{name}"), encoding="utf-8"
+                )
         return {one.name: one for one in load(Path(copy), Path(copy, inside))}
 
 
@@ -53,10 +62,10 @@ def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, L
 
     In a temporary folder, while the block lasts. Wheels are this machine's. Raises RevisionError.
     """
-    inside = _inside(root, folder)
+    inside = _inside(root, folder, revision)
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
         packed = Path(copy, "packed.tar")
-        _git(root, "archive", "--format=tar", f"--output={packed}", revision, ".")
+        _git(root, revision, "archive", "--format=tar", f"--output={packed}", revision, ".")
         project = Path(copy, "project")
         with tarfile.open(packed) as tar:
             tar.extractall(project, filter="data")
@@ -67,14 +76,14 @@ def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, L
         yield {one.name: one for one in load(project, project / inside)}
 
 
-def _inside(root: Path, folder: Path) -> str:
+def _inside(root: Path, folder: Path, revision: str) -> str:
     try:
         return folder.relative_to(root).as_posix()
     except ValueError:
-        raise RevisionError(f"{folder}: is not in the project {root}") from None
+        raise RevisionError(revision, f"{folder}: is not in the project {root}") from None
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _git(root: Path, revision: str, *arguments: str) -> str:
     try:
         ran = subprocess.run(
             ["git", "-C", str(root), *arguments],
@@ -84,8 +93,8 @@ def _git(root: Path, *arguments: str) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise RevisionError("git is not installed; --against reads its history") from None
+        raise RevisionError(revision, "git is not installed; --against reads its history") from None
     if ran.returncode:
         said = ran.stderr.strip().splitlines() or ["git failed"]
-        raise RevisionError(said[0].removeprefix("fatal: "))
+        raise RevisionError(revision, said[0].removeprefix("fatal: "))
     return ran.stdout

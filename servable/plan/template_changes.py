@@ -19,7 +19,7 @@ LONGEST_SHOWN = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class TemplateChange:
     """One property, or resources of one type. None: it is not there."""
 
     resource: str
@@ -29,10 +29,10 @@ class Change:
     after: str | None
 
 
-def changes(before: Template | None, after: Template) -> list[Change]:
+def changes(before: Template | None, after: Template) -> list[TemplateChange]:
     """`before` None: nothing is deployed. What the stack says about itself is left out."""
     old, new = _resources(before or {}), _resources(after)
-    found: list[Change] = []
+    found: list[TemplateChange] = []
     counts: dict[str, Counter[str]] = {}
     for name in sorted({*old, *new}):
         kind = (new.get(name) or old[name])["Type"]
@@ -46,7 +46,7 @@ def changes(before: Template | None, after: Template) -> list[Change]:
             counts.setdefault(kind, Counter())[word] += 1
     for kind, words in sorted(counts.items()):
         said = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
-        found.append(Change(resource=kind, what=said, before=None, after=None))
+        found.append(TemplateChange(resource=kind, what=said, before=None, after=None))
     return found
 
 
@@ -74,12 +74,14 @@ def _resources(template: Template) -> dict[str, dict[str, Any]]:
     }
 
 
-def _properties(kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+def _properties(
+    kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[TemplateChange]:
     old, new = (dict(_flat(one["Properties"], "")) for one in (was, now))
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
-            yield Change(resource=kind, what=path, before=before, after=after)
+            yield TemplateChange(resource=kind, what=path, before=before, after=after)
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

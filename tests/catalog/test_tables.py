@@ -10,19 +10,13 @@ import pytest
 
 from infra.catalog import availability, limits, prices
 from infra.catalog.table import table
-from scripts.catalog import availability as made_availability
-from scripts.catalog import images as made_images
-from scripts.catalog import instances as made_instances
-from scripts.catalog import limits as made_limits
-from scripts.catalog.prices import merged, rows_of
+from scripts import refresh_catalog
+from scripts.refresh_catalog import merged, rows_of
 
 CATALOG = Path(__file__).resolve().parents[2] / "infra" / "catalog"
 NAMES = sorted(file.stem for file in CATALOG.glob("*.json"))
 GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
-    "availability": made_availability.availability,
-    "images": made_images.images,
-    "instances": made_instances.instances,
-    "limits": made_limits.limits,
+    name: refresh_catalog.TABLES[name] for name in ("availability", "images", "instances", "limits")
 }
 
 

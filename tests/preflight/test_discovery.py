@@ -1,10 +1,8 @@
 """A rule is one class in a file of a folder: found without being listed, named as its id."""
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,7 +18,7 @@ class {name}(Rule):
 """
 
 
-def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> ModuleType:
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> str:
     """A package with `files` in its folder `subject`, under a name that no other test has."""
     top = folder / f"rules_of_{folder.name}"
     (top / "subject").mkdir(parents=True)
@@ -29,7 +27,7 @@ def package(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> Modu
     for name, text in files.items():
         (top / "subject" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(folder))
-    return importlib.import_module(top.name)
+    return top.name
 
 
 def test_a_rule_is_found_by_writing_its_file(

@@ -207,3 +207,13 @@ def test_a_region_without_the_image_that_would_be_chosen_is_refused(
 
 def test_the_version_that_is_suggested_is_the_nearest_in_number(environment: Environment) -> None:
     assert said(environment, **{'"2.20"': '"2.21"'})[0].endswith("did you mean 2.20?")
+
+
+def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
+    (found,) = check(environment(VALID + "container = { gunicorn_workers = 4 }\n"))
+    assert (found.key, found.given) == ("variants.primary.container.gunicorn_workers", 4)
+
+
+def test_of_a_table_nothing_was_given(environment: Environment) -> None:
+    (found,) = check(environment(VALID + "scaling = { safety_factor = 0.7 }\n"))
+    assert (found.key, found.given) == ("variants.primary.scaling", None)

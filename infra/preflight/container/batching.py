@@ -1,12 +1,10 @@
 """Server-side batching against requests, alarms and workers."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rendering import counted
-from infra.preflight.rule import VariantRule
+from infra.preflight.rule import Findings, VariantRule
 
 MICROS_PER_MS = 1000
 
@@ -21,7 +19,7 @@ class BatchBelowRequest(VariantRule):
 traffic.rows_per_request = 500
 variants.primary.container.batching = { max_batch_size = 64 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         batching, rows = placement.variant.container.batching, environment.traffic.rows_per_request
         if batching is None:
             return
@@ -31,7 +29,6 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
         elif batching.max_batch_size < rows:
             yield self.finding(
                 key,
-                batching.max_batch_size,
                 f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
                 "(traffic.rows_per_request)",
                 allowed=f"{rows} or more",
@@ -50,14 +47,13 @@ class BatchTimeoutAboveAlarm(VariantRule):
 alarms.p99_latency_ms = 50
 variants.primary.container.batching = { timeout_micros = 60000 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         batching, alarm_ms = placement.variant.container.batching, environment.alarms.p99_latency_ms
         if batching is None or alarm_ms is None:
             return
         if batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
-                batching.timeout_micros,
                 f"timeout_micros {batching.timeout_micros} alone is as long as the alarm's "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
@@ -79,7 +75,7 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         batching = placement.variant.container.batching
         queue = batching.max_enqueued_batches if batching else None
         if queue is None:
@@ -88,7 +84,6 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
             least = -(-placement.workers // placement.processes)
             yield self.finding(
                 placement.key("container.batching.max_enqueued_batches"),
-                queue,
                 f"{counted(placement.processes, 'queue')} of {queue} hold less than "
                 f"{counted(placement.workers, 'worker')}",
                 allowed=f"{least} or more",

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version, runs
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
+
+MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
 class ImageUnknown(Rule):
@@ -21,7 +23,7 @@ class ImageUnknown(Rule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             known = images.versions()
             short = [one for one in known if one.count(".") == 1]
@@ -33,7 +35,6 @@ class ImageUnknown(Rule):
             elif model.tensorflow not in known:
                 yield self.finding(
                     key,
-                    model.tensorflow,
                     f"there is no image for TensorFlow {model.tensorflow}",
                     allowed=", ".join(short),
                     remedy=f"did you mean {_closest(model.tensorflow, short)}?",
@@ -41,13 +42,12 @@ class ImageUnknown(Rule):
             elif model.image is None and environment.region not in images.regions(model.tensorflow):
                 yield self.finding(
                     key,
-                    model.tensorflow,
                     f"no image for TensorFlow {model.tensorflow} in {environment.region}",
                     allowed=", ".join(images.regions(model.tensorflow)),
                     remedy="change region or tensorflow",
                 )
 
-    def _region(self, environment: Environment, name: str) -> Iterator[Finding]:
+    def _region(self, environment: Environment, name: str) -> Findings:
         """The version is ours to choose: the region must have whichever it becomes."""
         for variant in environment.variants.values():
             instance = machine_of(variant)
@@ -57,7 +57,6 @@ class ImageUnknown(Rule):
             if environment.region not in images.regions(version):
                 yield self.finding(
                     "region",
-                    environment.region,
                     f"no image for TensorFlow {version} in {environment.region}",
                     allowed=", ".join(images.regions(version)),
                     remedy="change the region, or name a tensorflow that it has",
@@ -87,7 +86,7 @@ class ImageEnded(VariantRule):
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.ended(placement.tensorflow)
         if ended is not None and placement.model.image is None:
             short = [one for one in images.versions() if one.count(".") == 1]
@@ -96,7 +95,6 @@ class ImageEnded(VariantRule):
             ]
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                placement.model.tensorflow,
                 f"patches of TensorFlow {version}'s image ended, on {ended} or before",
                 allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
                 remedy=f"set tensorflow to {patched[-1]}"
@@ -116,7 +114,7 @@ class ImageGpuTooOld(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             instance = machine_of(variant)
             model = environment.models.get(variant.model)
@@ -128,16 +126,12 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                 newest = newest_version(instance)
                 yield self.finding(
                     f"models.{variant.model}.tensorflow",
-                    model.tensorflow,
                     f"the image of TensorFlow {model.tensorflow} (CUDA "
                     f"{images.cuda(model.tensorflow) or 'not documented'}) does not run on the "
                     f"{instance.gpu} of {instance.name} in variant {name}",
                     allowed=f"{newest} (CUDA {images.cuda(newest)})",
                     remedy=f"set tensorflow to {newest}, or choose {instance.successor}",
                 )
-
-
-MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
 def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
@@ -154,12 +148,11 @@ class ImageOwnAddress(Rule):
 
     example = 'models.ranker.image = "docker.io/team/serving:v3"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for key, given, image in _own(environment):
             if image is None or len(given) > 255:
                 yield self.finding(
                     key,
-                    given,
                     f"{given!r} is no address in ECR",
                     allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
                     "at most 255 characters",
@@ -175,12 +168,11 @@ class ImageOwnRegion(Rule):
 
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
-        for key, given, image in _own(environment):
+    def check(self, environment: Environment) -> Findings:
+        for key, _, image in _own(environment):
             if image is not None and image.region != environment.region:
                 yield self.finding(
                     key,
-                    given,
                     f"the image lies in {image.region}, the endpoint in {environment.region}",
                     allowed=f"an image in {environment.region}",
                     remedy="replicate the repository there and name that",
@@ -197,12 +189,11 @@ class ImageOwnMovingTag(Rule):
     severity = Severity.WARNING
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
-        for key, given, image in _own(environment):
+    def check(self, environment: Environment) -> Findings:
+        for key, _, image in _own(environment):
             if image is not None and image.tag in MOVING:
                 yield self.finding(
                     key,
-                    given,
                     f"the tag {image.tag!r} will name another image one day",
                     allowed="a digest, or a tag that is written once",
                     remedy="write @sha256:… or a version's tag",
@@ -221,7 +212,7 @@ class ImageDevice(VariantRule):
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
 variants.primary.instance_type = "ml.c5.xlarge\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         if image is None:
             return
@@ -230,9 +221,9 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
         if len(said) == 1 and said[0] != placement.instance.device:
             yield self.finding(
                 placement.key("instance_type"),
-                placement.instance.name,
                 f"the image is named for a {said[0].upper()}, {placement.instance.name} is a "
                 f"{placement.instance.device.upper()} machine",
+                given=placement.instance.name,
                 allowed=f"a {said[0].upper()} type",
                 remedy="change the image or the type",
                 reads=(f"models.{placement.variant.model}.image",),

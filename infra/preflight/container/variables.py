@@ -1,10 +1,8 @@
 """Environment variables of one's own, beside the container's."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import (
     OLD_ONEDNN_SWITCH,
@@ -13,7 +11,7 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.rule import VariantRule
+from infra.preflight.rule import Findings, VariantRule
 
 
 class VariablesTooMany(VariantRule):
@@ -24,7 +22,7 @@ class VariablesTooMany(VariantRule):
 
     example = "# 101 keys in variants.primary.variables"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ours = variables_of(
             placement.settings,
             default_model=placement.variant.model,
@@ -35,8 +33,8 @@ class VariablesTooMany(VariantRule):
             own = allowed - (count - len(placement.variant.variables))
             yield self.finding(
                 placement.key("variables"),
-                count,
                 f"{len(placement.variant.variables)} variables and the container's are {count}",
+                given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
                 remedy="put some into a file of the code folder",
             )
@@ -50,13 +48,12 @@ class VariableTooLong(VariantRule):
 
     example = "# a value of 1025 characters in variants.primary.variables"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         allowed = most("EnvironmentValue")
         for name, value in placement.variant.variables.items():
             if len(value) > allowed:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} has {len(value)} characters",
                     allowed=f"at most {allowed}",
                     remedy="put it into a file of the code folder",
@@ -71,13 +68,12 @@ class VariableOfASetting(VariantRule):
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         for name, value in placement.variant.variables.items():
             setting = setting_of(name)
             if setting is not None:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} = {value!r} has a key of its own",
                     allowed=f"{placement.key('container')}.{setting}",
                     remedy="write that instead",
@@ -94,13 +90,12 @@ class VariableInert(VariantRule):
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         for name, value in placement.variant.variables.items():
             reason = inert_reason(name, tensorflow=placement.tensorflow)
             if reason is not None:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    value,
                     f"{name} = {value!r} is inert: {reason}",
                     allowed="variables that something reads",
                     remedy="take it out",

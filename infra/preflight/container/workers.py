@@ -1,13 +1,11 @@
 """Gunicorn workers and computing threads: how many, and settings that change nothing."""
 
-from collections.abc import Iterator
-
 from infra.catalog.limits import documented
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream
-from infra.preflight.rule import VariantRule
+from infra.preflight.rule import Findings, VariantRule
 
 OF_GUNICORN = (
     "gunicorn_workers",
@@ -27,7 +25,7 @@ class WorkersWithoutCode(VariantRule):
     severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
             return
         for name in OF_GUNICORN:
@@ -35,7 +33,6 @@ class WorkersWithoutCode(VariantRule):
             if given is not None:
                 yield self.finding(
                     placement.key(f"container.{name}"),
-                    given,
                     f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
                     allowed="nothing, or code for the model",
                     remedy="take it out, or add code",
@@ -54,7 +51,7 @@ class ThreadsWithGevent(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
         if placement.served.multi_model:
             return  # there the image takes gthread, whatever was asked for
@@ -62,7 +59,6 @@ variants.primary.container.gunicorn_threads = 4"""
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
-                container.gunicorn_threads,
                 f"gunicorn_threads {container.gunicorn_threads} is inert with the worker class {kind}",
                 allowed="1, or gunicorn_worker_class = gthread",
                 remedy="take it out, or change the class",
@@ -86,13 +82,13 @@ models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 variants.primary.container.gunicorn_workers = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         if placement.served.multi_model and placement.workers == threads == 1:
             yield self.finding(
                 placement.key("container.gunicorn_workers"),
-                placement.workers,
                 f"gunicorn_workers {placement.workers} of one thread: nobody is answered while a model loads",
+                given=placement.workers,
                 allowed="2 or more",
                 remedy="write 2, or take a machine on which 2 fit",
                 reads=(placement.key("instance_type"),),
@@ -110,20 +106,18 @@ class WorkerTimeout(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
-        given, most = placement.variant.container.gunicorn_timeout_seconds, _answer_seconds()
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        given, most = (
+            placement.variant.container.gunicorn_timeout_seconds,
+            int(documented("answer_seconds")),
+        )
         if given is not None and given > most:
             yield self.finding(
                 placement.key("container.gunicorn_timeout_seconds"),
-                given,
                 f"gunicorn_timeout_seconds {given}: InvokeEndpoint has failed by then",
                 allowed=f"1 to {most}",
                 remedy=f"set {most}, or take it out",
             )
-
-
-def _answer_seconds() -> int:
-    return int(documented("answer_seconds"))
 
 
 class ThreadsOversubscribed(VariantRule):
@@ -140,7 +134,7 @@ variants.primary.instance_type = "ml.c5.4xlarge"
 variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         vcpus, settings = placement.instance.vcpus, placement.settings
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(settings, name)
@@ -148,9 +142,9 @@ variants.primary.container.intra_op_threads = 16"""
             if total > vcpus:
                 yield self.finding(
                     placement.key(f"container.{name}"),
-                    threads,
                     f"{placement.processes} processes x {name} {threads} is {total} threads on "
                     f"{vcpus} vCPUs",
+                    given=threads,
                     allowed=f"1 to {max(1, vcpus // placement.processes)}",
                     remedy="lower it, or tfs_processes; left out, it is chosen",
                     reads=(
@@ -170,7 +164,7 @@ class SettingInert(VariantRule):
     severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             yield self._inert(
@@ -188,7 +182,6 @@ class SettingInert(VariantRule):
         given = getattr(placement.variant.container, name)
         return self.finding(
             placement.key(f"container.{name}"),
-            given,
             f"{name} {given} is inert: {why}",
             allowed="nothing",
             remedy="take it out",

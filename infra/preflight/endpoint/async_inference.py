@@ -1,10 +1,8 @@
 """What an endpoint with a queue is without."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
-from infra.preflight.rule import Rule
+from infra.parameters.finding import Severity
+from infra.preflight.rule import Findings, Rule
 
 
 class AsynchronousMultiModel(Rule):
@@ -19,7 +17,7 @@ models.one.saved_model = "model"
 models.many.multi_model = ["one"]
 variants.primary.model = "many\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if environment.asynchronous is None:
             return
         for name, variant in environment.variants.items():
@@ -27,7 +25,6 @@ variants.primary.model = "many\""""
             if model is not None and model.multi_model is not None:
                 yield self.finding(
                     f"variants.{name}.model",
-                    variant.model,
                     f"{variant.model} is several models, and an asynchronous request names none",
                     allowed="a model with saved_model or artifact",
                     remedy="choose another, or take [asynchronous] out",
@@ -47,13 +44,13 @@ class AsynchronousSeveral(Rule):
 asynchronous = {}
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         count = len(environment.production_variants)
         if environment.asynchronous is not None and count > 1:
             yield self.finding(
                 "asynchronous",
-                count,
                 f"{count} variants behind one queue, whose length is known of all together",
+                given=count,
                 allowed="one variant",
                 remedy="make another endpoint of each",
                 reads=("variants",),
@@ -72,11 +69,10 @@ class AsynchronousCapture(Rule):
 asynchronous = {}
 capture = { sample_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if environment.asynchronous is not None and environment.capture is not None:
             yield self.finding(
                 "capture.sample_percent",
-                environment.capture.sample_percent,
                 f"sample_percent {environment.capture.sample_percent} of what [asynchronous] keeps anyway",
                 allowed="no [capture]",
                 remedy="take [capture] out",

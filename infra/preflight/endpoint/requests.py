@@ -1,23 +1,19 @@
 """What callers send and get back, and the samples that are kept of it."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class BodyRule(Rule):
     """A rule about the size of what goes through an endpoint."""
 
-    def size(self, name: str, given: int | None, allowed: int) -> Iterator[Finding]:
+    def size(self, name: str, given: int | None, allowed: int) -> Findings:
         key = f"traffic.{name}"
         if given is None:
             yield self.not_checked(key, key)
         elif given > allowed:
             yield self.finding(
                 key,
-                given,
                 f"{name} {given:,} is more than an endpoint of this kind carries",
                 allowed=f"at most {allowed:,}",
                 remedy="send fewer rows at once, or bytes instead of JSON",
@@ -33,7 +29,7 @@ class RequestTooLarge(BodyRule):
 
     example = "traffic.request_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = environment.traffic.request_bytes
         yield from self.size("request_bytes", given, environment.kind.request_bytes)
 
@@ -46,7 +42,7 @@ class AnswerTooLarge(BodyRule):
 
     example = "traffic.answer_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = environment.traffic.answer_bytes
         yield from self.size("answer_bytes", given, environment.kind.answer_bytes)
 
@@ -59,13 +55,13 @@ class CaptureOfNothing(Rule):
 
     example = "capture = { requests = false, answers = false }"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         capture = environment.capture
         if capture is not None and not capture.requests and not capture.answers:
             yield self.finding(
                 "capture.requests",
-                [capture.requests, capture.answers],
                 "neither requests nor answers are captured",
+                given=[capture.requests, capture.answers],
                 allowed="one of them, or both",
                 remedy="set requests or answers to true, or take [capture] out",
                 reads=("capture.answers",),

@@ -1,11 +1,8 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.policy.required_ids import NETWORK, missing_ids
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class SecurityIdsMissing(Rule):
@@ -16,7 +13,7 @@ class SecurityIdsMissing(Rule):
 
     example = 'security.require = ["network", "keys"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = {
             "network.subnets": environment.network.subnets,
             "network.security_groups": environment.network.security_groups,
@@ -34,7 +31,6 @@ class SecurityIdsMissing(Rule):
         if missing:
             yield self.finding(
                 "security.require",
-                environment.security.require,
                 f"ids are required and not given: {', '.join(missing)}",
                 allowed="all of them, or a shorter security.require",
                 remedy=f"add {', '.join(map(_line, missing))}",
@@ -55,13 +51,13 @@ class CallersOfAnotherAccount(Rule):
 
     example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for caller in environment.endpoint.callers:
             if caller.split(":")[4] != environment.account:
                 yield self.finding(
                     "endpoint.callers",
-                    caller,
                     f"{caller} is not of account {environment.account}",
+                    given=caller,
                     allowed=f"roles of {environment.account}",
                     remedy="name a role here that the other account's role may take on",
                     reads=("account",),
@@ -76,7 +72,7 @@ class NetworkHalf(Rule):
 
     example = 'network.subnets = ["subnet-0a1b2c3d"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         given = {
             "subnets": environment.network.subnets,
             "security_groups": environment.network.security_groups,
@@ -85,7 +81,6 @@ class NetworkHalf(Rule):
             if given[other] and not given[missing]:
                 yield self.finding(
                     f"network.{missing}",
-                    given[missing],
                     f"{other} are given and {missing} are not",
                     allowed="both, or neither",
                     remedy=f"add {missing}, or take {other} out",

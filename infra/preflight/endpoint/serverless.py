@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.placement import Placement
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Rule, VariantRule, artifact_example
+from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
 
 OF_INSTANCES = (
     "min_instances",
@@ -38,7 +37,7 @@ class ServerlessInstanceKeys(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             variant = environment.variants[name]
             for key in OF_INSTANCES:
@@ -46,7 +45,6 @@ variants.primary.min_instances = 2"""
                     given = getattr(variant, key)
                     yield self.finding(
                         f"variants.{name}.{key}",
-                        given,
                         f"{key} {given}: a serverless variant has no instances",
                         allowed=f"no {key}",
                         remedy="take it out, or serverless",
@@ -66,7 +64,7 @@ class ServerlessExcluded(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             model = environment.models.get(environment.variants[name].model)
             model_key = f"models.{environment.variants[name].model}"
@@ -92,10 +90,10 @@ capture = { sample_percent = 10 }"""
                 if there:
                     yield self.finding(
                         key,
-                        None,
                         f"a serverless endpoint ({name}) takes no {what}"
                         if key != "variants"
                         else f"{what}, of which {name} is serverless: it must be the only one",
+                        given=None,
                         allowed="an instance_type where this is wanted",
                         remedy="take it out, or serverless",
                         reads=(f"variants.{name}.serverless",),
@@ -112,7 +110,7 @@ class ServerlessProvisioned(Rule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in _serverless(environment):
             serverless = environment.variants[name].serverless
             assert serverless is not None
@@ -121,7 +119,6 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
             if most is not None and (least is None or most < least):
                 yield self.finding(
                     f"{key}.max_provisioned_concurrency",
-                    most,
                     f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
                     allowed="provisioned_concurrency or more",
                     remedy="set provisioned_concurrency at or below it, or take it out",
@@ -133,7 +130,6 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                 if given is not None and given > serverless.max_concurrency:
                     yield self.finding(
                         f"{key}.{word}",
-                        given,
                         f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
                         allowed=f"1 to {serverless.max_concurrency}",
                         remedy=f"lower it, or raise {key}.max_concurrency",
@@ -148,12 +144,11 @@ class ServerlessStart(VariantRule):
     """
 
     acknowledgeable = True
-    example = (
-        artifact_example(size_gib=10)
-        + "\nvariants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }"
+    example = artifact_example(
+        "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
         fetch, load = (
@@ -165,7 +160,6 @@ class ServerlessStart(VariantRule):
         elif fetch + load > SERVERLESS_START_SECONDS:
             yield self.finding(
                 placement.machine_key,
-                placement.variant.serverless.memory_mib,
                 f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to fetch and "
                 "load the model",
                 allowed=f"at most {SERVERLESS_START_SECONDS} s",

@@ -1,10 +1,8 @@
 """Variants, the models they serve and the name they answer under; a shadow beside one."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, meant
-from infra.preflight.rule import Rule
+from infra.parameters.finding import meant
+from infra.preflight.rule import Findings, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
@@ -15,7 +13,7 @@ class VariantModelUnknown(Rule):
 
     example = 'variants.primary.model = "rankr"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         # From the file and not from the draft: a model with a problem of its own exists.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
@@ -23,7 +21,6 @@ class VariantModelUnknown(Rule):
             if variant.model not in models:
                 yield self.finding(
                     f"variants.{name}.model",
-                    variant.model,
                     f"there is no model {variant.model!r}",
                     allowed=", ".join(models) or "none: the file has no [models.NAME]",
                     remedy=meant(variant.model, models),
@@ -38,13 +35,12 @@ class VariantMachine(Rule):
 
     example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.instance_type"
             if variant.instance_type is None and variant.serverless is None:
                 yield self.finding(
                     key,
-                    None,
                     "no instance_type and no serverless: nothing would run",
                     allowed="one of the two",
                     remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
@@ -53,7 +49,6 @@ class VariantMachine(Rule):
             elif variant.instance_type is not None and variant.serverless is not None:
                 yield self.finding(
                     key,
-                    variant.instance_type,
                     f"both instance_type {variant.instance_type} and serverless",
                     allowed="one of the two",
                     remedy="take one out",
@@ -68,20 +63,20 @@ class NoVariant(Rule):
 
     example = "variants.primary.weight = 0"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if not environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
-                None,
                 "no variant: nothing would answer",
+                given=None,
                 allowed="1 to 10 tables [variants.NAME]",
                 remedy="add one with model and instance_type",
             )
         elif len(environment.variants) > MOST_VARIANTS:
             yield self.finding(
                 "variants",
-                len(environment.variants),
                 f"{len(environment.variants)} variants are too many",
+                given=len(environment.variants),
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="take some out, or make another endpoint of them",
             )
@@ -91,8 +86,8 @@ class NoVariant(Rule):
             first = next(iter(environment.production_variants))
             yield self.finding(
                 f"variants.{first}.weight",
-                0,
                 "every variant has weight 0: nothing would get traffic",
+                given=0,
                 allowed="at least one above 0",
                 remedy="give one a weight",
             )
@@ -107,21 +102,17 @@ class EndpointNameShared(Rule):
 
     example = "# two files with the same endpoint.name, account and region"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.sharing:
             name = environment.endpoint.name
             yield self.finding(
                 "endpoint.name",
-                name,
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
                 allowed="a name that no other environment there has",
                 remedy="rename one of them",
                 reads=("account", "region"),
             )
-
-
-EXCLUSIONS = "https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html"
 
 
 def _shadows(environment: Environment) -> list[str]:
@@ -137,14 +128,14 @@ class ShadowPair(Rule):
 
     example = "variants.primary.shadow = true"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         shadows, production = _shadows(environment), environment.production_variants
         if shadows and (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
-                None,
                 f"{len(shadows)} shadow and {len(production)} production variants (shadow is true of "
                 f"{', '.join(shadows)})",
+                given=None,
                 allowed="one of each",
                 remedy="take the others out",
                 reads=("variants",),
@@ -161,7 +152,7 @@ class ShadowExcluded(Rule):
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         shadows = _shadows(environment)
         if not shadows:
             return
@@ -178,8 +169,8 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             if what is not None:
                 yield self.finding(
                     key,
-                    None,
                     f"{what} beside the shadow variant {shadows[0]}",
+                    given=None,
                     allowed="a shadow of one model that callers wait for",
                     remedy=f"take it out, or variants.{shadows[0]}",
                     reads=(f"variants.{shadows[0]}.shadow",),
@@ -196,14 +187,13 @@ class ShadowWeight(Rule):
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         most = max((one.weight for one in environment.production_variants.values()), default=None)
         for name in _shadows(environment):
             given = environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(
                     f"variants.{name}.weight",
-                    given,
                     f"weight {given:g} of a shadow, {most:g} of the variant that it follows",
                     allowed=f"above 0, at most {most:g}",
                     remedy="lower it; equal is a copy of every request",

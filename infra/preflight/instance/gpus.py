@@ -1,11 +1,9 @@
 """GPUs: all of them used, with memory for the models, under a driver that carries the CUDA."""
 
-from collections.abc import Iterator
-
 from infra.catalog import gpus, images
 from infra.catalog.inference_amis import carries, cuda_of, families_of, names
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (
     WEIGHTS_SHARE,
@@ -16,7 +14,10 @@ from infra.policy.gpu_memory import (
 )
 from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
-from infra.preflight.rule import VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, artifact_example
+
+# Less than half of what is paid for is no choice that somebody made.
+LEAST_USED_SHARE = 0.5
 
 
 class GpuIdle(VariantRule):
@@ -31,14 +32,14 @@ class GpuIdle(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
                 placement.key("container.tfs_processes"),
-                processes,
                 f"tfs_processes {processes} uses {processes} of the {gpus} GPUs of "
                 f"{placement.instance.name}",
+                given=processes,
                 allowed=f"{gpus}, or a multiple of it",
                 remedy=f"set {gpus}, or choose a type with fewer GPUs",
                 reads=(placement.key("instance_type"),),
@@ -56,23 +57,19 @@ class GpuUneven(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if gpus and processes > gpus and processes % gpus:
             below = processes - processes % gpus
             yield self.finding(
                 placement.key("container.tfs_processes"),
-                processes,
                 f"tfs_processes {processes} is no multiple of the {gpus} GPUs of "
                 f"{placement.instance.name}",
+                given=processes,
                 allowed=f"{below} or {below + gpus}",
                 remedy="set one of those",
                 reads=(placement.key("instance_type"),),
             )
-
-
-# Less than half of what is paid for is no choice that somebody made.
-LEAST_USED_SHARE = 0.5
 
 
 class GpuShare(VariantRule):
@@ -88,7 +85,7 @@ class GpuShare(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
         if margin is None or not placement.gpus:
             return
@@ -99,7 +96,6 @@ variants.primary.container.gpu_memory_margin = 0.2"""
         if not LEAST_USED_SHARE <= used <= 1:
             yield self.finding(
                 placement.key("container.gpu_memory_margin"),
-                margin,
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
                 allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
                 remedy="take it out: it is then chosen",
@@ -115,11 +111,9 @@ class GpuMemory(VariantRule):
     """
 
     acknowledgeable = True
-    example = (
-        artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.g4dn.12xlarge"'
-    )
+    example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if not placement.gpus:
             return
@@ -131,7 +125,6 @@ class GpuMemory(VariantRule):
         if model_gib > room:
             yield self.finding(
                 placement.key("instance_type"),
-                instance.name,
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
@@ -155,12 +148,11 @@ class AmiUnknown(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami = placement.variant.inference_ami
         if ami is not None and ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami!r} is no inference AMI for a GPU",
                 allowed=", ".join(names()),
                 remedy=f"take it out: it is then chosen; {meant(ami, names())}",
@@ -176,12 +168,11 @@ class AmiWithoutGpu(VariantRule):
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami = placement.variant.inference_ami
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami}: {placement.instance.name} has no GPU",
                 allowed="no inference_ami",
                 remedy="take it out",
@@ -200,14 +191,13 @@ class AmiCuda(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami, cuda = placement.variant.inference_ami, images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
         if placement.model.image is None and not carries(ami, cuda):
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow)),
@@ -227,7 +217,7 @@ class AmiFamily(VariantRule):
 variants.primary.instance_type = "ml.g6e.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         ami, instance = placement.variant.inference_ami, placement.instance
         if ami not in names() or not instance.gpus:
             return
@@ -238,7 +228,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
         if too_old or (families is not None and family not in families):
             yield self.finding(
                 placement.key("inference_ami"),
-                ami,
                 f"{ami} is not for the {instance.gpu} of {instance.name}",
                 allowed=f"ml.{', ml.'.join(families)}" if families else "a newer GPU",
                 remedy="take it out: it is then chosen, or left out where none fits",

@@ -1,13 +1,11 @@
 """The machines: do they exist, and can they run the image?"""
 
-from collections.abc import Iterator
-
 from infra.catalog import availability
 from infra.catalog.instances import instances
 from infra.catalog.table import table
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, nearest
-from infra.preflight.rule import Rule
+from infra.parameters.finding import nearest
+from infra.preflight.rule import Findings, Rule
 
 
 class InstanceUnknown(Rule):
@@ -18,7 +16,7 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             given = variant.instance_type
             if given is None or given in instances():
@@ -34,7 +32,6 @@ class InstanceUnknown(Rule):
             )
             yield self.finding(
                 f"variants.{name}.instance_type",
-                given,
                 f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
                 allowed=f"the {len(instances())} types of infra/catalog, as ml.c5.xlarge, ml.g4dn.xlarge",
                 remedy=f"did you mean {close}?" if close and not reason else "choose another",
@@ -52,13 +49,11 @@ class InstanceRetired(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance and instance.successor:
+    def check(self, environment: Environment) -> Findings:
+        for name, instance in self.candidate.instances.items():
+            if instance.successor:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is retired: no region lists a price for it",
                     allowed=f"{instance.successor}, its successor",
                     remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
@@ -76,12 +71,11 @@ class InstanceNotInRegion(Rule):
 region = "eu-west-3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         region = environment.region
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance is None or instance.successor:
-                continue  # unknown or retired: that is what has to be said
+        for name, instance in self.candidate.instances.items():
+            if instance.successor:
+                continue  # retired: that is what has to be said
             if region not in availability.regions():
                 yield self.not_checked(
                     f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
@@ -99,7 +93,6 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{region} does not have {instance.name}",
                     allowed=", ".join(usable) or f"{elsewhere} has it",
                     remedy="choose one of those, or another region",
@@ -115,15 +108,13 @@ class InstanceArchitecture(Rule):
 
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            model = environment.models.get(variant.model)
+    def check(self, environment: Environment) -> Findings:
+        for name, instance in self.candidate.instances.items():
+            model = environment.models.get(environment.variants[name].model)
             own = model is not None and model.image is not None
-            if instance and instance.architecture != "x86_64" and not own:
+            if instance.architecture != "x86_64" and not own:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",
                     allowed="x86_64 types, as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
                     remedy="choose one of those",

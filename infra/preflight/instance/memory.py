@@ -1,13 +1,10 @@
 """What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.placement import Placement
 from infra.policy.sizing import disk_gib, memory, volume_gib
 from infra.preflight.rendering import counted
-from infra.preflight.rule import VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class Memory(VariantRule):
@@ -22,7 +19,7 @@ class Memory(VariantRule):
 models.ranker.server_memory_gib = 3
 variants.primary.container.tfs_processes = 4"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
         found = memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
@@ -32,11 +29,11 @@ variants.primary.container.tfs_processes = 4"""
         elif found.needed_gib > instance.memory_gib:
             yield self.finding(
                 placement.machine_key,
-                instance.name,
                 f"{instance.name}: {counted(placement.processes, 'model server')} "
                 f"({found.servers_gib:.1f} GiB), "
                 f"{counted(placement.workers, 'worker')} ({found.workers_gib:.1f}) and the system "
                 f"({found.system_gib:.1f}) need {found.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                given=instance.name,
                 allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
                 f"{model}.server_memory_gib and worker_memory_mib",
@@ -55,12 +52,11 @@ class StorageVolumeOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 variants.primary.volume_gb = 100"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
         if given is not None and instance.local_nvme_gb:
             yield self.finding(
                 placement.key("volume_gb"),
-                given,
                 f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
                 "takes no volume",
                 allowed="no volume_gb",
@@ -79,12 +75,11 @@ class StorageKeyOnNvme(VariantRule):
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         key = environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
             yield self.finding(
                 "endpoint.volume_kms_key",
-                key,
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
                 "takes no key",
                 allowed="no volume_kms_key with such a type",
@@ -100,9 +95,9 @@ class StorageTooSmall(VariantRule):
     """
 
     acknowledgeable = True
-    example = artifact_example(size_gib=20) + '\nvariants.primary.instance_type = "ml.m5.4xlarge"'
+    example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         needed = disk_gib(placement.served)
         if needed is None:
             yield from self.size_unknown(placement)
@@ -116,9 +111,9 @@ class StorageTooSmall(VariantRule):
                 placement.key("volume_gb")
                 if placement.variant.serverless is None
                 else placement.machine_key,
-                given,
                 f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
                 f"{room:.1f}",
+                given=given,
                 allowed=f"{wanted} GB or more",
                 remedy=_larger(placement, wanted),
                 reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),

@@ -1,12 +1,11 @@
 """The model and its code, as they lie on this machine."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP
@@ -27,7 +26,7 @@ class PackedModelRule(Rule):
             refusal = PackagingError(folder, f"cannot be read: {wrong}", "mend it")
         path, root = refusal.path, self.loaded.root
         shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        return self.finding(key, given, f"{shown}: {refusal.problem}", remedy=refusal.remedy)
+        return self.finding(key, f"{shown}: {refusal.problem}", given=given, remedy=refusal.remedy)
 
 
 class Artefact(PackedModelRule):
@@ -35,7 +34,7 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         root = self.loaded.root
         for name, model in environment.models.items():
             if model.saved_model is None:
@@ -63,7 +62,7 @@ class SavedModel(PackedModelRule):
 
     example = "# a saved_model.pb that is cut short"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for folder in self.candidate.version_folders(name):
                 try:
@@ -80,7 +79,7 @@ class WarmUp(PackedModelRule):
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             key = f"models.{name}.warm_up"
             requests = [self.loaded.root / file for file in model.warm_up]

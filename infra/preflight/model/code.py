@@ -1,15 +1,14 @@
 """The code folder: what imports, what is installed, and what must not be packed with it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.catalog import images
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 from model_packaging import dependencies
 from model_packaging.code_folder import CodeFolder
 from model_packaging.image_modules import image_modules
@@ -44,9 +43,8 @@ class Code(Rule):
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
-            given = environment.models[name].code
             for version in _versions(environment, name):
                 image = image_modules(version)
                 if image is None:
@@ -54,7 +52,6 @@ class Code(Rule):
                 for one in check_code(folder, python=image.python, provided=image.modules):
                     found = self.finding(
                         f"models.{name}.code",
-                        given,
                         f"{one.file.relative_to(self.loaded.root)}:{one.line}: {one.problem}",
                         remedy=one.remedy,
                     )
@@ -71,7 +68,7 @@ class HandlerModules(Rule):
 models.ranker.handler = "servable"
 models.ranker.tensorflow = "2.19\""""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             folder = self.candidate.code_folders.get(name)
             if model.handler is None and not (folder and wants_ours(folder)):
@@ -85,7 +82,6 @@ models.ranker.tensorflow = "2.19\""""
                 if missing:
                     yield self.finding(
                         f"models.{name}.tensorflow",
-                        model.tensorflow,
                         f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
                         f"TensorFlow {version} does not hold",
                         allowed=f"{images.versions()[-1]}, whose image holds everything",
@@ -98,7 +94,7 @@ class CodeNotVendored(Rule):
 
     example = "# code/requirements.txt without a requirements.lock"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             model = environment.models[name]
             if model.install != "vendored":
@@ -112,7 +108,6 @@ class CodeNotVendored(Rule):
             except PackagingError as refusal:
                 yield self.finding(
                     f"models.{name}.code",
-                    model.code,
                     f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
                     remedy=refusal.remedy.replace("ENV", self.loaded.name),
                 )
@@ -127,13 +122,12 @@ class CodeInstalledAtStart(Rule):
     severity = Severity.WARNING
     example = '# code/requirements.txt and models.ranker.install = "at start"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             model = environment.models[name]
             if model.install == "at start" and (folder / WANTED).is_file():
                 yield self.finding(
                     f"models.{name}.install",
-                    model.install,
                     "every container pip-installs requirements.txt before it answers: slower to scale, "
                     "dead without the internet or when a package is gone",
                     allowed="vendored",
@@ -152,12 +146,11 @@ models.ranker.code = "code"
 models.ranker.install = "at start"
 models.ranker.network_isolation = true"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             if model.network_isolation and model.code and model.install == "at start":
                 yield self.finding(
                     f"models.{name}.install",
-                    model.install,
                     'install = "at start" needs the internet, which network_isolation takes away',
                     allowed="vendored",
                     remedy='set install = "vendored", or take network_isolation out',
@@ -178,7 +171,7 @@ class CodeHoldsSecrets(Rule):
     acknowledgeable = True
     example = "# code/.env"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             if model.code is None:
                 continue
@@ -191,7 +184,6 @@ class CodeHoldsSecrets(Rule):
                 file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"
                 finding = self.finding(
                     f"models.{name}.code",
-                    model.code,
                     f"{file}: looks like {one.looks_like}, and would be packed: everybody who may read "
                     "the archive, and the code in the container, could read it",
                     remedy="move it out of the folder, and read the secret at run time from AWS Secrets "

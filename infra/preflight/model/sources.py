@@ -1,10 +1,8 @@
 """Where a model comes from, and which models come together."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, meant
-from infra.preflight.rule import Rule, artifact_example
+from infra.preflight.rule import Findings, Rule, artifact_example
 
 # Names of keys that somebody will write again.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
@@ -18,9 +16,9 @@ PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression"
 class ModelSource(Rule):
     """A model is packed here, lies in S3 already, or is several; its code goes where it is packed."""
 
-    example = artifact_example() + '\nmodels.ranker.saved_model = "model"'
+    example = artifact_example('models.ranker.saved_model = "model"')
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name in environment.models:
             key = f"models.{name}"
             written = self.loaded.source.values.get("models", {}).get(name, {})
@@ -29,10 +27,10 @@ class ModelSource(Rule):
             if len(sources) != 1:
                 yield self.finding(
                     f"{key}.{sources[1] if sources else SOURCES[0]}",
-                    sources,
                     "both " + " and ".join(sources)
                     if sources
                     else "no saved_model and no artifact",
+                    given=sources,
                     allowed="one of saved_model, artifact and multi_model",
                     remedy="take one out" if sources else "add saved_model with the model's folder",
                 )
@@ -46,14 +44,14 @@ class ModelSource(Rule):
             remedy = "pack it into the artifact as code/, or take it out"
             return self.finding(
                 key,
-                written[packing],
                 f"{packing} beside an artifact: nothing is packed here that it could go into",
+                given=written[packing],
                 remedy=remedy if packing == "code" else "take it out",
             )
         return self.finding(
             key,
-            written[packing],
             f"{packing} beside multi_model: each of its models is packed as its own table says",
+            given=written[packing],
             remedy="write it in the table of the model it is for, or take it out",
         )
 
@@ -63,7 +61,7 @@ class ModelsTogether(Rule):
 
     example = 'models.ranker.also_serves = ["scorer"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for key in ("also_serves", "multi_model"):
                 others = getattr(model, key) or []
@@ -74,8 +72,8 @@ class ModelsTogether(Rule):
                         problem, remedy = wrong
                         yield self.finding(
                             f"models.{name}.{key}",
-                            other,
                             problem,
+                            given=other,
                             allowed="models of this file with saved_model, each once",
                             remedy=remedy,
                         )
@@ -108,14 +106,13 @@ class ArtifactMovingKey(Rule):
     severity = Severity.WARNING
     example = artifact_example(folder="latest")
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             parts = model.artifact.uri.lower().split("/")[3:-1] if model.artifact else []
             moving = [part for part in parts if part in MOVING]
             if model.artifact and moving:
                 yield self.finding(
                     f"models.{name}.artifact.uri",
-                    model.artifact.uri,
                     f"the key holds {moving[0]!r}: what lies there will change",
                     allowed="a key that is written once, as run-17/model.tar.gz",
                     remedy="copy it to a key of its own and name that",

@@ -1,10 +1,8 @@
 """When an alarm goes off, and who hears of it."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
-from infra.preflight.rule import Rule
+from infra.parameters.finding import Severity
+from infra.preflight.rule import Findings, Rule
 
 
 class AlarmAboveCaller(Rule):
@@ -18,7 +16,7 @@ class AlarmAboveCaller(Rule):
 alarms.p99_latency_ms = 2000
 traffic.caller_timeout_ms = 1000"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         alarm, caller = environment.alarms.p99_latency_ms, environment.traffic.caller_timeout_ms
         if alarm is None:
             return
@@ -27,7 +25,6 @@ traffic.caller_timeout_ms = 1000"""
         elif alarm >= caller:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                alarm,
                 f"p99_latency_ms {alarm:g}: callers give up after {caller:g}",
                 allowed=f"less than {caller:g}",
                 remedy="lower it to your objective",
@@ -40,14 +37,14 @@ class AlarmsAddressTwice(Rule):
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
         for key, addresses in lists.items():
             for address in sorted({one for one in addresses if addresses.count(one) > 1}):
                 yield self.finding(
                     f"alarms.{key}",
-                    address,
                     f"{address} is there more than once",
+                    given=address,
                     allowed="each address once",
                     remedy="take the others out",
                 )

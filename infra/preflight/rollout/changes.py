@@ -1,11 +1,8 @@
 """What an update from the file at another revision would run into. Needs `--against REF`."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.loading import held
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"
 
@@ -19,7 +16,7 @@ class ChangeTypeWhileScaled(Rule):
 
     example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.against is None:
             yield self.not_checked("variants", AGAINST)
             return
@@ -30,7 +27,6 @@ class ChangeTypeWhileScaled(Rule):
                 first = [f"-c {self.loaded.name}.{key}={value}" for key, value in holding.items()]
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    variant.instance_type,
                     f"{old.instance_type} of {self.loaded.against} is scaled: its type cannot change to "
                     f"{variant.instance_type} in one update",
                     allowed=old.instance_type or "serverless, as it is",
@@ -46,7 +42,7 @@ class ChangeVariantRemovedWhileScaled(Rule):
 
     example = "# --against a revision with another, scaled variant"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if self.loaded.against is None:
             yield self.not_checked("variants", AGAINST)
             return
@@ -54,8 +50,8 @@ class ChangeVariantRemovedWhileScaled(Rule):
             if old.scales and name not in environment.variants:
                 yield self.finding(
                     "variants",
-                    name,
                     f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",
+                    given=name,
                     allowed="every variant that is scaled now",
                     remedy=f"first deploy it with hold = true in [variants.{name}.scaling], "
                     "then take it out",

@@ -1,11 +1,8 @@
 """What is asked while an update bakes."""
 
-from collections.abc import Iterator
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 # It stands in the rule's target in base64: 8192 characters with all that is around it.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
@@ -23,14 +20,13 @@ class RolloutGoldenRequest(Rule):
 alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         golden = environment.rollout.golden_requests if environment.rollout else None
         if golden is None:
             return
         if environment.kind.queued:
             yield self.finding(
                 "rollout.golden_requests",
-                None,
                 "an asynchronous endpoint takes requests from S3 only, and golden requests wait for "
                 "their answers",
                 allowed="endpoints that answer at once",
@@ -45,7 +41,6 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if not readable:
             yield self.finding(
                 KEY,
-                golden.body,
                 f"{golden.body} is no file",
                 allowed="a file with one request, from the project's folder",
                 remedy="write one, as examples/ranker/golden/request-rows.json",
@@ -53,7 +48,6 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         elif size > MOST_BYTES:
             yield self.finding(
                 KEY,
-                golden.body,
                 f"{golden.body} has {size} bytes",
                 allowed=f"at most {MOST_BYTES}",
                 remedy="ask with fewer rows",
@@ -61,8 +55,8 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if golden.sent_as is None:
             yield self.finding(
                 "rollout.golden_requests.content_type",
-                golden.body,
                 f"what {golden.body} holds is not in its name",
+                given=golden.body,
                 allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
                 remedy="set content_type",
             )

@@ -1,19 +1,20 @@
 """How an update reaches the traffic, by when, in which shares, and who looks at them."""
 
 import math
-from collections.abc import Iterator
 
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
 
 MOST_ALARMS = 10
+SECONDS_PER_MINUTE = 60
+# Where the first share of an update stands; all at once needs no key.
+SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
 class RolloutBakeTooShort(Rule):
@@ -26,12 +27,11 @@ class RolloutBakeTooShort(Rule):
 alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, window = environment.rollout, environment.alarms.window_minutes
         if rollout is not None and rollout.bake_minutes <= window:
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
                 f"{window} can fire",
                 allowed=f"more than {window}, at most 60",
@@ -48,13 +48,12 @@ class RolloutTooManyAlarms(Rule):
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
         count = each * len(environment.production_variants)
         if environment.rollout is not None and count > MOST_ALARMS:
             yield self.finding(
                 "rollout.strategy",
-                environment.rollout.strategy,
                 f"{environment.rollout.strategy}: {len(environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
@@ -73,7 +72,7 @@ class RolloutTooLong(VariantRule):
 variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         rollout, variant = environment.rollout, placement.variant
         if rollout is None:
             return
@@ -89,24 +88,12 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         if seconds > most(LONGEST):
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"bakes of {rollout.bake_minutes} minutes: with {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
                 allowed=f"at most {most(LONGEST) // 3600} hours",
                 remedy="bake shorter, or in fewer steps",
                 reads=(placement.key("min_instances"), placement.key("max_instances")),
             )
-
-
-SECONDS_PER_MINUTE = 60
-
-_KEYS = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
-
-
-def _share(rollout: Rollout) -> tuple[str, int]:
-    """(the key that says it, percent) of the first share of an update."""
-    key = _KEYS.get(rollout.strategy)
-    return ("strategy", 100) if key is None else (key, getattr(rollout, key))
 
 
 class RolloutShareBelowInstance(Rule):
@@ -121,19 +108,18 @@ alarms.p99_latency_ms = 100
 variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout = environment.rollout
         if rollout is None:
             return
-        key, percent = _share(rollout)
+        percent = rollout.percent
         for name, variant in environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
                 allowed = "all_at_once" if least > 50 else "50" if least == 50 else f"{least} to 50"
                 yield self.finding(
-                    f"rollout.{key}",
-                    percent,
+                    f"rollout.{SHARE[rollout.strategy]}",
                     f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
@@ -155,7 +141,7 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 0.1
 rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, quiet = environment.rollout, environment.traffic.quiet_rps
         if rollout is None:
             return
@@ -164,7 +150,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        _, percent = _share(rollout)
+        percent = rollout.percent
         needed = 100 / environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
@@ -173,7 +159,6 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
             minutes = math.ceil(needed / each_minute)
             yield self.finding(
                 "rollout.bake_minutes",
-                rollout.bake_minutes,
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
                 allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
@@ -194,12 +179,11 @@ alarms.p99_latency_ms = 100
 rollout.strategy = "rolling"
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         rollout, count = environment.rollout, len(environment.variants)
         if rollout is not None and rollout.strategy == "rolling" and count > 1:
             yield self.finding(
                 "rollout.strategy",
-                rollout.strategy,
                 f"a rolling update of {count} variants",
                 allowed="all_at_once, canary, linear; rolling with one variant",
                 remedy="choose one of those",
@@ -215,11 +199,10 @@ class RolloutLatencyUnwatched(Rule):
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                None,
                 "an update is rolled back for 5xx answers, and for slow ones never",
                 allowed="milliseconds, up to 60000",
                 remedy="set alarms.p99_latency_ms to your objective",

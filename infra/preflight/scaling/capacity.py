@@ -1,12 +1,9 @@
 """How many instances, whether they are enough, and what changes their number."""
 
-from collections.abc import Iterator
-
-from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Severity
 from infra.policy.sizing import instances_for
-from infra.preflight.rule import Rule
+from infra.preflight.rule import Findings, Rule
 
 
 class CapacityMinAboveMax(Rule):
@@ -19,12 +16,11 @@ class CapacityMinAboveMax(Rule):
 variants.primary.min_instances = 3
 variants.primary.max_instances = 2"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.min_instances > variant.most_instances:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    variant.min_instances,
                     f"min_instances {variant.min_instances} is above max_instances "
                     f"{variant.max_instances}",
                     allowed=f"1 to {variant.max_instances}",
@@ -37,12 +33,11 @@ class CapacityNothingScales(Rule):
 
     example = "variants.primary.max_instances = 4"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.scaling is None and variant.most_instances > variant.min_instances:
                 yield self.finding(
                     f"variants.{name}.max_instances",
-                    variant.max_instances,
                     f"max_instances {variant.max_instances} is never reached: nothing scales",
                     allowed=f"{variant.min_instances}, or a table [variants.{name}.scaling]",
                     remedy="add the table with max_rps_per_instance, or take max_instances out",
@@ -64,7 +59,7 @@ class CapacityMixedScaling(Rule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         if not environment.kind.has_instances:
             return  # it has no number of instances
         scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
@@ -72,7 +67,6 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             if scaled and variant.scaling is None:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    variant.min_instances,
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
                     f"does: an update keeps the live number of instances of both, and a change of "
                     "min_instances here changes nothing",
@@ -92,13 +86,12 @@ class CapacityZero(Rule):
 
     example = "variants.primary.min_instances = 0"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             wakes = environment.kind.queued and variant.scales
             if variant.min_instances == 0 and not wakes:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    0,
                     "min_instances 0: nothing would answer",
                     allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
                     remedy="raise it",
@@ -119,7 +112,7 @@ traffic.peak_rps = 1000
 variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         peak = environment.traffic.peak_rps
         weights = sum(one.weight for one in environment.production_variants.values())
         for name, variant in environment.variants.items():
@@ -140,9 +133,9 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             if needed > variant.most_instances:
                 yield self.finding(
                     key,
-                    variant.most_instances,
                     f"max_instances {variant.most_instances} does not carry {rps:g} requests/s at "
                     f"{rate:g} x {scaling.safety_factor:g} each",
+                    given=variant.most_instances,
                     allowed=f"{needed} or more",
                     remedy="raise it, or take less traffic",
                     reads=("traffic.peak_rps", f"variants.{name}.scaling"),
@@ -159,13 +152,11 @@ class CapacityBurstableScaled(Rule):
 variants.primary.instance_type = "ml.t2.medium"
 variants.primary.scaling.max_rps_per_instance = 10"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
-        for name, variant in environment.variants.items():
-            instance = instances().get(variant.instance_type or "")
-            if instance and instance.burstable and variant.scales:
+    def check(self, environment: Environment) -> Findings:
+        for name, instance in self.candidate.instances.items():
+            if instance.burstable and environment.variants[name].scales:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    instance.name,
                     f"{instance.name} is burstable and cannot be scaled",
                     allowed="types that are not burstable, as ml.c5.large",
                     remedy=f"choose one of those, or take [variants.{name}.scaling] out",
@@ -184,7 +175,7 @@ class CapacitySingle(Rule):
 production = true
 variants.primary.min_instances = 1"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         stated = environment.production
         if stated is False or (stated is None and not self.loaded.name.lower().startswith("prod")):
             return
@@ -194,7 +185,6 @@ variants.primary.min_instances = 1"""
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    1,
                     "min_instances 1 in production: while it is replaced nobody answers",
                     allowed="2 or more, which lie in two availability zones",
                     remedy="set 2, or production = false where nobody depends on it",

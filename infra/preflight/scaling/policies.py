@@ -1,14 +1,13 @@
 """What can be scaled on, which differs with how requests come in, and how fast."""
 
 import zoneinfo
-from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity, meant
+from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
-from infra.preflight.rule import Rule, VariantRule
+from infra.preflight.rule import Findings, Rule, VariantRule
 
 ANY_KIND = ("schedule",)
 
@@ -21,7 +20,7 @@ class ScalingOnNothing(Rule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         allowed = (*environment.kind.scales_on, *ANY_KIND)
         for name, variant in environment.variants.items():
             scaling = variant.scaling
@@ -29,7 +28,6 @@ class ScalingOnNothing(Rule):
                 continue
             yield self.finding(
                 f"variants.{name}.scaling",
-                None,
                 "scaling on nothing: no number would ever change",
                 allowed=", ".join(allowed),
                 remedy=f"add {allowed[0]}, measured; or take the table out",
@@ -48,7 +46,7 @@ class ScalingMetricUnpublished(Rule):
 asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         allowed = environment.kind.scales_on
         others = {one for kind in KINDS for one in kind.scales_on} - set(allowed)
         kind = environment.kind
@@ -58,10 +56,10 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                 if given:
                     yield self.finding(
                         f"variants.{name}.scaling.{key}",
-                        given if not isinstance(given, list) else None,
                         f"{key} {given:g}: no {kind} endpoint publishes it"
                         if not isinstance(given, list)
                         else f"{key}: no {kind} endpoint publishes requests of one instance",
+                        given=given if not isinstance(given, list) else None,
                         allowed=", ".join((*allowed, *ANY_KIND)),
                         remedy="use one of those",
                         reads=("asynchronous", f"variants.{name}.serverless"),
@@ -76,7 +74,7 @@ class ScalingStep(Rule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             steps = variant.scaling.steps if variant.scaling else []
             for step in steps:
@@ -84,7 +82,6 @@ class ScalingStep(Rule):
                 if both or (step.change > 0) == (step.above_rps is None) or not step.change:
                     yield self.finding(
                         f"variants.{name}.scaling.steps",
-                        step.change,
                         f"a step of {step.change} with "
                         + (
                             "neither or both of above_rps and below_rps"
@@ -93,19 +90,20 @@ class ScalingStep(Rule):
                             if step.above_rps is not None
                             else f"below_rps {step.below_rps:g}"
                         ),
+                        given=step.change,
                         allowed="above_rps with a positive change, or below_rps with a negative one",
                         remedy="change it",
                     )
             yield from self._twice(name, [one.above_rps for one in steps], "above_rps")
             yield from self._twice(name, [one.below_rps for one in steps], "below_rps")
 
-    def _twice(self, name: str, bounds: list[float | None], word: str) -> Iterator[Finding]:
+    def _twice(self, name: str, bounds: list[float | None], word: str) -> Findings:
         given = [one for one in bounds if one is not None]
         for bound in sorted({one for one in given if given.count(one) > 1}):
             yield self.finding(
                 f"variants.{name}.scaling.steps",
-                bound,
                 f"{word} {bound:g} is in two steps",
+                given=bound,
                 allowed="each bound once",
                 remedy="take one out",
             )
@@ -119,7 +117,7 @@ class ScalingSchedule(Rule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.scaling.schedule"
             for one in variant.scaling.schedule if variant.scaling else ():
@@ -127,24 +125,24 @@ class ScalingSchedule(Rule):
                 if least is None and most is None:
                     yield self.finding(
                         key,
-                        one.at,
                         f"{one.at} changes nothing: neither at_least nor at_most",
+                        given=one.at,
                         allowed="one of them, or both",
                         remedy="add one",
                     )
                 elif least is not None and most is not None and least > most:
                     yield self.finding(
                         key,
-                        least,
                         f"at_least {least} is above at_most {most} ({one.at})",
+                        given=least,
                         allowed=f"at_least 0 to {most}",
                         remedy="lower at_least, or raise at_most",
                     )
                 elif least == 0 and not environment.kind.may_be_empty:
                     yield self.finding(
                         key,
-                        least,
                         f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                        given=least,
                         allowed="1 or more; 0 with [asynchronous]",
                         remedy="raise it",
                         reads=("asynchronous",),
@@ -161,7 +159,7 @@ class ScalingTimezone(Rule):
     example = """\
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.scaling.schedule"
             asked = [one.timezone for one in variant.scaling.schedule] if variant.scaling else []
@@ -172,8 +170,8 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
                 if zone not in known:
                     yield self.finding(
                         key,
-                        zone,
                         f"{zone!r} is no time zone",
+                        given=zone,
                         allowed="names as Europe/Berlin, America/New_York, UTC",
                         remedy=meant(zone, sorted(known)),
                     )
@@ -189,7 +187,7 @@ class ScalingWithoutProvisioned(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.scaling.provisioned_use_percent = 70"""
 
-    def check(self, environment: Environment) -> Iterator[Finding]:
+    def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             serverless = variant.serverless
             if serverless is None or variant.scaling is None:
@@ -197,7 +195,6 @@ variants.primary.scaling.provisioned_use_percent = 70"""
             if serverless.provisioned_concurrency is None:
                 yield self.finding(
                     f"variants.{name}.serverless.provisioned_concurrency",
-                    None,
                     "scaling of provisioned concurrency, and none is provisioned",
                     allowed=f"1 to {serverless.max_concurrency}",
                     remedy="set it to what always runs, or take [scaling] out",
@@ -217,7 +214,7 @@ class ScalingCooldownShort(VariantRule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
         # Left out, it is derived from the start; and a serverless container starts in its own way.
@@ -230,7 +227,6 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
         elif given < start:
             yield self.finding(
                 key,
-                given,
                 f"scale_out_cooldown_seconds {given}: a new instance "
                 f"answers after about {start:.0f}",
                 allowed=f"{int(start) + 1} or more",
@@ -251,7 +247,7 @@ class ScalingInFaster(VariantRule):
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
 
-    def look(self, environment: Environment, placement: Placement) -> Iterator[Finding]:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:
@@ -264,7 +260,6 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
         if back < out:
             yield self.finding(
                 placement.key("scaling.scale_in_cooldown_seconds"),
-                back,
                 f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
                 allowed=f"{out} or more",
                 remedy="raise it",

@@ -9,7 +9,7 @@ import pytest
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from servable.plan.live import live
-from servable.plan.plan import Plan, planned
+from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.embedded_aws import EmbeddedAws
@@ -41,7 +41,7 @@ class Live:
         assert errors(check(one)) == []
         return one
 
-    def plan(self, **overrides: str) -> Plan:
+    def plan(self, **overrides: str) -> DeployPlan:
         one = self.loaded(overrides)
         now = live(one, self.client)
         return planned(one, now, self.template(one), against="what is live", folder="environments")

@@ -1,0 +1,80 @@
+"""The environment that rules look at, with what several of them derive from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from infra.catalog.instances import Instance, instances
+from infra.packing import servable
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from infra.parameters.placement import Placement, placements
+from model_packaging.refusal import PackagingError
+from model_packaging.request_path import wants_ours
+from model_packaging.saved_model import read
+from model_packaging.saved_model.info import SavedModelInfo
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An environment that shall be deployed, with what several rules derive from it, once."""
+
+    loaded: Loaded
+    environment: Environment
+    """The draft: the rest of a file with problems of shape."""
+    _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
+
+    def value_of(self, key: str) -> Any:
+        """What the file has under a dotted key; None for a table, and for what is not there."""
+        value: Any = self.environment
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+        return None if isinstance(value, BaseModel | dict) else value
+
+    @cached_property
+    def placements(self) -> tuple[Placement, ...]:
+        """The variants whose instance type and model are known."""
+        return placements(self.loaded, self.environment)
+
+    @cached_property
+    def instances(self) -> Mapping[str, Instance]:
+        """By variant: instance types that are named and known."""
+        named = {name: one.instance_type or "" for name, one in self.environment.variants.items()}
+        return {name: instances()[kind] for name, kind in named.items() if kind in instances()}
+
+    @cached_property
+    def code_folders(self) -> Mapping[str, Path]:
+        """By model: code folders with a handler, or hooks for Servable's.
+
+        That a folder lacks them, or cannot be entered, is a finding of Artefact.
+        """
+        given = {name: one.code for name, one in self.environment.models.items() if one.code}
+        folders = {name: self.loaded.root / code for name, code in given.items()}
+        return {name: folder for name, folder in folders.items() if _has_code(folder)}
+
+    def version_folders(self, model: str) -> tuple[Path, ...]:
+        """Of a model that is packed here; none where they cannot be told, which Artefact finds."""
+        if self.environment.models[model].saved_model is None:
+            return ()
+        packed = servable(model, self.environment.models[model], self.loaded.root)
+        try:
+            return tuple(packed.versions().values())
+        except (PackagingError, OSError, RuntimeError):
+            return ()
+
+    def saved_model(self, folder: Path) -> SavedModelInfo:
+        """What a version folder holds. Raises `PackagingError`, OSError."""
+        if folder not in self._saved_models:
+            self._saved_models[folder] = read(folder)
+        return self._saved_models[folder]
+
+
+def _has_code(folder: Path) -> bool:
+    try:
+        return (folder / "inference.py").is_file() or wants_ours(folder)
+    except OSError:
+        return False

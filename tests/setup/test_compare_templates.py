@@ -1,0 +1,40 @@
+"""What scripts/compare_templates.py shows of two templates, and what it masks."""
+
+from collections import Counter
+
+import pytest
+
+from scripts.compare_templates import MASKS, differences
+
+KEY = "ab" * 32
+OTHER_KEY = "cd" * 32
+
+
+def compared(old: str, new: str) -> list[str]:
+    return differences("one", old, new, MASKS, Counter())
+
+
+def test_another_property_is_shown() -> None:
+    assert '-"Threshold": 1' in compared('"Threshold": 1', '"Threshold": 2')
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"s3://assets/{KEY}.tar.gz", f"s3://assets/{OTHER_KEY}.tar.gz"),
+        ("RolloutRollbackprimary5xx4d2f12d8B5EB0BE2", "RolloutRollbackprimary5xx00aa11bb01234567"),
+    ],
+    ids=["the key of an archive", "the id of a rollback alarm"],
+)
+def test_what_hangs_on_our_own_sources_is_masked(old: str, new: str) -> None:
+    assert compared(old, new) == []
+
+
+def test_another_alarm_is_no_rollback_alarm() -> None:
+    assert compared("Alarmsprimary5xx1D5CE55E", "Alarmsprimary5xx1D5CE55F")
+
+
+def test_what_was_masked_is_counted() -> None:
+    masked: Counter[str] = Counter()
+    differences("one", KEY, OTHER_KEY, MASKS, masked)
+    assert masked == {"SHA-256": 1}

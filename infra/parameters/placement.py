@@ -35,11 +35,6 @@ class Placement:
         """As they will be deployed, with what was chosen where the file says nothing."""
         return self.derived.settings
 
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        """Every setting of its container, with where it comes from and why."""
-        return self.derived.choices
-
     def key(self, name: str) -> str:
         """`name` inside the variant's table."""
         return f"variants.{self.name}.{name}"

@@ -8,7 +8,7 @@ from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
 from infra.catalog.instances import Instance
 from infra.policy.container import ContainerSettings, variables_of
-from infra.policy.derived_settings import Choice, Derived
+from infra.policy.derived_settings import Derived
 from infra.policy.sizing import Served
 from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
@@ -46,7 +46,6 @@ class Hosting:
     """The host image whose driver carries the container image's CUDA; None on CPU and for CUDA 11."""
     settings: ContainerSettings
     """The file's, and what was chosen where it says nothing."""
-    choices: tuple[Choice, ...]
     variables: dict[str, str]
     download_timeout_seconds: int | None
     startup_timeout_seconds: int | None
@@ -76,7 +75,6 @@ def hosting(
         image=_image(own_image, tensorflow, instance.device, region),
         inference_ami=inference_ami or (driver_for(tensorflow) if instance.gpus else None),
         settings=settings,
-        choices=derived.choices,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
         download_timeout_seconds=download_timeout_seconds(served),
         startup_timeout_seconds=startup_timeout_seconds(

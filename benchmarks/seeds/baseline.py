@@ -20,7 +20,7 @@ from benchmarks.command import in_turn
 from benchmarks.cost import Cpu, cpu, memory_mb
 from benchmarks.seeds.bench import Bench
 from benchmarks.seeds.flask_server import FlaskServer, flask_server
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 
 MODELS = ("small", "large", "largest")
 REPEATS, RATE_REPEATS = 8, 5

@@ -8,8 +8,7 @@ from pathlib import Path
 from benchmarks import workload
 from benchmarks.command import Told
 from benchmarks.seeds.models import KerasModel
-from infra.policy.container import variables_of
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings, variables_of
 from servable_local.container.launch import EndpointProcess, launch
 
 DEFAULTS = ContainerSettings()

@@ -17,7 +17,7 @@ from benchmarks.queueing.simulation import simulate
 from benchmarks.queueing.system import System, Work
 from benchmarks.seeds.bench import Bench
 from benchmarks.seeds.results import ARTICLE, ONES, POOLS, WORKERS, Settings
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 
 MODELS = ("small",)
 REPEATS, ASKED_SECONDS, CALLERS, ROWS = 8, 1.5, 8, 111

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from benchmarks import workload
 from benchmarks.command import in_turn
 from benchmarks.seeds.bench import Bench
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
 
 MODELS = ("small",)

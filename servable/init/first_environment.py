@@ -11,10 +11,9 @@ from infra.catalog.instances import Instance, instances
 from infra.catalog.prices import price
 from infra.parameters.finding import Finding
 from infra.parameters.loading import load
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
-from infra.policy.served import Served
-from infra.policy.sizing import memory
+from infra.policy.sizing import Served, memory
 from infra.preflight.check import check
 from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError

@@ -11,8 +11,8 @@ from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.variant import Variant
-from infra.policy.image import newest_version
-from infra.policy.machine import machine
+from infra.policy.hosting import newest_version
+from infra.policy.sizing import machine
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.dependencies import WANTED, Wheel, locked

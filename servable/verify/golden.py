@@ -15,8 +15,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
-from infra.parameters.golden_requests import CONTENT_TYPES
 from infra.parameters.model import Golden
+from infra.parameters.rollout import CONTENT_TYPES
 from servable.aws_account import Account, unless_absent
 from servable.verify.difference import Difference
 
@@ -24,7 +24,7 @@ KIND = "golden answer"
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
-# Beside the answers, where callers put theirs: infra/constructs/async_inference/queue_store.py.
+# Beside the answers, where callers put theirs: infra/constructs/storage/retained_store.py.
 REQUESTS = "requests"
 
 
@@ -84,7 +84,7 @@ def _ask(
     wanted = _answer(root, golden)
     content_type = CONTENT_TYPES.get(Path(golden.request).suffix, "application/octet-stream")
     try:
-        if environment.asynchronous is not None:
+        if environment.kind.queued:
             found = _ask_async(account, endpoint, body, content_type)
         else:
             answer = account.client("sagemaker-runtime").invoke_endpoint(

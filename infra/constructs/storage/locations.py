@@ -16,7 +16,7 @@ class Destination:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueuePlaces:
+class AsyncInferenceLocations:
     """Three prefixes of one bucket."""
 
     requests: Destination

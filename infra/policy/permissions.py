@@ -1,7 +1,10 @@
-"""What a model's role may do, capability by capability: exact actions on exact resources.
+"""What a model's role may do, and what the policy of a key of your own must allow.
 
-The role is made from this table and docs/permissions.md is written from it.
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms
+The role is made from these tables and docs/permissions.md is written from them.
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
+https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,3 +172,69 @@ PERMISSIONS: tuple[Permission, ...] = (
 def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
     """The rows of a deployment whose places these are."""
     return [one for one in PERMISSIONS if all(places.get(place) for place in (*one.on, *one.needs))]
+
+
+# To publish to a topic that is encrypted with the key.
+PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPermission:
+    key: str
+    """Of the environment file."""
+    who: str
+    actions: tuple[str, ...]
+    condition: str
+
+
+KEY_PERMISSIONS = (
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="cloudwatch.amazonaws.com",
+        actions=PUBLISHING,
+        condition="aws:SourceAccount is the account",
+    ),
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="events.amazonaws.com",
+        actions=PUBLISHING,
+        condition="none: EventBridge sends no source to an encrypted topic",
+    ),
+    KeyPermission(
+        key="endpoint.log_kms_key",
+        who="logs.REGION.amazonaws.com",
+        actions=(
+            "kms:Encrypt*",
+            "kms:Decrypt*",
+            "kms:ReEncrypt*",
+            "kms:GenerateDataKey*",
+            "kms:Describe*",
+        ),
+        condition="kms:EncryptionContext:aws:logs:arn is the log group "
+        "/aws/sagemaker/Endpoints/ENDPOINT",
+    ),
+    KeyPermission(
+        key="endpoint.volume_kms_key",
+        who="the role that deploys, and the model's role",
+        actions=("kms:CreateGrant", "kms:DescribeKey"),
+        condition="kms:GrantIsForAWSResource is true",
+    ),
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="the model's role, with [asynchronous]",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="asynchronous.kms_key",
+        who="the model's role, and the callers",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="capture.kms_key",
+        who="the model's role",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+)

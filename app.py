@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-import stacks.ahead  # noqa: F401  first: CDK and the rules, side by side
+from stacks.ahead import read_side_by_side
 
 try:
+    read_side_by_side()
     import aws_cdk as cdk
 except ModuleNotFoundError as missing:
     sys.exit(f"{missing}: run `make install`, or `pip install -r requirements.txt` where you are")

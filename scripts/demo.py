@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from scripts.demo_steps import CdkError, cdk, console, short_name, show_line, step
-from servable_local.aws import EmbeddedAws, StartError, running
+from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from servable_local.aws.inventory import inventory
 
@@ -139,6 +139,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (DemoError, CdkError, StartError) as failed:
+    except (DemoError, CdkError, LocalAwsStartError) as failed:
         console.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

@@ -24,7 +24,7 @@ from scripts.trouble_demonstration import (
     DemonstrationError,
     Finding,
 )
-from servable_local.aws import EmbeddedAws, StartError, running
+from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
 from servable_local.aws.clock import floor
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 
@@ -130,6 +130,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         errors.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (DemonstrationError, CdkError, StartError) as failed:
+    except (DemonstrationError, CdkError, LocalAwsStartError) as failed:
         errors.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

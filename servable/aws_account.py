@@ -131,3 +131,13 @@ def absent(error: ClientError) -> bool:
     # SageMaker and CloudFormation answer ValidationException for it.
     said = ("Could not find", "does not exist", "not found")
     return any(one in code for one in words) or any(one in message for one in said)
+
+
+def unless_absent(call: Callable[..., dict[str, Any]], **asked: Any) -> dict[str, Any] | None:
+    """What AWS answers; None where it says that this is not there. Raises one of `AwsError`."""
+    try:
+        return call(**asked)
+    except ClientError as error:
+        if absent(error):
+            return None
+        raise

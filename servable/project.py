@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded, load
-from infra.parameters.nearest import meant
 from infra.parameters.overrides import from_options, strangers
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import listed

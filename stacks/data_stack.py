@@ -5,10 +5,8 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.async_inference.queue_store import QueueStore
-from infra.constructs.storage.capture_store import CaptureStore
-from infra.parameters.asynchronous import Asynchronous
-from infra.parameters.capture import Capture
+from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
+from infra.parameters.retained import Asynchronous, Capture
 
 
 class DataStack(cdk.Stack):
@@ -34,5 +32,7 @@ class DataStack(cdk.Stack):
         )
         self.captured = CaptureStore(self, "Capture", capture=capture).captured if capture else None
         self.queued = (
-            QueueStore(self, "Queue", asynchronous=asynchronous).places if asynchronous else None
+            AsyncInferenceStore(self, "Queue", asynchronous=asynchronous).locations
+            if asynchronous
+            else None
         )

@@ -7,22 +7,18 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
-from infra.constructs.async_inference.queue import Queue
-from infra.constructs.async_inference.queue_topics import QueueTopics
-from infra.constructs.endpoint.data_capture import DataCapture
-from infra.constructs.endpoint.deployment_history import DeploymentHistory
-from infra.constructs.endpoint.deployment_record import record
+from infra.constructs.async_inference.async_inference import optional_async_inference
+from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint, data_capture
 from infra.constructs.endpoint.served_variant import ServedVariant
-from infra.constructs.model.places import Destination, QueuePlaces
-from infra.constructs.monitoring.alarm_topic import AlarmTopic
+from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
-from infra.constructs.monitoring.endpoint_events import EndpointEvents
-from infra.constructs.monitoring.notification_key import NotificationKey
-from infra.constructs.rollout.endpoint_rollout import EndpointRollout
+from infra.constructs.monitoring.notifications import NotificationKey, Notifications
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout, send_golden_requests
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
+from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.parameters.environment import Environment
 from model_packaging.places import MADE
 
@@ -42,114 +38,31 @@ class EndpointStack(cdk.Stack):
         root: Path,
         overrides: Mapping[str, str],
         captured: Destination | None = None,
-        queued: QueuePlaces | None = None,
+        queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
     ) -> None:
         """`root`: the project that paths in the environment are relative to.
         `captured`: where samples go, with [capture]. `queued`: requests and answers, with
         [asynchronous]."""
-        name = environment.endpoint.name
         super().__init__(
             scope,
             construct_id,
             stack_name=stack_name,
-            description=f"The SageMaker endpoint {name}",
+            description=f"The SageMaker endpoint {environment.endpoint.name}",
             tags=environment.tags,
         )
-        logs = EndpointLogs(
-            self,
-            "Logs",
-            endpoint_name=name,
-            retention_days=environment.endpoint.log_retention_days,
-            kms_key_arn=environment.endpoint.log_kms_key,
+        endpoint = self._endpoint(environment, root, captured, queued)
+        self._operate(endpoint, environment, root, queued)
+        notified = Notifications(
+            self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
-        told = environment.alarms
-        key = NotificationKey(self, "NotificationKey", given_arn=told.topic_kms_key).key
-        queue = None
-        if environment.asynchronous is not None and queued is not None:
-            asked = environment.asynchronous
-            topics = QueueTopics(self, "Queue", asynchronous=asked, key=key)
-            queue = Queue(asynchronous=asked, places=queued, topics=topics)
-        variants = [
-            ServedVariant(
-                self,
-                f"Variant-{variant_name}",
-                name=variant_name,
-                variant=variant,
-                environment=environment,
-                endpoint_name=name,
-                region=environment.region,
-                log_group_arn=logs.arn,
-                may_roll_back=environment.rollout is not None,
-                root=root,
-                captured=captured,
-                queue=queue,
-            )
-            for variant_name, variant in environment.variants.items()
-        ]
-        endpoint = ModelEndpoint(
-            self,
-            "Endpoint",
-            name=name,
-            variants=variants,
-            volume_kms_key=environment.endpoint.volume_kms_key,
-            capture=DataCapture(capture=environment.capture, destination=captured)
-            if environment.capture and captured
-            else None,
-            queue=queue,
-            logs=logs,
-        )
-        if environment.rollout is not None:
-            EndpointRollout(
-                self,
-                "Rollout",
-                endpoint=endpoint,
-                rollout=environment.rollout,
-                alarms=environment.alarms,
-            )
-            golden = environment.rollout.golden_requests
-            if golden is not None:
-                # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
-                from infra.constructs.rollout.golden_sender import GoldenSender
-
-                sender = GoldenSender(
-                    self,
-                    "GoldenRequests",
-                    endpoint_name=name,
-                    golden=golden,
-                    body=(root / golden.body).read_bytes(),
-                    log_kms_key_arn=environment.endpoint.log_kms_key,
-                )
-                # Before the update that it is to ask in.
-                endpoint.resource.node.add_dependency(sender)
-        for served in variants:
-            variant = environment.variants[served.name]
-            if variant.scaling is not None and variant.scales:
-                least, most = variant.capacity
-                EndpointScaling(
-                    self,
-                    f"Scaling-{served.name}",
-                    endpoint=endpoint,
-                    variant=served.name,
-                    min_instances=least,
-                    max_instances=most,
-                    scaling=variant.scaling,
-                    start_seconds=served.start_seconds,
-                )
-        if environment.endpoint.callers:
-            EndpointCallers(
-                self,
-                "Callers",
-                endpoint_arn=endpoint.arn,
-                roles=environment.endpoint.callers,
-                queued=queued if queue else None,
-            )
-        inform = AlarmTopic(self, "AlarmTopic", notify=told.notify, key=key).topic
-        page = AlarmTopic(self, "PageTopic", notify=told.page, key=key).topic if told.page else None
-        if told.events:
-            EndpointEvents(self, "Events", endpoint_name=name, inform=inform)
         alarms = EndpointAlarms(
-            self, "Alarms", endpoint=endpoint.watched, alarms=told, inform=inform, page=page
+            self,
+            "Alarms",
+            endpoint=endpoint.watched,
+            alarms=environment.alarms,
+            inform=notified.inform,
+            page=notified.page,
         )
         EndpointDashboard(
             self,
@@ -163,9 +76,100 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[one.recorded for one in variants],
+            variants=[one.recorded for one in self._variants],
             after=endpoint.resource,
             root=root,
             made=root / MADE,
         )
-        record(self, endpoint=endpoint, topic=inform, overrides=overrides)
+        record(self, endpoint=endpoint, topic=notified.inform, overrides=overrides)
+
+    def _endpoint(
+        self,
+        environment: Environment,
+        root: Path,
+        captured: Destination | None,
+        queued: AsyncInferenceLocations | None,
+    ) -> ModelEndpoint:
+        """With what it must find when it is made: its logs, its queue and its models."""
+        table = environment.endpoint
+        logs = EndpointLogs(
+            self,
+            "Logs",
+            endpoint_name=table.name,
+            retention_days=table.log_retention_days,
+            kms_key_arn=table.log_kms_key,
+        )
+        self._key = NotificationKey(
+            self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
+        ).key
+        async_inference = optional_async_inference(
+            self,
+            "Queue",
+            asynchronous=environment.asynchronous,
+            locations=queued,
+            key=self._key,
+        )
+        dependencies = ModelDependencies(
+            log_group_arn=logs.arn,
+            rolls_back=table.name if environment.rollout else None,
+            captured=captured,
+            async_inference=async_inference,
+            volume_kms_key=table.volume_kms_key,
+            network=environment.network,
+        )
+        self._variants = [
+            ServedVariant(
+                self,
+                f"Variant-{name}",
+                name=name,
+                environment=environment,
+                root=root,
+                dependencies=dependencies,
+            )
+            for name in environment.variants
+        ]
+        return ModelEndpoint(
+            self,
+            "Endpoint",
+            name=table.name,
+            variants=self._variants,
+            volume_kms_key=table.volume_kms_key,
+            capture=data_capture(environment.capture, captured),
+            async_inference=async_inference,
+            logs=logs,
+        )
+
+    def _operate(
+        self,
+        endpoint: ModelEndpoint,
+        environment: Environment,
+        root: Path,
+        queued: AsyncInferenceLocations | None,
+    ) -> None:
+        """How it is updated, scaled and called."""
+        EndpointRollout(
+            self,
+            "Rollout",
+            endpoint=endpoint,
+            rollout=environment.rollout,
+            alarms=environment.alarms,
+        )
+        send_golden_requests(
+            self,
+            "GoldenRequests",
+            endpoint=endpoint,
+            rollout=environment.rollout,
+            root=root,
+            log_kms_key_arn=environment.endpoint.log_kms_key,
+        )
+        for name, scaling in environment.scaled.items():
+            EndpointScaling(
+                self, f"Scaling-{name}", endpoint=endpoint, variant=name, scaling=scaling
+            )
+        EndpointCallers(
+            self,
+            "Callers",
+            endpoint=endpoint,
+            roles=environment.endpoint.callers,
+            locations=queued,
+        )

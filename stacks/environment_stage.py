@@ -1,19 +1,34 @@
-"""One environment: a CDK stage with its stacks."""
+"""One environment: a CDK stage with its stacks, or one that says why there are none."""
 
 import hashlib
 import re
 import sys
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import NAME, Loaded
-from infra.parameters.stack_name import stack_name
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
-from stacks.refused_stack import RefusedStack
+
+
+class RefusedStack(cdk.Stack):
+    """Stops `cdk deploy` of its own environment, with every error at once, and of no other."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        errors: Sequence[Finding],
+        stack_name: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id, stack_name=stack_name)
+        cdk.Annotations.of(self).add_error(to_mend(errors))
 
 
 def add_environment(scope: Construct, loaded: Loaded) -> None:

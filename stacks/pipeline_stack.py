@@ -90,7 +90,7 @@ def _shared(environment: Environment) -> str:
 
 def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
     """Of this environment, what a resource can be named for."""
-    account, region = environment.account, environment.region
+    account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
     sagemaker = [
@@ -102,22 +102,13 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
             ("model", "*"),
         )
     ]
-    bucket = f"arn:{stack.partition}:s3:::cdk-hnb659fds-assets-{account}-{region}"
+    # The capture's and the queue's, named by CloudFormation.
+    samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
     roles = [f"{role}/{stem}-*"]
     # `servable doctor` asks whether it is there.
     scaling = f"{role}/aws-service-role/{SERVICE}/{SERVICE_ROLE}"
     policies = [f"arn:{stack.partition}:iam::{account}:policy/{stem}-*"]
-    queued = environment.asynchronous is not None
-    # The capture's and the queue's, named by CloudFormation.
-    samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
-    # Archives that something else packed: `servable verify` reads them whole.
-    pinned = [
-        f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-        for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
-    ]
-    # Who may not list is told of what is gone that it is forbidden.
-    pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
@@ -135,33 +126,50 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
         "s3:GetEncryptionConfiguration": [samples],
-        "s3:GetObject": [
-            f"{bucket}/*",
-            *pinned,
-            *([f"{samples}/answers/*", f"{samples}/failures/*"] if queued else []),
-        ],
-        "s3:ListBucket": [bucket, samples, *pinned_buckets],
-        "s3:ListBucketVersions": [bucket],
+        **_reads_archives(stack, environment, samples),
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
         "sagemaker:DescribeEndpointConfig": [sagemaker[1]],
         "sagemaker:DescribeModel": [sagemaker[2]],
         "sagemaker:InvokeEndpoint": [sagemaker[0]],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
-        **(_asks_the_queue(stack, environment, sagemaker[0], samples) if queued else {}),
+        **_asks_the_queue(stack, environment, sagemaker[0], samples),
+    }
+
+
+def _reads_archives(
+    stack: cdk.Stack, environment: Environment, samples: str
+) -> dict[str, list[str]]:
+    """What was published or is pinned, and answers of the queue: `servable verify` reads them whole."""
+    bucket = (
+        f"arn:{stack.partition}:s3:::cdk-hnb659fds-assets-"
+        f"{environment.account}-{environment.region}"
+    )
+    pinned = [
+        f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
+        for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
+    ]
+    # Who may not list is told of what is gone that it is forbidden.
+    pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
+    written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
+    return {
+        "s3:GetObject": [f"{bucket}/*", *pinned, *written],
+        "s3:ListBucket": [bucket, samples, *pinned_buckets],
+        "s3:ListBucketVersions": [bucket],
     }
 
 
 def _asks_the_queue(
     stack: cdk.Stack, environment: Environment, endpoint: str, bucket: str
 ) -> dict[str, list[str]]:
-    """To send the golden request through it, which is encrypted as every other."""
+    """To send the golden request through the queue, if there is one, encrypted as every other."""
     queue = environment.asynchronous
-    assert queue is not None  # the caller has looked
+    if queue is None:
+        return {}
     key = queue.kms_key or stack.format_arn(service="kms", resource="key", resource_name="*")
     return {
         "kms:Decrypt": [key],
         "kms:GenerateDataKey": [key],
         "s3:PutObject": [f"{bucket}/requests/*"],
-        "sagemaker:InvokeEndpointAsync": [endpoint],
+        environment.kind.invoke_action: [endpoint],
     }

@@ -6,15 +6,12 @@ CPU time of this process, user and system: what the endpoint's processes take is
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.client import workload
 from benchmarks.client.report import RESULT
-from benchmarks.client.ways import Way, ways
-from benchmarks.command import main
-from benchmarks.machine import machine
+from benchmarks.client.ways import Way, pack, ways
+from benchmarks.command import ROOT, Told, in_turn, machine, main
 from servable_local.container.launch import launch
 
 BLOCKS = 20
@@ -27,20 +24,16 @@ _IMPORT = (
 )
 
 
-def measured(url: str, told: Callable[[str], None]) -> dict[str, Any]:
+def measured(folder: Path, told: Told) -> dict[str, Any]:
     before = machine()
-    found: dict[str, list[float]] = {}
-    all_ways = ways(url)
-    for name, way in all_ways.items():
-        found[name] = []
-        for _ in range(3):  # connections made, caches filled
+    with launch(pack(folder / "model.tar.gz"), {}) as process:
+        all_ways = ways(process.url)
+        for way in [*all_ways.values()] * 3:  # connections made, caches filled
             way()
-    for block in range(BLOCKS):
-        # Each block starts with another way, so that none always comes first.
-        turn = block % len(all_ways)
-        for name in [*all_ways][turn:] + [*all_ways][:turn]:
+        found: dict[str, list[float]] = {name: [] for name in all_ways}
+        for block, name in in_turn(all_ways, BLOCKS):
             found[name].append(_cpu_ms(all_ways[name], SHORTER.get(name, CALLS)))
-        told(f"block {block + 1} of {BLOCKS}")
+            told(f"block {block + 1} of {BLOCKS}: {name}")
     return {
         "machine": before,
         "calls": CALLS,
@@ -59,14 +52,8 @@ def _cpu_ms(way: Way, calls: int) -> float:
 
 def _import_seconds() -> float:
     command = [sys.executable, "-c", _IMPORT]
-    ran = subprocess.run(command, cwd=workload.ROOT, check=True, capture_output=True, text=True)
-    return float(ran.stdout)
-
-
-def served(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
-    with launch(workload.pack(folder / "model.tar.gz"), {}) as process:
-        return measured(process.url, told)
+    return float(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
 
 
 if __name__ == "__main__":
-    sys.exit(main(served, RESULT))
+    sys.exit(main(measured, RESULT))

@@ -1,9 +1,11 @@
 """The client's part of docs/performance.md, from what `make bench-client` measured last."""
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from benchmarks.report import at_most, ran_on, read, row, target
+from benchmarks.report import section as page_section
 
 RESULT = Path(__file__).parent / "result.json"
 # What is compared with what, and the most it may be. Source: the requirements of this project.
@@ -18,20 +20,15 @@ WANTED_IMPORT_SECONDS = 0.4
 
 
 def section() -> str:
-    head = ["## The client", ""]
-    if not RESULT.exists():
-        return "\n".join([*head, "Not measured yet: `make bench-client`.", ""])
-    result = json.loads(RESULT.read_text(encoding="utf-8"))
-    return "\n".join([*head, *_how(result), "", *_ways(result), "", *_ratios(result), ""])
+    result = read(RESULT)
+    parts = (_how(result), _ways(result["cpu_ms_per_call"]), _targets(result))
+    return page_section("The client", "client", *parts)
 
 
 def _how(result: dict[str, Any]) -> list[str]:
-    machine, found = result["machine"], result["cpu_ms_per_call"]
-    blocks = len(next(iter(found.values())))
+    blocks = len(next(iter(result["cpu_ms_per_call"].values())))
     shorter = ", ".join(f"{calls} calls for {name}" for name, calls in result["shorter"].items())
     return [
-        "Generated from `benchmarks/client/result.json`; measured by `make bench-client`.",
-        "",
         "Rows of 256 float32 to the endpoint on this machine, whose handler answers with one float32",
         "a row and does nothing else. CPU time of the calling process, from the array that is sent to",
         f"the array that comes back; {blocks} blocks of {result['calls']} calls of each way, in turn",
@@ -40,35 +37,28 @@ def _how(result: dict[str, Any]) -> list[str]:
         "only sends them. A ratio is of blocks of the same round; its interval is that of the median,",
         "from the 6th to the 15th of 20 (96 %).",
         "",
-        f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
-        f"load average {machine['load_before']} before the run; {machine['date']}.",
+        ran_on(result["machine"]),
     ]
 
 
-def _ways(result: dict[str, Any]) -> list[str]:
+def _ways(found: dict[str, list[float]]) -> list[str]:
     lines = ["| | CPU-ms per call | lowest to highest |", "|---|---:|---:|"]
-    for name, found in result["cpu_ms_per_call"].items():
-        lines.append(f"| {name} | {median(found):.2f} | {min(found):.2f} to {max(found):.2f} |")
+    for name, of in found.items():
+        lines.append(row(name, f"{median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}"))
     return lines
 
 
-def _ratios(result: dict[str, Any]) -> list[str]:
+def _targets(result: dict[str, Any]) -> list[str]:
     found = result["cpu_ms_per_call"]
     lines = ["| client / boto3 | median | interval | wanted | |", "|---|---:|---:|---:|---|"]
     for label, ours, theirs, most in BOUNDS:
         ratios = sorted(a / b for a, b in zip(found[ours], found[theirs], strict=True))
-        met = "met" if median(ratios) <= most else "**not met**"
-        low, high = interval(ratios)
-        lines.append(
-            f"| {label} | {median(ratios):.3f}x | {low:.3f}x to {high:.3f}x | at most {most:g}x | {met} |"
-        )
+        middle, (low, high) = median(ratios), interval(ratios)
+        spread, wanted = f"{low:.3f}x to {high:.3f}x", f"at most {most:g}x"
+        lines.append(target(label, f"{middle:.3f}x", spread, wanted, middle <= most))
     seconds = result["import_seconds"]
-    met = "met" if median(seconds) <= WANTED_IMPORT_SECONDS else "**not met**"
-    lines.append(
-        f"| `import servable_client` | {median(seconds):.2f} s | "
-        f"{min(seconds):.2f} s to {max(seconds):.2f} s | at most {WANTED_IMPORT_SECONDS} s | {met} |"
-    )
-    return lines
+    imported = at_most("`import servable_client`", seconds, WANTED_IMPORT_SECONDS, unit=" s")
+    return [*lines, imported]
 
 
 def interval(ordered: list[float]) -> tuple[float, float]:

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import Told, main
+from benchmarks import workload
+from benchmarks.command import Told, machine, main
 from benchmarks.load.report import RESULT
-from benchmarks.local.workload import body
-from benchmarks.machine import machine
 from benchmarks.queueing.known import mmc_highest_rate
 from benchmarks.queueing.measured import curve
 from benchmarks.queueing.system import System, Work
@@ -24,7 +23,7 @@ from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
 
 # One JSON row of 256 numbers: 2 KB.
-BODY = Body(content=body(), content_type="application/json")
+BODY = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
 ROUNDS = 5
 USERS = 16
 RATE_RPS = 1500.0

@@ -1,54 +1,78 @@
-"""What the container's double costs: `make bench-local`. Writes result.json and docs/performance.md."""
+"""What the local container costs: `make bench-local`. Writes result.json and docs/performance.md."""
 
-import dataclasses
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import main
-from benchmarks.local import run, workload
+from benchmarks import workload
+from benchmarks.callers import load
+from benchmarks.command import Told, in_turn, machine, main
+from benchmarks.cost import milliseconds
 from benchmarks.local.report import RESULT
-from benchmarks.machine import machine
 from infra.policy.container import BATCHING_SWITCH
+from servable_local.container.launch import EndpointProcess, launch
 
-BATCHING = {BATCHING_SWITCH: "true"}
+EMPTY_HANDLER = b"def handler(data, context):\n    return b'', 'application/json'\n"
+ROUNDS = 5
+CONNECTIONS = 4
+WARM_UP_SECONDS = 1.0
+SECONDS = 5.0
 
 
-def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
+def measured(folder: Path, told: Told) -> dict[str, Any]:
     told("making a model")
-    model = folder / "model"
-    # In a process of its own: this one stays without TensorFlow's threads.
-    module = "benchmarks.local.workload"
-    subprocess.run([sys.executable, "-m", module, str(model)], check=True, capture_output=True)
-    plain = workload.pack(folder / "plain.tar.gz", model, None)
-    coded = workload.pack(folder / "coded.tar.gz", model, workload.EMPTY_HANDLER)
-    ways = {
+    models = {"small": workload.model(folder / "model")}
+    plain = workload.pack(folder / "plain.tar.gz", models, {})
+    coded = workload.pack(folder / "coded.tar.gz", models, {"inference.py": EMPTY_HANDLER})
+    ways: dict[str, tuple[Path, dict[str, str]]] = {
         "without code": (plain, {}),
-        "without code, batching": (plain, BATCHING),
+        "without code, batching": (plain, {BATCHING_SWITCH: "true"}),
         "empty handler": (coded, {}),
     }
-    found: dict[str, list[run.Round]] = {way: [] for way in ways}
+    rounds: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     before = machine()
-    for number in range(run.ROUNDS):
-        # Each round starts with another way, so that none always comes first.
-        turn = number % len(ways)
-        for way in [*ways][turn:] + [*ways][:turn]:
-            one = run.one_round(*ways[way])
-            found[way].append(one)
-            cpu = sum(one.cpu_ms_per_request.values())
-            told(
-                f"round {number + 1} of {run.ROUNDS}: {way:23} {cpu:5.2f} CPU-ms, "
-                f"{one.requests_per_second:5.0f} requests/s"
-            )
+    for number, way in in_turn(ways, ROUNDS):
+        one = _round(*ways[way])
+        rounds[way].append(one)
+        told(
+            f"round {number + 1} of {ROUNDS}: {way:23} "
+            f"{sum(one['cpu_ms_per_request'].values()):5.2f} CPU-ms, "
+            f"{one['requests_per_second']:5.0f} requests/s"
+        )
     return {
         "machine": before,
-        "body_bytes": len(workload.body()),
-        "connections": run.CONNECTIONS,
-        "seconds": run.SECONDS,
-        "rounds": {way: [dataclasses.asdict(one) for one in of] for way, of in found.items()},
+        "body_bytes": len(workload.body(workload.JSON, 1)),
+        "connections": CONNECTIONS,
+        "seconds": SECONDS,
+        "rounds": rounds,
     }
+
+
+def _round(archive: Path, variables: dict[str, str]) -> dict[str, Any]:
+    """An endpoint is started, loaded and ended; CPU time is read from its processes."""
+    asking: dict[str, Any] = {"callers": CONNECTIONS, "content_type": workload.JSON}
+    body = workload.body(workload.JSON, 1)
+    with launch(archive, variables) as process:
+        load(process.url, body, seconds=WARM_UP_SECONDS, **asking)
+        before = _cpu_ms(process)
+        found = load(process.url, body, seconds=SECONDS, **asking)
+        after = _cpu_ms(process)
+        if found.failed:
+            raise RuntimeError(f"{found.failed} of {found.requests} requests failed")
+        return {
+            **vars(found),
+            "cpu_ms_per_request": {
+                part: (after[part] - before[part]) / found.requests for part in after
+            },
+            "ready_after_import_seconds": process.seconds_after_import,
+        }
+
+
+def _cpu_ms(process: EndpointProcess) -> dict[str, float]:
+    """So far, by part; without code there is no worker."""
+    parts = process.parts
+    pids = {"front": (parts.nginx,), "worker": parts.workers, "model server": parts.model_servers}
+    return {part: milliseconds(of) for part, of in pids.items() if of}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One run of one way to pack, in a process of its own; prints what it took as JSON.
 
-    python -m benchmarks.packaging.contender WAY FOLDER TARGET
+    python -m benchmarks.packaging.contender WAY MODEL TARGET
 
 A process each, so that the peak memory is its own. Seconds are those of the work, without
 starting Python and its imports.
@@ -24,7 +24,7 @@ def servable(folder: Path, target: Path) -> None:
 
 def python_tarfile(folder: Path, target: Path) -> None:
     with tarfile.open(target, "w:gz") as archive:
-        archive.add(folder / "model" / "1", "weights/1")
+        archive.add(folder / "1", "weights/1")
 
 
 def recognise(folder: Path, target: Path) -> None:
@@ -36,7 +36,7 @@ WAYS = {way.__name__: way for way in (servable, python_tarfile, recognise)}
 
 
 def _inputs(folder: Path) -> ArchiveInputs:
-    return ArchiveInputs(servables=(Servable(name="weights", folder=folder / "model"),))
+    return ArchiveInputs(servables=(Servable(name="weights", folder=folder),))
 
 
 def _peak_memory_bytes() -> int:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.queueing.cores import Cores
-from benchmarks.queueing.system import Batching, System
+from benchmarks.queueing.system import SimulatedBatching, System
 
 Event = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class SimulatedRun:
     seconds: float
     """Simulated, warm-up excluded."""
     finished_at: NDArray[np.float64]
@@ -44,7 +43,7 @@ def simulate(
     seconds: float,
     warm_up_seconds: float | None = None,
     seed: int = 0,
-) -> Run:
+) -> SimulatedRun:
     """Closed loop with `users`, or arrivals at random at `rate_rps`. Raises MemoryError.
 
     `warm_up_seconds` None: a fifth of `seconds`.
@@ -55,6 +54,52 @@ def simulate(
         raise MemoryError(f"{system.needed_mib:.0f} MiB of {system.memory_mib:.0f} MiB")
     warm_up = seconds / 5 if warm_up_seconds is None else warm_up_seconds
     return _Simulation(system, seed).run(users, rate_rps, warm_up, seconds)
+
+
+class _Cores:
+    """The computer's cores, shared equally by whatever has work: one heap, in virtual time.
+
+    Virtual time runs as fast as each thread does: a job that needs w of it is done when it has
+    advanced by w, however often the sharing changed meanwhile. So a change costs one heap operation.
+    """
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._heap: list[tuple[float, int, int, Event]] = []
+        self._threads = 0
+        self._virtual = 0.0
+        self._now = 0.0
+        self._speed = 1.0
+        self._number = 0
+
+    def run(self, now: float, work: float, threads: int, done: Event) -> None:
+        """`work`: seconds on cores of its own. `done` is called when that much has been given."""
+        self._advance(now)
+        self._number += 1
+        heapq.heappush(self._heap, (self._virtual + work, self._number, threads, done))
+        self._share(threads)
+
+    def next_at(self) -> float:
+        """When the next job will be done, if nothing changes; infinity where nothing runs."""
+        if not self._heap:
+            return float("inf")
+        return self._now + max(0.0, self._heap[0][0] - self._virtual) / self._speed
+
+    def finish(self, now: float) -> Event:
+        """Takes the job off that is done at `now`."""
+        self._advance(now)
+        until, _, threads, done = heapq.heappop(self._heap)
+        self._virtual = max(self._virtual, until)
+        self._share(-threads)
+        return done
+
+    def _advance(self, now: float) -> None:
+        self._virtual += (now - self._now) * self._speed
+        self._now = now
+
+    def _share(self, more: int) -> None:
+        self._threads += more
+        self._speed = self._system.speed(self._threads)
 
 
 class _Request:
@@ -80,7 +125,7 @@ class _Simulation:
         self._system, self._work = system, system.work
         self._random = np.random.default_rng(seed)
         self._drawn: list[float] = []
-        self._cores = Cores(system)
+        self._cores = _Cores(system)
         self._timers: list[tuple[float, int, Event]] = []
         self._number = 0
         self._now = 0.0
@@ -91,7 +136,9 @@ class _Simulation:
         self._closed = False
         self._open = True
 
-    def run(self, users: int | None, rate: float | None, warm_up: float, seconds: float) -> Run:
+    def run(
+        self, users: int | None, rate: float | None, warm_up: float, seconds: float
+    ) -> SimulatedRun:
         self._closed = users is not None
         if users is not None:
             for _ in range(users):
@@ -114,7 +161,7 @@ class _Simulation:
             event()
         ended, began = np.array(self._ended).reshape(-1, 2).T
         asked = began >= warm_up
-        return Run(
+        return SimulatedRun(
             seconds=seconds,
             finished_at=ended[(ended >= warm_up) & (ended < until)] - warm_up,
             began_at=began[asked] - warm_up,
@@ -190,7 +237,7 @@ class _Simulation:
                 lambda taken=taken: self._answer(server, taken),  # type: ignore[misc]
             )
 
-    def _set_timer(self, server: _Server, batching: Batching) -> None:
+    def _set_timer(self, server: _Server, batching: SimulatedBatching) -> None:
         """A batch that does not fill starts when its first request has waited long enough."""
         server.timer += 1
         mine = server.timer

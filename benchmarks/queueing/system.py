@@ -7,7 +7,7 @@ Spread = Literal["exponential", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batching:
+class SimulatedBatching:
     max_requests: int
     timeout_ms: float
     threads: int = 1
@@ -45,7 +45,7 @@ class System:
     """In one model server: its inter-op threads."""
     threads_per_call: int = 1
     """Its intra-op threads."""
-    batching: Batching | None = None
+    batching: SimulatedBatching | None = None
     switching_share: float = 0.0
     """Of all cores' time lost for each thread beyond the cores, per core: the collapse."""
     work: Work

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks import command
-from benchmarks.machine import machine
 from benchmarks.search.contenders import BUDGET_TRIALS, CONTENDERS, everyone, flat, known
 from benchmarks.search.report import RESULT
 from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_REPORT
@@ -30,7 +29,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def measured(_: Path, told: command.Told) -> dict[str, Any]:
-    about, runs, seeds = machine(), {}, SEEDS_TO_REPORT
+    about, runs, seeds = command.machine(), {}, SEEDS_TO_REPORT
     with _processes() as pool:
         for family in FAMILIES:
             by_seed = dict(_each(pool, partial(everyone, family), seeds))

@@ -1,48 +1,42 @@
-"""What every experiment gets: a folder, the models, the way to start a server, and its clock."""
+"""What every experiment gets: a folder, the models, the way to start an endpoint, and its clock."""
 
-import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.seeds.models import Made
-from benchmarks.seeds.server import Server, Start
-from infra.policy.container import variables_of
-from infra.policy.container_settings import ContainerSettings
-from model_packaging.request_path import request_path
+from benchmarks import workload
+from benchmarks.command import Told
+from benchmarks.seeds.models import KerasModel
+from infra.policy.container import ContainerSettings, variables_of
+from servable_local.container.launch import EndpointProcess, launch
 
 DEFAULTS = ContainerSettings()
+READY_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class Bench:
     folder: Path
-    models: Mapping[str, Made]
-    start: Start
-    told: Callable[[str], None]
+    models: Mapping[str, KerasModel]
+    told: Told
+
+    def start(
+        self, archive: Path, variables: Mapping[str, str]
+    ) -> AbstractContextManager[EndpointProcess]:
+        return launch(archive, variables, ready_timeout_seconds=READY_SECONDS)
 
     def serve(
         self, model: str, settings: ContainerSettings = DEFAULTS
-    ) -> AbstractContextManager[Server]:
+    ) -> AbstractContextManager[EndpointProcess]:
         """A model with our handler before it."""
-        variables = variables_of(settings, default_model=None)
-        return self.start(self._archive(model), variables)
-
-    def _archive(self, model: str) -> Path:
         archive = self.folder / f"{model}.tar.gz"
         if not archive.exists():
-            # Stored, not compressed: random weights do not become smaller.
-            with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
-                tar.add(self.models[model].saved_model, f"{model}/1")
-                for entry in request_path(None).entries:
-                    tar.add(entry.path, entry.name, recursive=False)
-        return archive
+            models = {model: self.models[model].saved_model}
+            workload.pack(archive, models, {}, handler=True, compressed=False)
+        return self.start(archive, variables_of(settings, default_model=None))
 
     def packed(self, name: str, prefix: str, models: tuple[str, ...]) -> Path:
         """Several models, without code, in folders of their own below `prefix`."""
-        archive = self.folder / f"{name}.tar.gz"
-        with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
-            for model in models:
-                tar.add(self.models[model].saved_model, f"{prefix}{model}/1")
-        return archive
+        folders = {f"{prefix}{model}": self.models[model].saved_model for model in models}
+        return workload.pack(self.folder / f"{name}.tar.gz", folders, {}, compressed=False)

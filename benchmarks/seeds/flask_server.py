@@ -1,4 +1,4 @@
-"""Flask behind Gunicorn on a free port, and what its processes cost."""
+"""Flask behind Gunicorn on a free port, and what its processes cost. Gunicorn's settings, too."""
 
 import os
 import secrets
@@ -9,15 +9,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
-from benchmarks.seeds.contenders.gunicorn_settings import READY
-from benchmarks.serving.cost import Cpu, pss_mb
+from benchmarks.cost import Cpu, pss_mb
 
 How = Literal["predict", "call"]
+READY = "worker is ready"
 READY_SECONDS = 120
+
+
+def post_worker_init(worker: Any) -> None:
+    """Gunicorn calls it when a worker has loaded the model and can answer."""
+    worker.log.info(READY)
 
 
 class FlaskServer:
@@ -70,10 +75,10 @@ def flask_server(model: Path, *, how: How, workers: int, folder: Path) -> Iterat
     """
     log = folder / f"flask-{secrets.token_hex(4)}.log"
     command = [
-        *(sys.executable, "-m", "gunicorn", "benchmarks.seeds.contenders.flask_app:app"),
+        *(sys.executable, "-m", "gunicorn", "benchmarks.seeds.flask_app:app"),
         *("--bind", "127.0.0.1:0", "--workers", str(workers), "--timeout", "300"),
         *("--worker-class", "gthread", "--threads", "1", "--log-file", str(log)),
-        *("--config", "python:benchmarks.seeds.contenders.gunicorn_settings"),
+        *("--config", "python:benchmarks.seeds.flask_server"),
     ]
     environment = {**os.environ, "MODEL": str(model), "HOW": how, "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen(

@@ -11,19 +11,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.serving.workload import COLUMNS
+from benchmarks.workload import COLUMNS
 
 # Hidden widths: about 2, 200 and 400 MB of weights.
 WIDTHS = {"small": 512, "large": 6_950, "largest": 9_870}
 SEED = 20
-SECONDS = 6.0
-"""Each, about."""
 SAID_CHARACTERS = 2_000
 """Of a failure: its end."""
 
 
 @dataclass(frozen=True)
-class Made:
+class KerasModel:
     keras: Path
     saved_model: Path
 
@@ -32,14 +30,14 @@ class Made:
         return self.keras.stat().st_size / 1e6
 
 
-def made(folder: Path, names: Collection[str]) -> dict[str, Made]:
+def made(folder: Path, names: Collection[str]) -> dict[str, KerasModel]:
     """The smallest first."""
     chosen = [name for name in WIDTHS if name in names]
     command = [sys.executable, "-m", "benchmarks.seeds.models", str(folder), *chosen]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(f"no models: {ran.stderr[-SAID_CHARACTERS:]}")
-    return {name: Made(folder / f"{name}.keras", folder / name) for name in chosen}
+    return {name: KerasModel(folder / f"{name}.keras", folder / name) for name in chosen}
 
 
 def _save(folder: Path, names: Collection[str]) -> None:

@@ -1,7 +1,10 @@
-"""The articles' part of docs/performance.md, from what `make bench-seeds` measured last."""
+"""The articles' part of docs/performance.md, from what `make bench-seeds` measured last.
 
-from benchmarks.seeds.claim import SHOWS
-from benchmarks.seeds.claims import CLAIMS
+For each experiment a title, a few words, a table and a picture; before them every claim.
+"""
+
+from benchmarks.report import row
+from benchmarks.seeds.claims import CLAIMS, SHOWS
 from benchmarks.seeds.parts import PARTS
 from benchmarks.seeds.results import RESULT, Result, read
 
@@ -35,9 +38,11 @@ def _how() -> list[str]:
 
 def _runs(result: Result) -> list[str]:
     rows = [
-        f"| {name} | {one['run']} | {one['seconds']} | {one['model_server']} | "
-        f"{one['machine']['cores']} cores, {one['machine']['processor']} | "
-        f"{one['machine']['load_before']} | {one['machine']['python']} |"
+        row(
+            *(name, one["run"], str(one["seconds"]), one["model_server"]),
+            f"{one['machine']['cores']} cores, {one['machine']['processor']}",
+            *(str(one["machine"]["load_before"]), one["machine"]["python"]),
+        )
         for name, one in result.items()
     ]
     table = [
@@ -57,10 +62,10 @@ def _runs(result: Result) -> list[str]:
 def _experiments(result: Result) -> list[str]:
     found = []
     for name, parts in PARTS.items():
-        for part in parts if name in result else []:
-            table = part.table(part.of(result[name]["found"]))
-            picture = f"![{part.title}](performance/{part.picture}.png)"
-            found += [f"### {part.title}", "", part.words, "", *table, "", picture, ""]
+        for picture, part in parts.items() if name in result else ():
+            shown = f"![{part.title}](performance/{picture}.png)"
+            lines = part.lines(result[name]["found"])
+            found += [f"### {part.title}", "", part.words, "", *lines, "", shown, ""]
     return found
 
 

@@ -9,13 +9,12 @@ from itertools import permutations
 from statistics import median
 from typing import Any
 
+from benchmarks import workload
 from benchmarks.seeds.bench import Bench
-from benchmarks.serving import workload
 from servable_client import Endpoint, Split
 from servable_client.batches import Progress
 
 MODELS = ("small",)
-SECONDS = 120.0
 ROWS, PART_ROWS = 500, 50
 REPEATS = 8
 CALLS_HERE, CALLS_SIMULATED = 60, 12  # as often in each of the six orders

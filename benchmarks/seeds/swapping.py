@@ -1,44 +1,67 @@
 """S3: what those who ask one model notice of another one: loaded, unloaded, asked, gone back to."""
 
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks import workload
+from benchmarks.callers import EndpointCaller
+from benchmarks.seeds.background import ModelPath, background_callers
 from benchmarks.seeds.bench import Bench
-from benchmarks.seeds.crowd import Target, crowd
-from benchmarks.seeds.multi_model import MultiModel
 from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH, variable_of
+from servable_local.container.launch import EndpointProcess
 
 MODELS = ("small", "largest")
-SECONDS = 160.0
 REPEATS, CALLERS = 5, 2
 STEADY_SECONDS, SHORT_SECONDS = 2.0, 1.0
 # Multi-model mode runs Gunicorn's gthread. Of one thread, the image's default, a load takes the
 # only one: so there is one for each caller, one for the load, and one to spare.
 THREADS = 4
-MULTI_MODEL = {MULTI_MODEL_SWITCH: "true", variable_of("gunicorn_threads"): str(THREADS)}
 ONE_THREAD = {MULTI_MODEL_SWITCH: "true"}
-OLD, NEW = Target("/models/old/invoke"), Target("/models/new/invoke")
+MULTI_MODEL = {**ONE_THREAD, variable_of("gunicorn_threads"): str(THREADS)}
+OLD, NEW = ModelPath("/models/old/invoke"), ModelPath("/models/new/invoke")
 Row = dict[str, Any]
+
+
+class MultiModelEndpoint:
+    """An endpoint in multi-model mode, whose archive holds versions/MODEL/."""
+
+    def __init__(self, endpoint: EndpointProcess) -> None:
+        self.url = endpoint.url
+        self._folder = endpoint.folder / "model" / "versions"
+
+    def load(self, name: str, model: str) -> None:
+        told = {"model_name": name, "url": str(self._folder / model)}
+        self._ask("POST", "/models", json.dumps(told).encode())
+
+    def unload(self, name: str) -> None:
+        self._ask("DELETE", f"/models/{name}", b"")
+
+    def _ask(self, method: str, path: str, body: bytes) -> None:
+        caller = EndpointCaller(self.url)
+        status, words = caller.ask(body, workload.JSON, path=path, method=method)
+        caller.close()
+        if status != 200:
+            raise RuntimeError(f"{method} {path}: {status} {words[:300]!r}")
 
 
 def measured(bench: Bench) -> dict[str, Any]:
     archive = bench.packed("versions", "versions/", MODELS)
     loading: list[Row] = []
     back: list[Row] = []
-    with bench.start(archive, MULTI_MODEL) as server:
-        models = MultiModel(server)
+    with bench.start(archive, MULTI_MODEL) as endpoint:
+        models = MultiModelEndpoint(endpoint)
         models.load("old", "small")
         for repeat in range(REPEATS):
             rows = _loaded(models)
             back.append({"repeat": repeat, **_back(models)})
-            rows.append(_unloaded(models))
-            loading += [{"repeat": repeat, **row} for row in rows]
+            loading += [{"repeat": repeat, **row} for row in [*rows, _unloaded(models)]]
             bench.told(f"repeat {repeat + 1} of {REPEATS}")
-    with bench.start(archive, ONE_THREAD) as server:
-        models = MultiModel(server)
+    with bench.start(archive, ONE_THREAD) as endpoint:
+        models = MultiModelEndpoint(endpoint)
         models.load("old", "small")
         for repeat in range(REPEATS):
             for row in _loaded(models)[:2]:
@@ -48,57 +71,47 @@ def measured(bench: Bench) -> dict[str, Any]:
     return {"loading": loading, "back": back, "together": _together(bench, archive)}
 
 
-def _loaded(models: MultiModel) -> list[Row]:
+def _loaded(models: MultiModelEndpoint) -> list[Row]:
     """The old model's latency before, while and after a large one is loaded."""
-    with _phases(models, OLD) as phase:
-        with phase("before"):
-            time.sleep(STEADY_SECONDS)
-        with phase("while another is loaded"):
-            models.load("new", "largest")
-        with phase("with both loaded"):
-            time.sleep(STEADY_SECONDS)
-    return phase.rows
+    return _during(
+        models,
+        {
+            "before": partial(time.sleep, STEADY_SECONDS),
+            "while another is loaded": partial(models.load, "new", "largest"),
+            "with both loaded": partial(time.sleep, STEADY_SECONDS),
+        },
+    )
 
 
-def _unloaded(models: MultiModel) -> Row:
-    with _phases(models, OLD) as phase:
-        time.sleep(SHORT_SECONDS / 4)
-        with phase("in the second after it is unloaded"):
-            models.unload("new")
-            time.sleep(SHORT_SECONDS)
-    return phase.rows[0]
+def _unloaded(models: MultiModelEndpoint) -> Row:
+    def unloaded() -> None:
+        models.unload("new")
+        time.sleep(SHORT_SECONDS)
+
+    steady = partial(time.sleep, SHORT_SECONDS / 4)
+    return _during(models, {"": steady, "in the second after it is unloaded": unloaded})[1]
 
 
-class _Phases:
-    """`rows` is there when everybody was answered: who waited longest is answered last."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.marks: list[tuple[str, float, float]] = []
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.marks.append((name, start, time.perf_counter()))
-
-
-@contextmanager
-def _phases(models: MultiModel, target: Target) -> Iterator[_Phases]:
-    found = _Phases()
-    with crowd(models.url, target, count=CALLERS) as asking:
-        yield found
-    for name, start, end in found.marks:
-        row = {"phase": name, "seconds": end - start, **asking.between(start, end)}
-        found.rows.append(row)
+def _during(models: MultiModelEndpoint, phases: dict[str, Callable[[], None]]) -> list[Row]:
+    """The old model's latencies in each phase; who waited longest is answered last."""
+    marks = []
+    with background_callers(models.url, OLD, count=CALLERS) as asking:
+        for name, happens in phases.items():
+            start = time.perf_counter()
+            happens()
+            marks.append((name, start, time.perf_counter()))
+    return [
+        {"phase": name, "seconds": end - start, **asking.between(start, end)}
+        for name, start, end in marks
+    ]
 
 
-def _back(models: MultiModel) -> dict[str, float]:
+def _back(models: MultiModelEndpoint) -> dict[str, float]:
     """From the decision until the new version has answered for the last time.
 
     Once with the old version still loaded, and once with the old version loaded again first.
     """
-    with crowd(models.url, NEW, count=CALLERS) as asking:
+    with background_callers(models.url, NEW, count=CALLERS) as asking:
         time.sleep(SHORT_SECONDS)
         kept = time.perf_counter()
         asking.target = OLD
@@ -124,15 +137,15 @@ def _together(bench: Bench, versions: Path) -> list[Row]:
         bench.start(versions, MULTI_MODEL) as processes,
     ):
         for name in MODELS:
-            MultiModel(processes).load(name, name)
+            MultiModelEndpoint(processes).load(name, name)
         ways = {
             "one process": (
                 one_process.url,
-                [Target("/invocations", f"tfs-model-name={name}") for name in MODELS],
+                [ModelPath("/invocations", f"tfs-model-name={name}") for name in MODELS],
             ),
             "a process each": (
                 processes.url,
-                [Target(f"/models/{name}/invoke") for name in MODELS],
+                [ModelPath(f"/models/{name}/invoke") for name in MODELS],
             ),
         }
         for repeat in range(REPEATS):
@@ -144,8 +157,9 @@ def _together(bench: Bench, versions: Path) -> list[Row]:
     return found
 
 
-def _beside(url: str, asked: Target, busy: Target | None) -> dict[str, float]:
-    with crowd(url, asked, count=1) as asking, crowd(url, busy or asked, count=1 if busy else 0):
+def _beside(url: str, asked: ModelPath, busy: ModelPath | None) -> dict[str, float]:
+    others = background_callers(url, busy or asked, count=1 if busy else 0)
+    with background_callers(url, asked, count=1) as asking, others:
         time.sleep(SHORT_SECONDS / 4)
         start = time.perf_counter()
         time.sleep(STEADY_SECONDS)

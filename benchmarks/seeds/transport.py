@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Any, Literal
 
+from benchmarks import workload
+from benchmarks.command import in_turn
 from benchmarks.seeds.bench import Bench
-from benchmarks.serving import workload
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
 
 MODELS = ("small",)
-SECONDS = 80.0
 REPEATS = 8
 CALLS = {1: 60, 111: 20, 2_230: 2}
 FORMS = ("json", "npy", "protobuf")
@@ -30,14 +30,12 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
             url = stack.enter_context(served).url
             endpoint = stack.enter_context(Endpoint.local(url))
             ways += [(transport, endpoint, form) for form in FORMS]
-        for repeat in range(REPEATS):
-            turn = repeat % len(ways)
-            for transport, endpoint, form in ways[turn:] + ways[:turn]:
-                for rows, calls in CALLS.items():
-                    latency = _latency_ms(endpoint, form, rows, calls)
-                    row = {"repeat": repeat, "transport": transport, "form": form}
-                    found.append({**row, "rows": rows, "latency_ms": latency})
-            bench.told(f"repeat {repeat + 1} of {REPEATS}")
+        for repeat, (transport, endpoint, form) in in_turn(ways, REPEATS):
+            for rows, calls in CALLS.items():
+                latency = _latency_ms(endpoint, form, rows, calls)
+                row = {"repeat": repeat, "transport": transport, "form": form}
+                found.append({**row, "rows": rows, "latency_ms": latency})
+            bench.told(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
     return found
 
 

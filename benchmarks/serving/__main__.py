@@ -1,25 +1,19 @@
 """What the handler costs: `make bench-serving`. Writes result.json and docs/performance.md."""
 
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import main
-from benchmarks.machine import machine
-from benchmarks.serving import crowd, transports, workload
+from benchmarks import workload
+from benchmarks.command import Told, machine, main
+from benchmarks.serving import transports, under_load
 from benchmarks.serving.report import RESULT
 
 
-def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
+def measured(folder: Path, told: Told) -> dict[str, Any]:
     before = machine()
     told("making a model")
-    model = folder / "model"
-    # In a process of its own: this one stays without TensorFlow's threads.
-    module = "benchmarks.serving.workload"
-    subprocess.run([sys.executable, "-m", module, str(model)], check=True, capture_output=True)
-    packed = transports.archives(folder, model)
+    packed = transports.archives(folder, workload.model(folder / "model"))
     ours = packed["ours.py"]
     return {
         "machine": before,
@@ -30,9 +24,9 @@ def measured(folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
         "requests": list(transports.REQUESTS.values()),
         "slices": transports.SLICES,
         "transports": transports.measured(packed, told),
-        "waiting": crowd.waiting(ours, told),
-        "choosing": crowd.choosing(ours, told),
-        "workers": crowd.workers(ours, told),
+        "waiting": under_load.waiting(ours, told),
+        "choosing": under_load.choosing(ours, told),
+        "workers": under_load.workers(ours, told),
     }
 
 

@@ -1,12 +1,13 @@
 """The handler's part of docs/performance.md, from what `make bench-serving` measured last."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.ratio import ratio
+from benchmarks.report import ran_on, read, row, target
+from benchmarks.report import section as page_section
 
 RESULT = Path(__file__).parent / "result.json"
 SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
@@ -14,49 +15,36 @@ Row = dict[str, Any]
 Part = Callable[[Row], float]
 
 
-def gateway(row: Row) -> float:
-    return float(row["gateway_ms"])
+def gateway(one: Row) -> float:
+    return float(one["gateway_ms"])
 
 
-def whole(row: Row) -> float:
-    return float(row["gateway_ms"] + row["model_server_ms"])
+def whole(one: Row) -> float:
+    return float(one["gateway_ms"] + one["model_server_ms"])
 
 
 def section() -> str:
-    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    result = read(RESULT)
     rows = result["transports"]
-    return "\n".join(
-        [
-            "## The handler",
-            "",
-            "Generated from `benchmarks/serving/result.json`; measured by `make bench-serving`.",
-            "",
-            *_how(result),
-            "",
-            *_times(rows),
-            "",
-            *_targets(rows, result),
-            "",
-            *_choosing(result["choosing"]),
-            "",
-        ]
-    )
+    parts = (_how(result), _times(rows), _targets(rows, result), _choosing(result["choosing"]))
+    return page_section("The handler", "serving", *parts)
 
 
 def _how(result: dict[str, Any]) -> list[str]:
-    machine, sizes = result["machine"], result["body_bytes"]
-    listed = "; ".join(
-        f"{form} {', '.join(f'{size:,}' for size in of)}" for form, of in sizes.items()
-    )
-    repeats = len({row["repeat"] for row in result["transports"]})
+    sizes = [
+        f"{form} {', '.join(f'{size:,}' for size in of)}"
+        for form, of in result["body_bytes"].items()
+    ]
+    repeats = len({one["repeat"] for one in result["transports"]})
     return [
         "CPU time of one request against the endpoint on this machine, by part: the gateway is the",
         "front, Gunicorn and its worker; the model server is our double, which is Python and not",
         "TensorFlow Serving: ratios of the whole stack hold for this double, and what gRPC and REST",
         "cost there for a small body says nothing of the container's. Rows of 256 float32, rounded",
-        f"to 4 decimals, seed 0. Body bytes: {listed}.",
+        f"to 4 decimals, seed 0. Body bytes: {'; '.join(sizes)}.",
         f"Median of {repeats} repeats in turn, of {', '.join(map(str, result['requests']))} requests",
-        f"by size, one after the other{_sliced(result)}; ratios are of the same repeat, with an",
+        f"by size, one after the other in {result['slices']} slices in turn with the others'; ratios are "
+        "of the same repeat, with an",
         "interval of 95 %.",
         "",
         "Compared: handlers over REST (input_handler and output_handler, the container posts in",
@@ -64,17 +52,12 @@ def _how(result: dict[str, Any]) -> list[str]:
         "handler, which reads the body and answers `{}`; ours with three bodies, and with two of",
         "them through grpcio instead of its built-in gRPC client (docs/decisions/0035).",
         "",
-        f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
-        f"load average {machine['load_before']} before the run; {machine['date']}.",
+        ran_on(result["machine"]),
     ]
 
 
-def _sliced(result: dict[str, Any]) -> str:
-    return f" in {result['slices']} slices in turn with the others'" if "slices" in result else ""
-
-
 def _times(rows: list[Row]) -> list[str]:
-    ways = list(dict.fromkeys(row["way"] for row in rows))
+    ways = list(dict.fromkeys(one["way"] for one in rows))
     ways.sort(key=lambda way: way.startswith("ours"))
     lines = [
         "| CPU-ms, gateway + model server | 1 row | 111 rows | 2,230 rows |",
@@ -84,9 +67,9 @@ def _times(rows: list[Row]) -> list[str]:
         cells = []
         for size in SIZES:
             of = _of(rows, way, size)
-            servers = median(row["model_server_ms"] for row in of)
+            servers = median(one["model_server_ms"] for one in of)
             cells.append(f"{median(map(gateway, of)):.2f} + {servers:.2f}")
-        lines.append(f"| {way} | {' | '.join(cells)} |")
+        lines.append(row(way, *cells))
     return lines
 
 
@@ -115,35 +98,35 @@ def _targets(rows: list[Row], result: dict[str, Any]) -> list[str]:
 
 
 def _waiting(rows: list[Row]) -> list[str]:
-    shares = [row["through_per_second"] / row["ceiling_per_second"] for row in rows]
-    ceilings = [row["ceiling_per_second"] for row in rows]
+    shares = [one["through_per_second"] / one["ceiling_per_second"] for one in rows]
+    ceilings = [one["ceiling_per_second"] for one in rows]
     return [
-        _row("50 ms of model time, 1 worker, 16 callers: share of the model server's own rate",
+        target("50 ms of model time, 1 worker, 16 callers: share of the model server's own rate",
              f"{median(shares):.0%}", f"{min(shares):.0%} to {max(shares):.0%}", "at least 85 %",
              median(shares) >= 0.85),
-        _row("that rate, requests/s", f"{median(ceilings):.0f}",
+        target("that rate, requests/s", f"{median(ceilings):.0f}",
              f"{min(ceilings):.0f} to {max(ceilings):.0f}", "at least 300", median(ceilings) >= 300),
     ]  # fmt: skip
 
 
 def _chosen(rows: list[Row]) -> list[str]:
-    few = {row["way"]: row for row in rows if row["callers"] == 4}
+    few = {one["way"]: one for one in rows if one["callers"] == 4}
     of_random = few["measured"]["p99_ms"] / few["random"]["p99_ms"]
     share = few["measured"]["slow_share"]
     label = "4 model servers, one slower by 50 ms, 4 callers, 1 worker"
     return [
-        _row(f"{label}: p99 of random choice's", f"{of_random:.2f}x", "", "at most 0.5x", of_random <= 0.5),
-        _row(f"{label}: requests on the slow one", f"{share:.2%}", "", "less than 1 %", share < 0.01),
+        target(f"{label}: p99 of random choice's", f"{of_random:.2f}x", "", "at most 0.5x", of_random <= 0.5),
+        target(f"{label}: requests on the slow one", f"{share:.2%}", "", "less than 1 %", share < 0.01),
     ]  # fmt: skip
 
 
 def _workers(result: dict[str, Any]) -> list[str]:
     memory, ready = result["workers"]["pss_mb"], result["workers"]["ready_seconds"]
     return [
-        _row(
+        target(
             "4 workers and Gunicorn: PSS", f"{memory:.0f} MB", "", "at most 140 MB", memory <= 140
         ),
-        _row("4 workers: ready after", f"{ready:.1f} s", "", "at most 6 s", ready <= 6),
+        target("4 workers: ready after", f"{ready:.1f} s", "", "at most 6 s", ready <= 6),
     ]
 
 
@@ -155,17 +138,18 @@ def _choosing(rows: list[Row]) -> list[str]:
         "| workers, callers | way to choose | p50 | p99 | requests/s | on the slow one |",
         "|---|---|---:|---:|---:|---:|",
     ]
-    for row in rows:
-        share = f"{row['slow_share']:.2%}" if "slow_share" in row else ""
+    for one in rows:
+        share = f"{one['slow_share']:.2%}" if "slow_share" in one else ""
+        latencies = (f"{one['p50_ms']:.1f}", f"{one['p99_ms']:.1f}")
+        rate = f"{one['requests_per_second']:.0f}"
         lines.append(
-            f"| {row['workers']}, {row['callers']} | {row['way']} | {row['p50_ms']:.1f} | "
-            f"{row['p99_ms']:.1f} | {row['requests_per_second']:.0f} | {share} |"
+            row(f"{one['workers']}, {one['callers']}", one["way"], *latencies, rate, share)
         )
     return lines
 
 
 def _of(rows: list[Row], way: str, size: int) -> list[Row]:
-    return [row for row in rows if row["way"] == way and row["rows"] == size]
+    return [one for one in rows if one["way"] == way and one["rows"] == size]
 
 
 def _ratio(
@@ -191,8 +175,6 @@ def _ratio(
     else:
         assert upper is not None
         wanted, met = f"upper end at most {upper:g}x", found.high <= upper
-    return _row(label, f"{found.median:.2f}x", f"{found.low:.2f} to {found.high:.2f}", wanted, met)
-
-
-def _row(label: str, found: str, spread: str, wanted: str, met: bool) -> str:
-    return f"| {label} | {found} | {spread} | {wanted} | {'met' if met else '**not met**'} |"
+    return target(
+        label, f"{found.median:.2f}x", f"{found.low:.2f} to {found.high:.2f}", wanted, met
+    )

@@ -1,13 +1,13 @@
 """CPU time of one request by contender, size and part: five repeats, in turn."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.serving import workload
-from benchmarks.serving.callers import Caller
-from benchmarks.serving.cost import Cpu, cpu
+from benchmarks import workload
+from benchmarks.callers import EndpointCaller
+from benchmarks.command import Told, in_turn
+from benchmarks.cost import Cpu, cpu
 from servable_local.container.launch import EndpointProcess, launch
 
 REPEATS = 5
@@ -34,15 +34,15 @@ def archives(folder: Path, model: Path) -> dict[str, Path]:
     return {
         name: workload.pack(
             folder / f"{name}.tar.gz",
-            model,
+            {"rows": model},
             {"inference.py": (CONTENDERS / name).read_bytes()},
-            ours=name in ("ours.py", "ours_grpcio.py", "grpc_from_json.py"),
+            handler=name in ("ours.py", "ours_grpcio.py", "grpc_from_json.py"),
         )
         for name in sorted({name for name, _ in WAYS.values()})
     }
 
 
-def measured(packed: dict[str, Path], told: Callable[[str], None]) -> list[dict[str, Any]]:
+def measured(packed: dict[str, Path], told: Told) -> list[dict[str, Any]]:
     """One row for each repeat, size and contender."""
     found: list[dict[str, Any]] = []
     with ExitStack() as stack:
@@ -54,11 +54,9 @@ def measured(packed: dict[str, Path], told: Callable[[str], None]) -> list[dict[
         for repeat in range(REPEATS):
             for count in workload.ROWS:
                 spent = dict.fromkeys(WAYS, Cpu(0, 0))
-                for turn in range(SLICES):
-                    first = (repeat + turn) % len(WAYS)
-                    for way in [*WAYS][first:] + [*WAYS][:first]:
-                        name, form = WAYS[way]
-                        spent[way] += _spent(running[name], form, count)
+                for _, way in in_turn(WAYS, SLICES):
+                    name, form = WAYS[way]
+                    spent[way] += _spent(running[name], form, count)
                 for way, of in spent.items():
                     found.append({"repeat": repeat, "way": way, "rows": count, **_each(of, count)})
             told(f"repeat {repeat + 1} of {REPEATS}: {_shown(found, repeat)}")
@@ -81,7 +79,7 @@ def _each(spent: Cpu, count: int) -> dict[str, float]:
 
 
 def _ask(process: EndpointProcess, form: str, count: int, requests: int) -> None:
-    body, caller = workload.body(form, count), Caller(process.url)
+    body, caller = workload.body(form, count), EndpointCaller(process.url)
     for _ in range(requests):
         status, answer = caller.ask(body, form)
         if status != 200:

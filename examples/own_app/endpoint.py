@@ -10,7 +10,7 @@ import aws_cdk as cdk
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import InstanceVariant
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.model.packed_model import packed_model
+from infra.constructs.model.served_model import packed_model
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.parameters.alarms import Alarms

@@ -79,16 +79,25 @@ def ended(version: str, *, on: str | None = None) -> str | None:
     facts = table("image_facts")
     day = on or facts["date"]
     ends = {
-        _number(short): row["end_of_patch"]
+        number(short): row["end_of_patch"]
         for short, row in facts["versions"].items()
         if row.get("end_of_patch", "9999") <= day
     }
-    later = [end for short, end in sorted(ends.items()) if short >= _number(version)]
+    later = [end for short, end in sorted(ends.items()) if short >= number(version)]
     return later[0] if later else None
 
 
-def _number(version: str) -> tuple[int, ...]:
+def number(version: str) -> tuple[int, ...]:
+    """2.19.1 as (2, 19), to compare versions."""
     return tuple(int(part) for part in version.split("."))[:2]
+
+
+def has(what: str, version: str) -> bool:
+    """Whether the image of this version is new enough for a row of image_facts.json's `since`.
+
+    Raises KeyError for what is not there.
+    """
+    return number(version) >= number(table("image_facts")["since"][what]["version"])
 
 
 def cuda(version: str) -> str | None:

@@ -51,9 +51,14 @@ def unit(namespace: str, name: str) -> str:
     return str(_metric(namespace, name)["unit"])
 
 
-def full_percent(namespace: str, name: str, instance: Instance) -> int:
-    """The metric's own number for a machine that is fully used: 100 for each vCPU or GPU, or 100."""
+def full_percent(namespace: str, name: str, instance: Instance | None) -> int:
+    """The metric's own number for a machine that is fully used: 100 for each vCPU or GPU, or 100.
+
+    `instance` None: a serverless container, which is one.
+    """
     each = _metric(namespace, name).get("hundred_percent_each")
+    if instance is None:
+        return 100
     return 100 * {"vcpu": instance.vcpus, "gpu": instance.gpus, None: 1}[each]
 
 

@@ -1,92 +1,85 @@
 """An environment file as one frozen value: everything that may differ between deployments."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
-from infra.parameters.asynchronous import Asynchronous
-from infra.parameters.capture import Capture
-from infra.parameters.endpoint import Endpoint
+from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.model import Model
-from infra.parameters.network import Network
+from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
-from infra.parameters.security import Security
+from infra.parameters.scaling import Scaling
 from infra.parameters.table import Table
-from infra.parameters.traffic import Traffic
 from infra.parameters.variant import Variant
+from infra.policy.kinds import EndpointKind, kind_of
 
 # Names that become construct ids, variant names and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
-
-# How requests come in; each publishes other metrics.
-Kind = Literal["real_time", "asynchronous", "serverless"]
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 TagKey = Annotated[str, Field(pattern=r"^[a-zA-Z0-9 _.:/=+\-@]{1,128}$")]
 
 
 class Environment(Table):
-    account: str = Field(pattern=r"^[0-9]{12}$", description="AWS account: a string of 12 digits.")
-    region: str = Field(
-        pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$", description="AWS region, as eu-west-1."
-    )
-    service: str | None = Field(
-        default=None,
-        pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$",
-        description="Put before the stacks' names, so that two services share an account. Left out, "
-        "stacks are named after the environment alone.",
-    )
-    production: bool | None = Field(
-        default=None,
-        description="Whether callers depend on it, so that rules about redundancy apply. Left out, "
-        "they do where the file's name begins with prod.",
-    )
-    endpoint: Endpoint = Field(description="The name callers use, and its logs.")
-    models: dict[Name, Model] = Field(description="What is served, by name.")
-    variants: dict[Name, Variant] = Field(
-        description="Machines that answer, by name; each with one model."
-    )
-    traffic: Traffic = Field(
-        default=Traffic(), description="What callers send, as far as it is known."
-    )
-    alarms: Alarms = Field(default=Alarms(), description="What somebody is woken for.")
-    rollout: Rollout | None = Field(
-        default=None,
-        description="How an update replaces what is live. Left out, SageMaker's own: all at once, "
-        "no bake, no rollback.",
-    )
-    network: Network = Field(
-        default=Network(), description="The instances' place in a VPC. Left out, SageMaker's own."
-    )
-    capture: Capture | None = Field(
-        default=None, description="Samples of requests and answers, kept. Left out, none are."
-    )
-    asynchronous: Asynchronous | None = Field(
-        default=None,
-        description="Requests wait in a queue and answers go to S3. Left out, callers wait for them.",
-    )
-    security: Security = Field(
-        default=Security(), description="What this environment may not be deployed without."
-    )
-    acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(
-        default={},
-        description="Findings accepted on purpose: rule = reason, in at least ten characters; "
-        '"rule:file" = reason where the finding says so.',
-    )
-    tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(
-        default={}, description="AWS tags on everything that takes them."
-    )
+    account: str = Field(pattern=r"^[0-9]{12}$")
+    """AWS account: a string of 12 digits."""
+    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+    """AWS region, as eu-west-1."""
+    service: str | None = Field(default=None, pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$")
+    """Put before the stacks' names, so that two services share an account. Left out, stacks are
+    named after the environment alone."""
+    production: bool | None = None
+    """Whether callers depend on it, so that rules about redundancy apply. Left out, they do where
+    the file's name begins with prod."""
+    endpoint: Endpoint
+    """The name callers use, and its logs."""
+    models: dict[Name, Model]
+    """What is served, by name."""
+    variants: dict[Name, Variant]
+    """Machines that answer, by name; each with one model."""
+    traffic: Traffic = Traffic()
+    """What callers send, as far as it is known."""
+    alarms: Alarms = Alarms()
+    """What somebody is woken for."""
+    rollout: Rollout | None = None
+    """How an update replaces what is live. Left out, SageMaker's own: all at once, no bake, no
+    rollback."""
+    network: Network = Network()
+    """The instances' place in a VPC. Left out, SageMaker's own."""
+    capture: Capture | None = None
+    """Samples of requests and answers, kept. Left out, none are."""
+    asynchronous: Asynchronous | None = None
+    """Requests wait in a queue and answers go to S3. Left out, callers wait for them."""
+    security: Security = Security()
+    """What this environment may not be deployed without."""
+    acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(default={})
+    """Findings accepted on purpose: rule = reason, in at least ten characters; "rule:file" = reason
+    where the finding says so."""
+    tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(default={})
+    """AWS tags on everything that takes them."""
 
     @property
-    def kind(self) -> Kind:
-        if self.asynchronous is not None:
-            return "asynchronous"
-        serverless = any(one.serverless is not None for one in self.variants.values())
-        return "serverless" if serverless else "real_time"
+    def kind(self) -> EndpointKind:
+        return kind_of(
+            queued=self.asynchronous is not None,
+            has_instances=all(one.serverless is None for one in self.variants.values()),
+        )
+
+    @property
+    def scaled(self) -> dict[str, Scaling]:
+        """By variant, where a scalable target is registered for it."""
+        scaling = {name: one.scaling for name, one in self.variants.items() if one.scales}
+        return {name: one for name, one in scaling.items() if one is not None}
 
     @property
     def production_variants(self) -> dict[str, Variant]:
         """Those whose answers somebody gets."""
         return {name: one for name, one in self.variants.items() if not one.shadow}
+
+
+def stack_name(name: str, environment: Environment, kind: str) -> str:
+    """`name`: of the environment. As CDK itself would say it, after the service where there is one."""
+    own = f"{name}-{kind}"
+    return own if environment.service is None else f"{environment.service}-{own}"

@@ -1,7 +1,9 @@
 """One thing that is wrong, or will hurt, said so that it can be put right."""
 
+import difflib
 import enum
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,6 +55,22 @@ class Finding:
         return said
 
 
+def file_error(
+    file: str, key: str, problem: str, remedy: str, *, given: Any = None, allowed: str = ""
+) -> Finding:
+    """What keeps an environment file, or an override, from being read as one."""
+    return Finding(
+        rule="parameters",
+        severity=Severity.ERROR,
+        file=file,
+        key=key,
+        given=given,
+        problem=problem,
+        allowed=allowed,
+        remedy=remedy,
+    )
+
+
 def _plain(value: Any) -> Any:
     """As JSON holds it; in words where JSON has none (nan, dates)."""
     try:
@@ -60,3 +78,15 @@ def _plain(value: Any) -> Any:
     except (TypeError, ValueError):
         return str(value)
     return value
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name closest to `name`, or None when nothing is close."""
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to do about an unknown name, as the end of a sentence."""
+    close = nearest(name, known)
+    return f"did you mean {close}?" if close else "use one of those"

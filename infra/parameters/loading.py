@@ -10,11 +10,37 @@ from typing import Any
 from pydantic import ValidationError
 
 from infra.parameters import overrides as override
-from infra.parameters.deployed import DeployedVariant
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding, file_error
 from infra.parameters.problems import finding
 from infra.parameters.sources import KeyPath, Source, names, read
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployedVariant:
+    instance_type: str | None
+    """None: serverless."""
+    scales: bool
+    """Whether it is a scalable target of Application Auto Scaling."""
+
+
+def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
+    """By a file, when nothing was changed by hand since."""
+    return {
+        name: DeployedVariant(instance_type=one.instance_type, scales=one.scales)
+        for name, one in file.variants.items()
+    }
+
+
+def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
+    """The overrides with which these keep their type, and scaling lets go of them: key -> value."""
+    found = {}
+    for name, one in variants.items():
+        found[f"variants.{name}.scaling.hold"] = "true"
+        if one.instance_type is not None:
+            found[f"variants.{name}.instance_type"] = one.instance_type
+    return found
+
 
 # A stack's name has letters, digits and hyphens, 128 in all, of which the service takes its part.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
@@ -129,18 +155,9 @@ def _name(name: str, file: str) -> list[Finding]:
     """A file's name becomes a stage's and, without a service, a stack's."""
     if re.fullmatch(NAME, name):
         return []
-    return [
-        Finding(
-            rule="parameters",
-            severity=Severity.ERROR,
-            file=file,
-            key="",
-            given=name,
-            problem=f"{name!r} is no name for an environment",
-            allowed="a letter, then letters, digits and hyphens, at most 40 in all",
-            remedy="rename the file",
-        )
-    ]
+    problem = f"{name!r} is no name for an environment"
+    allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+    return [file_error(file, "", problem, "rename the file", given=name, allowed=allowed)]
 
 
 def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:

@@ -5,8 +5,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
 from infra.parameters.sources import Source
 
@@ -30,15 +29,13 @@ def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
 def strangers(overrides: Overrides, environments: list[str], option: str) -> list[Finding]:
     """A finding for every override whose environment does not exist: it would be lost unseen."""
     return [
-        Finding(
-            rule="parameters",
-            severity=Severity.ERROR,
-            file=f"{option} {environment}.{key}",
-            key="",
+        file_error(
+            f"{option} {environment}.{key}",
+            "",
+            f"there is no environment {environment!r}",
+            meant(environment, environments),
             given=environment,
-            problem=f"there is no environment {environment!r}",
             allowed=", ".join(environments),
-            remedy=meant(environment, environments),
         )
         for environment, keys in overrides.items()
         if environment not in environments
@@ -99,13 +96,5 @@ def _not_meant(source: Source, key: tuple[str, ...], origin: str, option: str) -
 def _finding(
     origin: str, key: tuple[str, ...], problem: str, known: list[str], name: str
 ) -> Finding:
-    return Finding(
-        rule="parameters",
-        severity=Severity.ERROR,
-        file=origin,
-        key=".".join(key),
-        given=name,
-        problem=problem,
-        allowed=", ".join(known),
-        remedy=meant(name, known) if known else "give one of them",
-    )
+    remedy = meant(name, known) if known else "give one of them"
+    return file_error(origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(known))

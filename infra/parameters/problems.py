@@ -5,9 +5,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import nearest
-from infra.parameters.shape import bare, field_at, keys_at
+from infra.parameters.finding import Finding, file_error, nearest
+from infra.parameters.shape import bare, field_at, keys_at, meaning_at
 from infra.parameters.sources import Source
 
 _TYPES = {
@@ -41,15 +40,14 @@ def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
     """One pydantic error as a finding, in the file that the value came from."""
     key = tuple(str(part) for part in error["loc"] if part != "[key]")
     problem, allowed, remedy = _words(error, key)
-    return Finding(
-        rule="parameters",
-        severity=Severity.ERROR,
-        file=file if error["type"] == "missing" else source.origin(key, file),
-        key=".".join(key),
-        given=None if error["type"] == "missing" else error["input"],
-        problem=problem,
+    missing = error["type"] == "missing"
+    return file_error(
+        file if missing else source.origin(key, file),
+        ".".join(key),
+        problem,
+        remedy,
+        given=None if missing else error["input"],
         allowed=allowed,
-        remedy=remedy,
     )
 
 
@@ -105,9 +103,8 @@ def _literals(key: tuple[str, ...]) -> str:
 
 
 def _meaning(key: tuple[str, ...]) -> str:
-    """The field's own description, as far as its first full stop."""
-    field = field_at(key)
-    return (field.description or "").split(". ")[0].rstrip(".") if field else ""
+    """What the field's docstring says, as far as its first full stop."""
+    return meaning_at(key).split(". ")[0].rstrip(".")
 
 
 def _instead(kind: str, given: Any) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined
+from pydantic_core.core_schema import ModelSchema
 
 from infra.parameters.environment import Environment
-from infra.parameters.shape import bare
+from infra.parameters.shape import bare, meaning
 
 _EXTENDS = "Another file of this folder that this one changes. Tables merge key by key; nothing else merges."
 _HEAD = """\
@@ -52,7 +54,7 @@ a string where a string belongs. The template's metadata and an output say which
 
 def json_schema() -> str:
     """What editors complete and check against. Nothing is required: a base may hold it."""
-    schema = _without_required(Environment.model_json_schema())
+    schema = _without_required(Environment.model_json_schema(schema_generator=_WithMeanings))
     schema["$schema"] = "http://json-schema.org/draft-07/schema#"
     schema["title"] = "A Servable environment file"
     schema["properties"] = {
@@ -60,6 +62,16 @@ def json_schema() -> str:
         **schema["properties"],
     }
     return json.dumps(schema, indent=1) + "\n"
+
+
+class _WithMeanings(GenerateJsonSchema):
+    """Each key with its docstring."""
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        found = super().model_schema(schema)
+        for name, field in found["properties"].items():
+            field["description"] = meaning(schema["cls"], name)
+        return found
 
 
 def _without_required(part: Any) -> Any:
@@ -87,7 +99,7 @@ def markdown() -> str:
 
 def _rows(table: type[BaseModel]) -> Iterator[str]:
     for name, field in table.model_fields.items():
-        yield f"| `{name}` | {_type(field)} | {_default(field)} | {field.description or ''} |"
+        yield f"| `{name}` | {_type(field)} | {_default(field)} | {meaning(table, name)} |"
 
 
 def _tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -1,5 +1,9 @@
-"""Walks the shape of an environment file: which keys a table has, what type a key takes."""
+"""Walks the shape of an environment file: which keys a table has, what type a key takes, what it means."""
 
+import ast
+import functools
+import inspect
+import itertools
 import types
 import typing
 from typing import Annotated, Any, Union
@@ -43,6 +47,37 @@ def field_at(key: tuple[str, ...]) -> FieldInfo | None:
     if isinstance(table, type) and issubclass(table, BaseModel):
         return table.model_fields.get(key[-1])
     return None
+
+
+def meaning(table: type[BaseModel], name: str) -> str:
+    """The docstring of a field, on one line; empty where it has none.
+
+    Read from the source where a reference, a schema or a message is written: pydantic's own
+    `use_attribute_docstrings` reads it at every start.
+    """
+    return _meanings(table).get(name, "")
+
+
+@functools.cache
+def _meanings(table: type[BaseModel]) -> dict[str, str]:
+    body = ast.parse(inspect.getsource(table)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(said.value.value.split())
+        for field, said in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(said, ast.Expr)
+        and isinstance(said.value, ast.Constant)
+        and isinstance(said.value.value, str)
+    }
+
+
+def meaning_at(key: tuple[str, ...]) -> str:
+    """Of the field that `key` names; empty where nothing is known there."""
+    table = type_at(key[:-1])
+    known = isinstance(table, type) and issubclass(table, BaseModel)
+    return meaning(table, key[-1]) if known else ""
 
 
 def keys_at(key: tuple[str, ...]) -> list[str]:

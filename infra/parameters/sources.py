@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Finding, file_error, meant
 
 KeyPath = tuple[str, ...]
 
@@ -63,10 +62,12 @@ def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Sou
         # -sig: an editor's byte-order mark is no mistake of the person's.
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        return Source(findings=[_broken(shown, f"not TOML: {wrong}", "mend that line")])
+        return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", "mend that line")])
     except OSError as wrong:
         return Source(
-            findings=[_broken(shown, f"cannot be read: {wrong.strerror}", "make it readable")]
+            findings=[
+                file_error(shown, "", f"cannot be read: {wrong.strerror}", "make it readable")
+            ]
         )
     source = Source()
     base = values.pop("extends", None)
@@ -82,12 +83,16 @@ def _read_base(root: Path, folder: Path, shown: str, base: Any, seen: tuple[str,
     if base in seen:
         wrong = f"{base!r} extends itself: {' -> '.join((*seen, base))}"
         return Source(
-            findings=[_broken(shown, wrong, "break the circle", "extends", base, allowed)]
+            findings=[
+                file_error(shown, "extends", wrong, "break the circle", given=base, allowed=allowed)
+            ]
         )
     if base not in others:
         wrong = f"{base!r} is no file in {folder.name}/"
         remedy = meant(str(base), others)
-        return Source(findings=[_broken(shown, wrong, remedy, "extends", base, allowed)])
+        return Source(
+            findings=[file_error(shown, "extends", wrong, remedy, given=base, allowed=allowed)]
+        )
     return read(root, folder, base, seen)
 
 
@@ -103,18 +108,3 @@ def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> No
         if not isinstance(into.get(key), dict):
             source.put(here, {}, file)
         _merge(source, value, file, here)
-
-
-def _broken(
-    file: str, problem: str, remedy: str, key: str = "", given: Any = None, allowed: str = ""
-) -> Finding:
-    return Finding(
-        rule="parameters",
-        severity=Severity.ERROR,
-        file=file,
-        key=key,
-        given=given,
-        problem=problem,
-        allowed=allowed,
-        remedy=remedy,
-    )

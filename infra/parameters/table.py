@@ -1,9 +1,22 @@
-"""What every table of an environment file has in common."""
+"""What the tables of an environment file have in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Table(BaseModel):
     """Frozen; an unknown key is an error; "12" is not 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+# An ARN and no alias: policies name the key itself, and an alias may move to another.
+# https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id-key-ARN
+KmsKeyArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$",
+        max_length=2048,
+    ),
+]

@@ -1,15 +1,41 @@
-"""[variants.NAME]: machines that answer with one model."""
+"""[variants.NAME]: instances, or serverless, that answer with one model."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import Scaling
-from infra.parameters.serverless import Serverless
 from infra.parameters.table import Table
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.start_timeouts import DOWNLOAD, STARTUP
+from infra.policy.container import ContainerSettings
+from infra.policy.sizing import machine
+from infra.policy.wait_time import DOWNLOAD, STARTUP
+
+CONCURRENCY = "ServerlessMaxConcurrency"
+PROVISIONED = "ServerlessProvisionedConcurrency"
+Provisioned = Annotated[int, Field(ge=least(PROVISIONED), le=most(PROVISIONED))]
+
+
+class Serverless(Table):
+    """Nothing runs and nothing is paid without a request; the first one waits for a cold start.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
+    """
+
+    memory_mib: Literal[1024, 2048, 3072, 4096, 5120, 6144]
+    """Memory of one container; its share of CPUs grows with it."""
+    max_concurrency: Annotated[int, Field(ge=least(CONCURRENCY), le=most(CONCURRENCY))]
+    """Requests that are answered at the same time; one more is throttled."""
+    provisioned_concurrency: Provisioned | None = None
+    """Containers that are kept warm and paid for. Left out, none."""
+    max_provisioned_concurrency: Provisioned | None = None
+    """Most that scaling may keep warm. Left out, provisioned_concurrency."""
+
+    @property
+    def most_provisioned(self) -> int:
+        return self.max_provisioned_concurrency or self.provisioned_concurrency or 0
+
 
 VOLUME = "ProductionVariantVolumeSizeInGB"
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
@@ -20,81 +46,54 @@ Routing = Literal["least_outstanding_requests", "random"]
 
 
 class Variant(Table):
-    model: str = Field(description="Name of the [models.NAME] table it serves.")
-    instance_type: str | None = Field(
-        default=None,
-        description="SageMaker instance type, as ml.c5.xlarge. This, or serverless.",
-    )
-    serverless: Serverless | None = Field(
-        default=None, description="Memory and concurrency in the place of instances."
-    )
-    shadow: bool = Field(
-        default=False,
-        description="true: it gets copies of the requests of the other variant, and nobody gets its "
-        "answers. `weight` against the other's says how many: equal, each one.",
-    )
-    min_instances: Instances = Field(
-        default=1,
-        description="Instances that always run; also the number it starts with. 1 is the cheapest "
-        "that answers; production wants 2, in two availability zones. 0 only where requests wait in a "
-        "queue ([asynchronous]).",
-    )
-    max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None,
-        description="Most instances scaling may run. Left out, min_instances: nothing scales that "
-        "was not asked to.",
-    )
-    weight: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
-        default=1.0,
-        description="Share of the traffic, relative to the other variants. 1 each is an even split.",
-    )
-    volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = Field(
-        default=None,
-        description="Size of each instance's EBS volume. Left out, SageMaker's own (30). A type with "
-        "local NVMe takes none.",
-    )
-    inference_ami: str | None = Field(
-        default=None,
-        description="Host image with the NVIDIA driver. Left out, the oldest whose driver carries the "
-        "image's CUDA.",
-    )
+    model: str
+    """Name of the [models.NAME] table it serves."""
+    instance_type: str | None = None
+    """SageMaker instance type, as ml.c5.xlarge. This, or serverless."""
+    serverless: Serverless | None = None
+    """Memory and concurrency in the place of instances."""
+    shadow: bool = False
+    """true: it gets copies of the requests of the other variant, and nobody gets its answers.
+    `weight` against the other's says how many: equal, each one."""
+    min_instances: Instances = 1
+    """Instances that always run; also the number it starts with. 1 is the cheapest that answers;
+    production wants 2, in two availability zones. 0 only where requests wait in a queue
+    ([asynchronous])."""
+    max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Most instances scaling may run. Left out, min_instances: nothing scales that was not asked
+    to."""
+    weight: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
+    """Share of the traffic, relative to the other variants. 1 each is an even split."""
+    volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = None
+    """Size of each instance's EBS volume. Left out, SageMaker's own (30). A type with local NVMe
+    takes none."""
+    inference_ami: str | None = None
+    """Host image with the NVIDIA driver. Left out, the oldest whose driver carries the image's
+    CUDA."""
     download_timeout_seconds: (
         Annotated[int, Field(ge=least(DOWNLOAD), le=most(DOWNLOAD))] | None
-    ) = Field(
-        default=None,
-        description="Seconds an instance may take to fetch and unpack its model. Left out, twice the "
-        "estimate, or SageMaker's own where that is enough.",
-    )
+    ) = None
+    """Seconds an instance may take to fetch and unpack its model. Left out, twice the estimate, or
+    SageMaker's own where that is enough."""
     startup_timeout_seconds: Annotated[int, Field(ge=least(STARTUP), le=most(STARTUP))] | None = (
-        Field(
-            default=None,
-            description="Seconds until the container must answer /ping. Left out, twice the estimate, "
-            "or SageMaker's own where that is enough.",
-        )
+        None
     )
-    routing: Routing | None = Field(
-        default=None,
-        description="How a request finds its instance. Left out, least_outstanding_requests: the one "
-        "with the fewest requests under way, so that none waits behind a slow one while another is "
-        "free; with multi_model and [asynchronous], SageMaker's own.",
-    )
-    ssm_access: bool = Field(
-        default=False,
-        description="Whether AWS Systems Manager may open a shell in the containers, to look for a fault.",
-    )
-    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(
-        default={},
-        description="Environment variables for inference.py. The container's own have keys of their "
-        "own in [container].",
-    )
-    container: ContainerSettings = Field(
-        default=ContainerSettings(),
-        description="How the container divides its machine. What is left out is chosen for the "
-        "instance, the model and the code: `servable check --explain` shows it.",
-    )
-    scaling: Scaling | None = Field(
-        default=None, description="When to add and remove instances. Left out, never."
-    )
+    """Seconds until the container must answer /ping. Left out, twice the estimate, or SageMaker's
+    own where that is enough."""
+    routing: Routing | None = None
+    """How a request finds its instance. Left out, least_outstanding_requests: the one with the
+    fewest requests under way, so that none waits behind a slow one while another is free; with
+    multi_model and [asynchronous], SageMaker's own."""
+    ssm_access: bool = False
+    """Whether AWS Systems Manager may open a shell in the containers, to look for a fault."""
+    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
+    """Environment variables for inference.py. The container's own have keys of their own in
+    [container]."""
+    container: ContainerSettings = ContainerSettings()
+    """How the container divides its machine. What is left out is chosen for the instance, the model
+    and the code: `servable check --explain` shows it."""
+    scaling: Scaling | None = None
+    """When to add and remove instances. Left out, never."""
 
     @property
     def scales(self) -> bool:
@@ -124,3 +123,11 @@ class Variant(Table):
     @property
     def most_instances(self) -> int:
         return self.min_instances if self.max_instances is None else self.max_instances
+
+
+def machine_of(variant: Variant) -> Instance | None:
+    """None for an unknown type, or where the file says neither type nor memory."""
+    try:
+        return machine(variant.instance_type, variant.serverless_memory_mib)
+    except KeyError:
+        return None

@@ -1,22 +1,104 @@
-"""The container's settings as the variables that carry them, and back.
+"""The container's settings, in the field's words, and the variables that carry them, and back.
 
-Two tables say which variable carries which field; rendering and reading back both walk
-them, so that they cannot disagree.
-Source: https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts).
+A setting left at None renders no variable: the image's own default then applies. Two tables say
+which variable carries which field; rendering and reading back both walk them, so that they
+cannot disagree.
+Source of names, defaults and accepted values: the image's public source,
+https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts).
 """
 
 import math
 import typing
 from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
-from infra.policy.container_settings import (
-    Batching,
-    ContainerSettings,
-    LogLevel,
-    NginxLogLevel,
-    Transport,
-    WorkerClass,
-)
+from pydantic import BaseModel, ConfigDict, Field
+
+from infra.catalog import images
+
+# No machine has so many of anything; more is a slip of the hand.
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Transport = Literal["auto", "rest", "grpc"]
+WorkerClass = Literal["sync", "gevent", "gthread", "eventlet", "tornado"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+NginxLogLevel = Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Batching(_Settings):
+    """TensorFlow Serving collects requests into one batch. Present means switched on."""
+
+    max_batch_size: Positive = 8
+    """Rows in one batch. A request with more rows is answered 400, so this is also the largest
+    request. The image's default is 8."""
+    timeout_micros: Annotated[int, Field(ge=0)] = 1000
+    """Microseconds a batch waits for more rows: latency added to a lone request. The image's
+    default is 1000."""
+    batch_threads: Positive | None = None
+    """Batches computed at once. Left out, the image uses the number of vCPUs."""
+    max_enqueued_batches: Positive | None = None
+    """Batches waiting; one more is an error to its caller. Left out, the image uses the number of
+    vCPUs."""
+
+
+class ContainerSettings(_Settings):
+    """How the container divides its machine. A field left out is chosen for the machine, or the image's."""
+
+    tfs_processes: Positive | None = None
+    """Model server processes. More of them help while CPU is above 30 % and memory below 10 %. The
+    image's default is 1; 0 makes the container hang."""
+    inter_op_threads: Positive | None = None
+    """Operations one model server runs at once. Left out, TensorFlow uses the number of vCPUs."""
+    intra_op_threads: Positive | None = None
+    """Threads inside one operation. Left out, TensorFlow uses the number of vCPUs."""
+    batching: Batching | None = None
+    """Server-side batching: throughput for latency. Left out, it is off, as in the image."""
+    wait_time_seconds: Positive | None = None
+    """Seconds the container waits for a model to load, and for one request. The image's default is
+    60."""
+    gpu_memory_margin: Annotated[float, Field(lt=1)] | None = None
+    """Share of GPU memory that no model server takes; each takes (1 - margin) / tfs_processes. Only
+    read with several processes on a GPU. The image's default is 0.2."""
+    gunicorn_workers: Positive | None = None
+    """Python processes that run inference.py. Inert without code. The image's default is 1; 0 makes
+    the container hang."""
+    gunicorn_threads: Positive | None = None
+    """Threads in one worker. Inert without code, and inert with gevent, which multi-model mode does
+    not use. The image's default is 1."""
+    gunicorn_worker_class: WorkerClass | None = None
+    """sync for compute-bound code, gevent or gthread for code that waits. The image's default is
+    gevent."""
+    gunicorn_timeout_seconds: Positive | None = None
+    """Seconds after which a busy worker is killed. The image's default is 30."""
+    gunicorn_log_level: LogLevel | None = None
+    """The image's default is info."""
+    nginx_read_timeout_seconds: Positive | None = None
+    """Seconds NGINX waits for an answer; raised to the worker timeout where that is longer. The
+    image's default is 60."""
+    nginx_log_level: NginxLogLevel | None = None
+    """The image's default is error."""
+    omp_threads: Positive | None = None
+    """OpenMP threads of every process. The image sets 1 when it is left out; images from 2.19 on
+    hold a TensorFlow that does not read it."""
+    onednn: bool | None = None
+    """oneDNN kernels on or off; changes float rounding. Left out, TensorFlow decides."""
+    transport: Transport | None = None
+    """How Servable's handler asks the model server. auto, its default: JSON and CSV are relayed
+    over REST, tensors and protobuf go over gRPC. rest or grpc: everything does."""
+    grpc_from_bytes: Annotated[int, Field(ge=0)] | None = None
+    """With transport auto, JSON and CSV bodies from this size on are parsed by the handler and go
+    over gRPC. Left out, none are: it pays only where the code brings orjson along, and for bodies
+    of megabytes (docs/performance.md)."""
+    request_timeout_seconds: Positive | None = None
+    """Seconds after which Servable's handler answers 504. Left out, wait_time_seconds counts, which
+    is the time to load a model as well; a later one has no effect."""
+    timing_header: bool | None = None
+    """Servable's handler answers with a Server-Timing header: milliseconds of each stage. Left out,
+    it does not."""
+
 
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BATCHING_SWITCH = "SAGEMAKER_TFS_ENABLE_BATCHING"
@@ -27,13 +109,11 @@ OPENMP_THREADS = "OMP_NUM_THREADS"
 # Of the images that Intel's TensorFlow was built into; no string of today's libtensorflow.
 OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
-# The first image whose TensorFlow is known to be the upstream binary.
-FIRST_UPSTREAM = (2, 19)
 
 
 def is_upstream(tensorflow: str) -> bool:
     """Whether the image of this version is known to hold TensorFlow as Google builds it."""
-    return tuple(int(part) for part in tensorflow.split(".")[:2]) >= FIRST_UPSTREAM
+    return images.has("upstream_binary", tensorflow)
 
 
 class VariableError(ValueError):
@@ -44,16 +124,17 @@ class VariableError(ValueError):
 
 
 def variables_of(
-    settings: ContainerSettings, *, default_model: str | None, tensorflow: str = "2.20"
+    settings: ContainerSettings, *, default_model: str | None, tensorflow: str | None = None
 ) -> dict[str, str]:
     """The container's variables, sorted by name. `default_model` answers unnamed requests.
 
-    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN.
+    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN. None:
+    the newest.
     """
     found = _written(settings, _VARIABLES)
     if default_model is not None:
         found[DEFAULT_MODEL_NAME] = default_model
-    if settings.onednn is False and not is_upstream(tensorflow):
+    if settings.onednn is False and tensorflow is not None and not is_upstream(tensorflow):
         found[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
         found |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
@@ -75,13 +156,18 @@ def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
 
 
 def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
-    values = {variable: getattr(settings, field) for variable, (field, _, _) in table.items()}
-    return {name: table[name][1](value) for name, value in values.items() if value is not None}
+    values = {variable: getattr(settings, field) for variable, (field, _) in table.items()}
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    """A switch is 1 or 0."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _read(variables: Mapping[str, str], table: "Mapping[str, _Row]") -> dict[str, object]:
     fields: dict[str, object] = {}
-    for variable, (field, _, read) in table.items():
+    for variable, (field, read) in table.items():
         if variable in variables:
             fields[field] = read(variable, variables[variable])
     return fields
@@ -106,7 +192,10 @@ def _threads(variable: str, text: str) -> int | None:
     return _whole(0)(variable, text) or None
 
 
-def _word(words: tuple[str, ...]) -> Callable[[str, str], str]:
+def _word(allowed: Any) -> Callable[[str, str], str]:
+    """`allowed`: a Literal."""
+    words = typing.get_args(allowed)
+
     def read(variable: str, text: str) -> str:
         if text not in words:
             raise VariableError(variable, text, ", ".join(words))
@@ -131,52 +220,36 @@ def _read_switch(variable: str, text: str) -> bool:
     return text == "1"
 
 
-def _write_switch(value: object) -> str:
-    return "1" if value else "0"
-
-
-# variable -> (field, how it is written, how it is read)
-_Row = tuple[str, Callable[[object], str], Callable[[str, str], object]]
+# variable -> (field, how it is read)
+_Row = tuple[str, Callable[[str, str], object]]
 
 _VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_INSTANCE_COUNT": ("tfs_processes", str, _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", str, _threads),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", str, _threads),
-    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": ("wait_time_seconds", str, _whole(1)),
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", str, _margin),
-    "SAGEMAKER_GUNICORN_WORKERS": ("gunicorn_workers", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_THREADS": ("gunicorn_threads", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_WORKER_CLASS": (
-        "gunicorn_worker_class",
-        str,
-        _word(typing.get_args(WorkerClass)),
-    ),
-    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": ("gunicorn_timeout_seconds", str, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": (
-        "gunicorn_log_level",
-        str,
-        _word(typing.get_args(LogLevel)),
-    ),
-    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("nginx_read_timeout_seconds", str, _whole(1)),
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
-        "nginx_log_level",
-        str,
-        _word(typing.get_args(NginxLogLevel)),
-    ),
-    "OMP_NUM_THREADS": ("omp_threads", str, _whole(1)),
-    "TF_ENABLE_ONEDNN_OPTS": ("onednn", _write_switch, _read_switch),
+    "SAGEMAKER_TFS_INSTANCE_COUNT": ("tfs_processes", _whole(1)),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", _threads),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", _threads),
+    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": ("wait_time_seconds", _whole(1)),
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", _margin),
+    "SAGEMAKER_GUNICORN_WORKERS": ("gunicorn_workers", _whole(1)),
+    "SAGEMAKER_GUNICORN_THREADS": ("gunicorn_threads", _whole(1)),
+    "SAGEMAKER_GUNICORN_WORKER_CLASS": ("gunicorn_worker_class", _word(WorkerClass)),
+    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": ("gunicorn_timeout_seconds", _whole(1)),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", _word(LogLevel)),
+    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("nginx_read_timeout_seconds", _whole(1)),
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": ("nginx_log_level", _word(NginxLogLevel)),
+    "OMP_NUM_THREADS": ("omp_threads", _whole(1)),
+    "TF_ENABLE_ONEDNN_OPTS": ("onednn", _read_switch),
     # Read by our own handler, servable_handler/settings.py.
-    "SERVABLE_TRANSPORT": ("transport", str, _word(typing.get_args(Transport))),
-    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", str, _whole(0)),
-    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", str, _whole(1)),
-    "SERVABLE_TIMING_HEADER": ("timing_header", _write_switch, _read_switch),
+    "SERVABLE_TRANSPORT": ("transport", _word(Transport)),
+    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", _whole(0)),
+    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", _whole(1)),
+    "SERVABLE_TIMING_HEADER": ("timing_header", _read_switch),
 }
 
 _BATCHING_VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", str, _whole(1)),
-    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", str, _whole(0)),
-    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", str, _whole(1)),
-    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", str, _whole(1)),
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", _whole(1)),
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", _whole(0)),
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _whole(1)),
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _whole(1)),
 }
 
 

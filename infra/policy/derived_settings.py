@@ -4,13 +4,54 @@ What the file says stays as it is. Every choice carries its reason; `servable ch
 prints them. Where a measured number would be better than a rule, `tune` finds it.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
 from infra.catalog.instances import Instance
 from infra.policy import gpu_memory
-from infra.policy.choices import Derived, Found, merged
-from infra.policy.container_settings import Batching, ContainerSettings
-from infra.policy.served import Served
-from infra.policy.sizing import SYSTEM_SHARE, load_seconds
+from infra.policy.container import Batching, ContainerSettings
+from infra.policy.sizing import SYSTEM_SHARE, Served, load_seconds
 from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
+
+Origin = Literal["file", "derived", "image"]
+
+Found = dict[str, tuple[object, str]]
+"""setting -> (value, or None to leave it to the image; the reason)."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting, where it comes from, and why it is so."""
+
+    name: str
+    value: object
+    origin: Origin
+    reason: str
+
+
+@dataclass(frozen=True)
+class Derived:
+    settings: ContainerSettings
+    choices: tuple[Choice, ...]
+
+
+def merged(written: ContainerSettings, found: Found) -> Derived:
+    """What the file says over what was found, with every setting accounted for."""
+    choices, values = [], {}
+    for name in ContainerSettings.model_fields:
+        stated = getattr(written, name)
+        value, reason = found.get(name, (None, "the image's own default"))
+        if stated is not None and name != "batching":
+            choices.append(Choice(name, stated, "file", "from the file"))
+            values[name] = stated
+        elif value is not None:
+            origin: Origin = "file" if value == stated else "derived"
+            choices.append(Choice(name, value, origin, reason))
+            values[name] = value
+        else:
+            choices.append(Choice(name, None, "image", reason))
+    return Derived(ContainerSettings.model_validate(values), tuple(choices))
+
 
 # Measured by others: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
 # 36 workers. https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/

@@ -3,17 +3,38 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.catalog import images
+from infra.catalog import gpus, images
 from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, newest_ami
-from infra.policy.choices import Choice
-from infra.policy.container import variables_of
-from infra.policy.container_settings import ContainerSettings
-from infra.policy.derived_settings import derive
-from infra.policy.image import newest_version
-from infra.policy.machine import machine
-from infra.policy.served import Served
-from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
+from infra.catalog.instances import Instance
+from infra.policy.container import ContainerSettings, variables_of
+from infra.policy.derived_settings import Derived
+from infra.policy.sizing import Served
+from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
+
+
+def newest_version(instance: Instance) -> str:
+    """The newest TensorFlow version whose image this machine can run.
+
+    On a GPU whose CUDA has ended (ml.p2), the newest whose image is documented to
+    hold that CUDA; SageMaker itself refuses ml.p2 from TensorFlow 2.12 on.
+    """
+    short = [version for version in images.versions() if version.count(".") == 1]
+    return [version for version in short if runs(version, instance)][-1]
+
+
+def runs(version: str, instance: Instance) -> bool:
+    """Whether the image of this version has kernels for the machine's GPU, as far as documented."""
+    newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
+    if newest is None:
+        return True
+    cuda = images.cuda(version)
+    return (
+        cuda is not None
+        and int(cuda.split(".")[0]) <= newest
+        and images.number(version)
+        <= images.number(gpus.newest_tensorflow(instance.gpu or "") or version)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +46,6 @@ class Hosting:
     """The host image whose driver carries the container image's CUDA; None on CPU and for CUDA 11."""
     settings: ContainerSettings
     """The file's, and what was chosen where it says nothing."""
-    choices: tuple[Choice, ...]
     variables: dict[str, str]
     download_timeout_seconds: int | None
     startup_timeout_seconds: int | None
@@ -33,38 +53,32 @@ class Hosting:
 
 def hosting(
     *,
-    instance_type: str | None,
-    tensorflow: str | None,
+    instance: Instance,
+    tensorflow: str,
     region: str,
-    container: ContainerSettings,
+    derived: Derived,
     default_model: str | None,
     served: Served,
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
     inference_ami: str | None = None,
-    serverless_memory_mib: int | None = None,
 ) -> Hosting:
-    """`tensorflow` None: the newest version whose image the machine can run.
-    `default_model` None: several models, of which each request names one.
+    """`default_model` None: several models, of which each request names one.
 
-    `instance_type` None: `serverless_memory_mib` says what it runs on.
     `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
-    Raises KeyError for what preflight refuses: an unknown instance type, version or region.
+    Raises KeyError for what preflight refuses: an unknown version or region.
     """
-    instance = machine(instance_type, serverless_memory_mib)
-    version = tensorflow or newest_version(instance)
-    derived = derive(container, instance=instance, served=served)
-    variables = variables_of(derived.settings, default_model=default_model, tensorflow=version)
+    settings = derived.settings
+    variables = variables_of(settings, default_model=default_model, tensorflow=tensorflow)
     return Hosting(
-        tensorflow=version,
-        image=_image(own_image, version, instance.device, region),
-        inference_ami=inference_ami or (driver_for(version) if instance.gpus else None),
-        settings=derived.settings,
-        choices=derived.choices,
+        tensorflow=tensorflow,
+        image=_image(own_image, tensorflow, instance.device, region),
+        inference_ami=inference_ami or (driver_for(tensorflow) if instance.gpus else None),
+        settings=settings,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
         download_timeout_seconds=download_timeout_seconds(served),
         startup_timeout_seconds=startup_timeout_seconds(
-            served, processes=derived.settings.tfs_processes or 1
+            served, processes=settings.tfs_processes or 1
         ),
     )
 
@@ -78,15 +92,9 @@ def _image(own: str | None, version: str, device: str, region: str) -> Image:
     return image
 
 
-# TensorFlow is built for CUDA 12 from this version on.
-# https://www.tensorflow.org/install/source#gpu
-FIRST_WITH_CUDA_12 = (2, 15)
-
-
 def driver_for(version: str) -> str | None:
     """The AMI. Where the image's CUDA is not documented, the newest: it runs every older CUDA."""
     cuda = images.cuda(version)
     if cuda is not None:
         return ami_for(cuda=cuda)
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return newest_ami() if (major, minor) >= FIRST_WITH_CUDA_12 else None
+    return newest_ami() if images.has("cuda_12", version) else None

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from infra.policy.key_permissions import KEY_PERMISSIONS
-from infra.policy.role_permissions import PERMISSIONS, PLACES, Permission
+from infra.policy.permissions import KEY_PERMISSIONS, PERMISSIONS, PLACES, Permission
 
 _HEAD = """\
 # Who may do what

@@ -7,9 +7,77 @@ states is called an assumption; docs/decisions/0011 has them together.
 import math
 from dataclasses import dataclass
 
-from infra.catalog.instances import Instance
+from infra.catalog.instances import Instance, instances
 from infra.catalog.limits import documented
-from infra.policy.served import Served
+
+MIB_PER_GIB = 1024
+# Serverless Inference runs on AWS Lambda, which has one vCPU for each 1,769 MB.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html; that SageMaker's memory
+# buys the same is an assumption: its guide says "proportional" and no number.
+MIB_PER_VCPU = 1769
+# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (ephemeral disk storage)
+SERVERLESS_DISK_GB = 5
+# Within which a serverless container must answer its first ping (the same page, "cold starts").
+SERVERLESS_START_SECONDS = 180
+
+
+def serverless_machine(memory_mib: int) -> Instance:
+    """CPUs and memory of one container; no GPU, and no disk of its own size."""
+    return Instance(
+        name=f"serverless with {memory_mib} MiB",
+        vcpus=max(1, memory_mib // MIB_PER_VCPU),
+        memory_gib=memory_mib / MIB_PER_GIB,
+        architecture="x86_64",
+        burstable=False,
+        local_nvme_gb=0,
+    )
+
+
+def machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
+    """Of a variant that has one of the two. Raises KeyError for an unknown type, or neither."""
+    if serverless_memory_mib is not None:
+        return serverless_machine(serverless_memory_mib)
+    return instances()[instance_type or ""]
+
+
+# Measured: 4 workers with numpy and protobuf take 110 MB more than the master alone; with
+# TensorFlow imported 448 MB. A worker of 128 MiB covers both.
+ASSUMED_WORKER_GIB = 0.125
+# Assumption: the model server without a model. Replaced by measuring memory_gib.
+ASSUMED_SERVER_GIB = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """One model, as it will lie on the machine. Sizes in GiB; None is unknown."""
+
+    model_gib: float | None
+    """Unpacked, all versions: every one found is loaded."""
+    packed_gib: float | None = None
+    """Of the archive."""
+    has_code: bool | None = False
+    """Whether Gunicorn runs; None for an archive that nobody here has looked into."""
+    compressed: bool = True
+    """False: it lies in S3 as files, and nothing is unpacked."""
+    multi_model: bool = False
+    """Several models, each loaded by a server of its own when it is asked for."""
+    measured_server_gib: float | None = None
+    """Resident memory of one model server with everything loaded."""
+    measured_worker_gib: float | None = None
+    """Memory of its own that one worker takes."""
+
+    @property
+    def server_gib(self) -> float | None:
+        """Memory of one model server, measured or assumed."""
+        if self.measured_server_gib is not None:
+            return self.measured_server_gib
+        return None if self.model_gib is None else self.model_gib + ASSUMED_SERVER_GIB
+
+    @property
+    def worker_gib(self) -> float:
+        """Memory of one worker, measured or assumed."""
+        return ASSUMED_WORKER_GIB if self.measured_worker_gib is None else self.measured_worker_gib
+
 
 # Assumption: the operating system, NGINX and SageMaker's own agents, of the instance's memory.
 SYSTEM_SHARE = 0.1
@@ -25,7 +93,7 @@ BYTES_PER_GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemoryNeed:
     """What an instance must hold, in GiB."""
 
     servers_gib: float
@@ -37,11 +105,13 @@ class Memory:
         return self.servers_gib + self.workers_gib + self.system_gib
 
 
-def memory(instance: Instance, served: Served, *, processes: int, workers: int) -> Memory | None:
+def memory(
+    instance: Instance, served: Served, *, processes: int, workers: int
+) -> MemoryNeed | None:
     """None while the size of the model is unknown."""
     if served.server_gib is None:
         return None
-    return Memory(
+    return MemoryNeed(
         servers_gib=processes * served.server_gib,
         workers_gib=workers * served.worker_gib,
         system_gib=SYSTEM_SHARE * instance.memory_gib,

@@ -1,4 +1,4 @@
-"""How long the container really waits for a model to load.
+"""How long SageMaker waits for an instance's model and first answer, and the container for a load.
 
 While the model server's port is closed the container looks again after pauses that double
 from 0.2 s and stay at 120 s, so the last look is before the time that was configured: 3 s for
@@ -7,7 +7,34 @@ Source: tfs_utils.wait_for_model of the image (urllib3's Retry, backoff_factor 0
 https://urllib3.readthedocs.io/en/stable/reference/urllib3.util.html#urllib3.util.Retry)
 """
 
+import math
 from collections.abc import Iterator
+
+from infra.catalog.limits import least, most
+from infra.policy.sizing import Served, download_seconds, load_seconds
+
+DOWNLOAD = "ProductionVariantModelDataDownloadTimeoutInSeconds"
+STARTUP = "ProductionVariantContainerStartupHealthCheckTimeoutInSeconds"
+# The estimates are cautious already; what takes twice as long has gone wrong.
+SAFETY = 2
+
+
+def download_timeout_seconds(served: Served) -> int | None:
+    """For fetching and unpacking the archive; None: SageMaker's own, which is enough."""
+    return _timeout(download_seconds(served), DOWNLOAD)
+
+
+def startup_timeout_seconds(served: Served, *, processes: int) -> int | None:
+    """Until /ping answers; None: SageMaker's own, which is enough."""
+    return _timeout(load_seconds(served, processes=processes), STARTUP)
+
+
+def _timeout(estimate_seconds: float | None, shape: str) -> int | None:
+    if estimate_seconds is None or SAFETY * estimate_seconds <= least(shape):
+        return None
+    whole_minutes = 60 * math.ceil(SAFETY * estimate_seconds / 60)
+    return min(most(shape), whole_minutes)
+
 
 FIRST_PAUSE_SECONDS = 0.2
 # urllib3.util.Retry.DEFAULT_BACKOFF_MAX

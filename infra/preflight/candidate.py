@@ -12,7 +12,7 @@ from infra.catalog.instances import Instance, instances
 from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement, placements
+from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import wants_ours
 from model_packaging.saved_model import SavedModelInfo, read

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
+from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import discovered
 

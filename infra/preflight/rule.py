@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
-from infra.preflight.placement import Placement
 
 # Words of which an id can be made: GpuIdle is gpu-idle, and GPUIdle would be g-p-u-idle.
 NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")

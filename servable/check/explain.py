@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
+from infra.parameters.placement import Placement, placements
 from infra.parameters.rollout import Rollout
-from infra.policy.container_settings import Batching
+from infra.policy.container import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
@@ -16,9 +17,8 @@ from infra.policy.sizing import (
     start_seconds,
     usd_per_month,
 )
-from infra.policy.start_timeouts import download_timeout_seconds, startup_timeout_seconds
 from infra.policy.update import SECONDS_PER_MINUTE, Update
-from infra.preflight.placement import Placement, placements
+from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 from infra.preflight.rendering import counted
 
 QUOTA = "what the account's quota must allow"
@@ -152,7 +152,7 @@ def _shown(value: object) -> str:
 def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
     variant = one.variant
     if variant.serverless is None:
-        yield _routing(environment, one)
+        yield _routing(one)
     scaling = variant.scaling
     if scaling is None:
         return
@@ -163,7 +163,7 @@ def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
     waits = cooldowns(
         out_seconds=scaling.scale_out_cooldown_seconds,
         in_seconds=scaling.scale_in_cooldown_seconds,
-        start_seconds=None if variant.serverless else one.start_seconds,
+        start_seconds=one.start_seconds,
     )
     for name, seconds, stated, why in (
         (
@@ -195,15 +195,9 @@ def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
             yield (name, f"{measured * safety:g}", "sizing", f"{measured:g} x {safety:g}")
 
 
-def _routing(environment: Environment, one: Placement) -> Said:
-    if one.variant.routing is not None:
-        return ("routing", one.variant.routing, "file", "from the file")
-    if environment.asynchronous is not None:
-        return ("routing", "-", "image", "SageMaker's own: instances take requests from the queue")
-    if one.model.multi_model is not None:
-        return ("routing", "-", "image", "SageMaker's own: to where the model is loaded")
-    why = "no request waits behind a slow one while another instance is free"
-    return ("routing", "least_outstanding_requests", "derived", why)
+def _routing(one: Placement) -> Said:
+    chosen = one.routing
+    return (chosen.name, str(chosen.value or "-"), chosen.origin, chosen.reason)
 
 
 def update_lines(

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
 from infra.parameters.environment import Environment
-from infra.parameters.serverless import Serverless
-from infra.parameters.variant import Variant
+from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import instances_during_update
 
 SECONDS_PER_HOUR = 3600

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from infra.constructs.endpoint.deployment_history import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, AwsError, absent
+from servable.aws_account import Account, AwsError, absent, unless_absent
 
 POINTER = "AWS::SSM::Parameter"
 # What `cdk bootstrap` makes, where nothing else is said.
@@ -89,14 +89,9 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
 
 def _place(account: Account, stack: str) -> tuple[str, str]:
     """(bucket, how the keys begin), also of a stack that is gone."""
-    cloudformation = account.client("cloudformation")
-    try:
-        described = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        if not absent(error):
-            raise
-        described = {}
-    for one in described.get("Outputs", []):
+    describe = account.client("cloudformation").describe_stacks
+    found = unless_absent(describe, StackName=stack)
+    for one in found["Stacks"][0].get("Outputs", []) if found else []:
         if one["OutputKey"] == OUTPUT:
             bucket, _, prefix = one["OutputValue"].removeprefix("s3://").partition("/")
             return bucket, prefix

@@ -1,5 +1,9 @@
-"""Going back to a deployment: what it was, as a file that passes through the same checks."""
+"""Going back to a deployment: what it was, as a file that passes through the same checks.
 
+Before that, archive and image are proved to be still there, and the same.
+"""
+
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
+from botocore.exceptions import ClientError
 
+from infra.catalog import images
 from infra.packing import packed_key
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
+from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account
-from servable.history import proof
+from servable.aws_account import Account, absent
 from servable.history.deployments import Deployment
+from servable.verify.model import digest
 
 # What describes how an archive is packed; one that lies in S3 is packed already.
 _OF_PACKING = (
@@ -52,9 +59,9 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
     notes: list[str] = []
     for one in record["variants"]:
         name, where = one["model"], one["archive"]
-        proof.image(one, settings, account, notes)
+        _prove_image(one, settings, account, notes)
         if "artifact" in settings["models"][name]:
-            proof.archive(account, where, settings["models"][name]["artifact"]["sha256"])
+            _proved_archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _packs(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
@@ -68,11 +75,10 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
 
 
 def write(loaded: Loaded, folder: Path, found: Restored) -> Path:
-    """Puts it in the place of the environment's file, beside and renamed."""
+    """Puts it in the place of the environment's file, whole or not at all."""
     file = folder / f"{loaded.name}.toml"
-    beside = file.with_suffix(".toml.part")
-    beside.write_text(found.text, encoding="utf-8")
-    beside.replace(file)
+    with beside(file) as to:
+        to.write(found.text.encode())
     return file
 
 
@@ -95,7 +101,7 @@ def _pinned(model: Any, url: str, one: dict[str, Any], account: Account) -> dict
     if not url.endswith(".tar.gz"):
         problem = "it lies in S3 as files under a prefix, which cannot be pinned"
         raise PackagingError(Path(url), problem, "check out the record's revision, and deploy that")
-    sha256 = proof.archive(account, url, None)
+    sha256 = _proved_archive(account, url, None)
     bucket, _, name = url.removeprefix("s3://").partition("/")
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
     artifact = {"uri": url, "sha256": sha256, "size_bytes": size}
@@ -147,3 +153,61 @@ def _text(settings: Any, deployment: Deployment) -> str:
     for name, value in settings.items():
         document.add(name, tomlkit.item(value))
     return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
+
+
+def _prove_image(one: dict[str, Any], settings: Any, account: Account, notes: list[str]) -> None:
+    """A stock image is known to the catalog; one of one's own is asked for."""
+    uri = one["image"]
+    own = settings["models"][one["model"]].get("image")
+    if own is None:
+        version, region = one["tensorflow"], settings["region"]
+        if version not in images.versions() or region not in images.regions(version):
+            problem = f"the image of TensorFlow {version} is not known in {region} any more"
+            raise PackagingError(Path(uri), problem, "name another tensorflow, and deploy that")
+        settings["models"][one["model"]]["tensorflow"] = version
+        return
+    parsed = images.own_image(own)
+    if parsed is None:
+        return
+    which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
+    asked = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
+    try:
+        account.client("ecr").describe_images(
+            registryId=parsed.account, repositoryName=parsed.repository, imageIds=[asked]
+        )
+    except ClientError as error:
+        if absent(error):
+            problem = "this image is not in its repository any more"
+            raise PackagingError(Path(uri), problem, "push it again") from None
+        notes.append(f"{uri}: could not be asked for: {error}")
+
+
+def _proved_archive(account: Account, url: str, sha256: str | None) -> str:
+    """Its hash. Raises `PackagingError` where it is gone, or another."""
+    bucket, _, name = url.removeprefix("s3://").partition("/")
+    s3 = account.client("s3")
+    found = digest(s3, bucket, name)
+    if found is None:
+        raise PackagingError(
+            Path(url), "the archive is not there any more", _way_out(s3, bucket, name)
+        )
+    if sha256 is not None and found != sha256:
+        problem = f"the archive is another: {found}, then {sha256}"
+        raise PackagingError(Path(url), problem, "restore the object's earlier version")
+    return found
+
+
+def _way_out(s3: Any, bucket: str, name: str) -> str:
+    """A versioned bucket keeps what was deleted, for as long as its lifecycle says."""
+    try:
+        listed = s3.list_object_versions(Bucket=bucket, Prefix=name)
+    except ClientError:
+        listed = {}
+    kept = [one for one in listed.get("Versions", []) if one["Key"] == name]
+    if kept:
+        version = kept[0]["VersionId"]
+        return (
+            f"the bucket still has its version {version}: `aws s3api copy-object --bucket {bucket} "
+            f"--key {name} --copy-source '{bucket}/{name}?versionId={version}'`, then again"
+        )
+    return "check out the record's revision, where its sources are, and deploy that"

@@ -16,8 +16,8 @@ from infra.parameters.finding import Severity
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.findings import print_lines
+from servable.init.first_environment import Start, shown_size, start, write
 from servable.init.preview import last_day, preview
-from servable.init.run import Start, shown_size, start, write
 from servable.project import one_environment, project
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
 
@@ -62,6 +62,17 @@ def init(
         raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
     if expires_in_days is not None:
         raise click.UsageError("--expires-in-days is for a preview: give --from ENV")
+    return _first(saved_model, name, account, region, folder, as_json)
+
+
+def _first(
+    saved_model: Path,
+    name: str | None,
+    account: str | None,
+    region: str | None,
+    folder: str,
+    as_json: bool,
+) -> int:
     root, files = project(folder)
     try:
         where = region or boto3.session.Session().region_name or REGION

@@ -9,6 +9,7 @@ from infra.catalog.limits import most
 from infra.parameters.finding import Finding
 from infra.parameters.loading import NAME, Loaded, load
 from infra.preflight.check import check
+from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
 
 EXPIRES = "expires"
@@ -38,9 +39,8 @@ def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Previe
     if file.exists():
         raise PackagingError(file, "is there already", "give another --name, or delete it")
     own = _endpoint_name(environment.endpoint.name, loaded.name, name)
-    beside = file.with_suffix(".toml.part")
-    beside.write_text(_text(loaded, name, own, expires), encoding="utf-8")
-    beside.replace(file)
+    with beside(file) as to:
+        to.write(_text(loaded, name, own, expires).encode())
     (made,) = [one for one in load(loaded.root, folder) if one.name == name]
     return Preview(
         name=name, file=made.file, endpoint_name=own, expires=expires, findings=check(made)

@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.catalog.prices import price
 from infra.parameters.environment import Environment
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from servable_local.aws import EmbeddedAws, StartError, down, status, up
+from servable_local.aws import EmbeddedAws, LocalAwsStartError, down, status, up
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 
 DONE, FOUND_PROBLEMS = 0, 1
@@ -34,7 +34,7 @@ def up_command(port: int, minute: float, as_json: bool) -> None:
     """Start it, unless it runs already. It stays until `servable local down`."""
     try:
         aws = up(port=port, seconds_per_minute=minute)
-    except StartError as error:
+    except LocalAwsStartError as error:
         click.echo(f"servable local up: {error}", err=True)
         sys.exit(FOUND_PROBLEMS)
     if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):

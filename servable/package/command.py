@@ -14,8 +14,7 @@ from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Told
 from servable.findings import print_lines
-from servable.package import as_json as package_json
-from servable.package import as_table as package_table
+from servable.package import output
 from servable.package.package import Package, image_for
 from servable.package.package import package as packages_of
 from servable.project import MENDED_BY_PACKING, project, unknown
@@ -80,10 +79,10 @@ def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     print_lines(one for one in findings if one.severity is Severity.WARNING)
     made = _with_progress(loaded, find_links)
     if as_json:
-        click.echo(json.dumps([package_json.package(one) for one in made], indent=2))
+        click.echo(json.dumps([output.package_json(one) for one in made], indent=2))
     else:
         for each in made:
-            package_table.show(each, loaded.root)
+            output.show(each, loaded.root)
         if not made:
             click.echo(f"{loaded.name}: every model lies in S3 already; nothing to pack")
     return 0
@@ -143,9 +142,9 @@ def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
     image = image_for(loaded)
     found = verify(archive, python=image.python, provided=image.modules)
     if as_json:
-        click.echo(json.dumps(package_json.verified(archive, found), indent=2))
+        click.echo(json.dumps(output.verified_json(archive, found), indent=2))
     else:
-        package_table.show_verified(archive, found)
+        output.show_verified(archive, found)
         for warning in found.warnings:
             click.echo(f"warning: {warning}", err=True)
         for problem in found.problems:

@@ -10,8 +10,9 @@ from infra.catalog.images import ImageModules, image_modules
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.policy.image import newest_version
-from infra.policy.machine import machine
+from infra.parameters.variant import Variant
+from infra.policy.hosting import newest_version
+from infra.policy.sizing import machine
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.dependencies import WANTED, Wheel, locked
@@ -122,9 +123,7 @@ def image_for(loaded: Loaded | None) -> ImageModules:
     version = images.versions()[-1]
     if loaded is not None and loaded.environment is not None:
         variant = next(iter(loaded.environment.variants.values()))
-        version = loaded.environment.models[variant.model].tensorflow or newest_version(
-            machine(variant.instance_type, variant.serverless_memory_mib)
-        )
+        version = _tensorflow(loaded.environment, variant)
     found = image_modules(".".join(version.split(".")[:2]))
     if found is None:
         problem = f"the modules in the image of TensorFlow {version} are not documented"
@@ -138,7 +137,11 @@ def _python(loaded: Loaded, name: str) -> str | None:
     """Of the image that runs the model's code."""
     assert loaded.environment is not None
     variant = variants_running(loaded.environment, name)[0]
-    version = loaded.environment.models[variant.model].tensorflow
-    return images.python(
-        version or newest_version(machine(variant.instance_type, variant.serverless_memory_mib))
+    return images.python(_tensorflow(loaded.environment, variant))
+
+
+def _tensorflow(environment: Environment, variant: Variant) -> str:
+    """The version of the variant's image: the model's, or the newest for its instance type."""
+    return environment.models[variant.model].tensorflow or newest_version(
+        machine(variant.instance_type, variant.serverless_memory_mib)
     )

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from infra.parameters.loading import Loaded
+from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
-from infra.preflight.placement import placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.deployed import DeployedVariant, deployed_by
-from infra.parameters.loading import Loaded
-from infra.parameters.stack_name import stack_name
+from infra.parameters.environment import stack_name
+from infra.parameters.loading import DeployedVariant, Loaded, deployed_by
 from model_packaging.refusal import PackagingError
 from servable.aws_account import AwsError, if_there
 from servable.plan.template_changes import endpoint_name

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from infra.parameters.deployed import DeployedVariant, held
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import DeployedVariant, Loaded, held
 from servable.plan.live import CALM, Live
 from servable.plan.template_changes import TemplateChange, changes, endpoint_name, replaces_fleet
 

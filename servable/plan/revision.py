@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from infra.parameters.deployed import deployed_by
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import Loaded
-from infra.parameters.stack_name import stack_name as named
 from model_packaging.refusal import PackagingError
 
 TIMEOUT_SECONDS = 300

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
-from infra.parameters.nearest import meant
-from infra.parameters.served_model import served
+from infra.parameters.placement import placement
 from infra.policy.container import MULTI_MODEL_SWITCH
-from infra.policy.hosting import hosting
 from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES
 from model_packaging.refusal import PackagingError
@@ -44,18 +43,9 @@ def prepared(
         raise PackagingError(Path(loaded.file), problem, meant(name, known))
     chosen = environment.variants[name]
     model = environment.models[chosen.model]
-    decided = hosting(
-        instance_type=chosen.instance_type,
-        tensorflow=model.tensorflow,
-        region=environment.region,
-        container=chosen.container,
-        default_model=None if model.multi_model else chosen.model,
-        served=served(environment.models, chosen.model, loaded.root),
-        own_image=model.image,
-        own_variables=chosen.variables,
-        inference_ami=chosen.inference_ami,
-        serverless_memory_mib=chosen.serverless_memory_mib,
-    )
+    placed = placement(environment, name, loaded.root)
+    assert placed is not None  # preflight: its instance type and model are known
+    decided = placed.hosting(environment.region)
     if model.artifact is not None and archive is None:
         problem = f"models.{chosen.model} is an archive in S3, {model.artifact.uri}"
         fix = (

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement, placements
+from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
 from servable.load.bodies import BodyError, bodies_of

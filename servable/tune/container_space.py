@@ -7,12 +7,11 @@ from typing import Any
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
-from infra.policy.container import is_upstream
-from infra.policy.container_settings import Batching, ContainerSettings
+from infra.parameters.placement import Placement
+from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check_all
-from infra.preflight.placement import Placement
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
 
 # Settings whose rules look at each other are checked together, the others as they are now.

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.parameters.loading import Loaded
+from infra.parameters.placement import Placement, placements
 from infra.preflight.check import check, errors
-from infra.preflight.placement import Placement, placements
 from servable.tune.container_space import current, settings_at, space
 from servable.tune.search.space import INSTANCE_TYPE, Point, Space, Value
 from servable.tune.search.start import rules_of_thumb

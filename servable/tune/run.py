@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
 from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
 from servable.aws_account import Account

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.parameters.loading import Loaded
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
 from servable.load.knee import knee
 from servable.load.measurement import LoadCurve
 from servable.load.temporary.endpoints import BudgetSpentError

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servable.verify.deployed import Deployed, Resource
-from servable.verify.difference import Difference
-from servable.verify.endpoint import changed, gone
+from servable.verify.difference import Difference, changed, gone
 
 METRIC, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
 _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
@@ -40,15 +39,10 @@ def _name(one: Resource) -> str:
 def _alarm(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:
     shape = {key: value for key, value in wanted.items() if key not in (*_ACTIONS, "Tags")}
     yield from changed("alarm changed", name, shape, found, "somebody put it anew: deploy again")
-    if wanted.get("ActionsEnabled", True) is not False and found.get("ActionsEnabled") is False:
-        yield Difference(
-            kind="alarm actions disabled",
-            resource=name,
-            key="ActionsEnabled",
-            wanted=True,
-            found=False,
-            remedy="EnableAlarmActions",
-        )
+    if wanted.get("ActionsEnabled", True) is not False:
+        enabled = {"ActionsEnabled": found.get("ActionsEnabled", True)}
+        meant = {"ActionsEnabled": True}
+        yield from changed("alarm actions disabled", name, meant, enabled, "EnableAlarmActions")
     for key in _ACTIONS:
         asked, has = set(wanted.get(key, [])), set(found.get(key, []))
         if asked != has:

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from servable.aws_account import Account, absent
-from servable.verify.resolving import Scope
+from servable.aws_account import Account, unless_absent
+from servable.verify.resolving import DeployedEvaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +57,10 @@ class Deployed:
 def deployed(account: Account, name: str) -> Deployed | None:
     """None where there is no such stack. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
-    try:
-        described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
+    found = unless_absent(cloudformation.describe_stacks, StackName=name)
+    if found is None:
+        return None
+    described = found["Stacks"][0]
     body = cloudformation.get_template(StackName=name)["TemplateBody"]
     template = body if isinstance(body, dict) else json.loads(body)
     made = list(
@@ -77,7 +73,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
         for one in made
         if one.get("PhysicalResourceId")
     }
-    scope = Scope(
+    evaluator = DeployedEvaluator(
         physical=physical,
         types={logical: one["Type"] for logical, one in template["Resources"].items()},
         pseudo=_pseudo(account, described),
@@ -101,7 +97,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
                 logical=logical,
                 type=one["Type"],
                 physical=physical.get(logical, ""),
-                properties=scope.resolve(one.get("Properties", {})),
+                properties=evaluator.evaluate(one.get("Properties", {})),
             )
             for logical, one in template["Resources"].items()
         ),

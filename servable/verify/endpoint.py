@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from servable.aws_account import absent
-from servable.verify import fleet
-from servable.verify.comparison import unequal
+from servable.aws_account import unless_absent
 from servable.verify.deployed import Deployed, Resource
-from servable.verify.difference import Difference
-from servable.verify.fleet import KINDS
+from servable.verify.difference import Difference, added, changed, gone
+
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+KINDS = ("ProductionVariants", "ShadowProductionVariants")
 
 # Beyond the template's own: with any of these set an endpoint is another one.
 _CONFIG_EXTRAS = (
@@ -26,43 +24,13 @@ def look(stack: Deployed) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
     for one in stack.of("AWS::SageMaker::Endpoint"):
         name = one.properties["EndpointName"]
-        live = _described(sagemaker.describe_endpoint, EndpointName=name)
+        live = unless_absent(sagemaker.describe_endpoint, EndpointName=name)
         if live is None:
             yield gone("endpoint", name)
             continue
         yield from _status(live)
         yield from _config(stack, one, live)
-        yield from fleet.look(stack, live)
-
-
-def gone(what: str, name: str) -> Difference:
-    return Difference(
-        kind=f"{what} missing",
-        resource=name,
-        wanted="there",
-        found="not there",
-        remedy="somebody deleted it: deploy again (`cdk deploy --force`, or another revision)",
-    )
-
-
-def changed(
-    kind: str, resource: str, wanted: Mapping[str, Any], found: Mapping[str, Any], remedy: str
-) -> Iterator[Difference]:
-    """One difference for every property that is not as deployed."""
-    for path, value, now in unequal(wanted, found):
-        yield Difference(
-            kind=kind, resource=resource, key=path, wanted=value, found=now, remedy=remedy
-        )
-
-
-def _described(call: Any, **asked: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = call(**asked)
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
-    return found
+        yield from _fleet(stack, live)
 
 
 def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
@@ -80,21 +48,15 @@ def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
 
 def _config(stack: Deployed, one: Resource, live: Mapping[str, Any]) -> Iterator[Difference]:
     """A rollback leaves the old configuration live, and the endpoint InService."""
-    name, wanted, found = (
-        live["EndpointName"],
-        one.properties["EndpointConfigName"],
-        live["EndpointConfigName"],
+    name, wanted = live["EndpointName"], one.properties["EndpointConfigName"]
+    why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
+    yield from changed(
+        "silent rollback",
+        name,
+        {"EndpointConfigName": wanted},
+        live,
+        f"what is live is not what was deployed; {why}",
     )
-    if wanted != found:
-        why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
-        yield Difference(
-            kind="silent rollback",
-            resource=name,
-            key="EndpointConfigName",
-            wanted=wanted,
-            found=found,
-            remedy=f"what is live is not what was deployed; {why}",
-        )
     yield from changed(
         "deployment guardrails",
         name,
@@ -103,9 +65,11 @@ def _config(stack: Deployed, one: Resource, live: Mapping[str, Any]) -> Iterator
         "somebody updated the endpoint without them: deploy again",
     )
     sagemaker = stack.account.client("sagemaker")
-    config = _described(sagemaker.describe_endpoint_config, EndpointConfigName=found)
+    config = unless_absent(
+        sagemaker.describe_endpoint_config, EndpointConfigName=live["EndpointConfigName"]
+    )
     if config is None:
-        yield gone("endpoint configuration", found)
+        yield gone("endpoint configuration", live["EndpointConfigName"])
         return
     (meant,) = stack.of("AWS::SageMaker::EndpointConfig")
     remedy = "deploy again; who changed it stands in CloudTrail (UpdateEndpoint)"
@@ -138,30 +102,16 @@ def _variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _extras(
     kind: str, name: str, wanted: Mapping[str, Any], found: Mapping[str, Any], keys: tuple[str, ...]
 ) -> Iterator[Difference]:
-    for key in keys:
-        if found.get(key) and key not in wanted:
-            yield Difference(
-                kind=kind,
-                resource=name,
-                key=key,
-                wanted=None,
-                found=found[key],
-                remedy="deploy again, or write it into the file",
-            )
+    more = [key for key in keys if found.get(key) and key not in wanted]
+    yield from added(kind, name, found, more, "deploy again, or write it into the file")
 
 
 def _capture(config: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Difference]:
-    wanted = bool(config.get("DataCaptureConfig", {}).get("EnableCapture"))
-    found = bool(live.get("DataCaptureConfig", {}).get("EnableCapture"))
-    if wanted != found:
-        yield Difference(
-            kind="data capture",
-            resource=live["EndpointName"],
-            key="EnableCapture",
-            wanted=wanted,
-            found=found,
-            remedy="deploy again",
-        )
+    wanted, found = (
+        {"EnableCapture": bool(one.get("DataCaptureConfig", {}).get("EnableCapture"))}
+        for one in (config, live)
+    )
+    yield from changed("data capture", live["EndpointName"], wanted, found, "deploy again")
 
 
 def _models(
@@ -174,7 +124,7 @@ def _models(
         name, wanted = live.get(one["VariantName"]), models.get(one["ModelName"])
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
-        found = _described(sagemaker.describe_model, ModelName=name)
+        found = unless_absent(sagemaker.describe_model, ModelName=name)
         if found is None:
             yield gone("model", name)
             continue
@@ -186,14 +136,75 @@ def model(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Ite
     remedy = "what is live runs another model: deploy again"
     yield from changed("model", name, wanted, found, remedy)
     yield from _extras("model", name, wanted, found, _MODEL_EXTRAS)
-    said = wanted.get("PrimaryContainer", {}).get("Environment", {})
-    for key, value in found.get("PrimaryContainer", {}).get("Environment", {}).items():
-        if key not in said:
-            yield Difference(
-                kind="model",
-                resource=name,
-                key=f"PrimaryContainer.Environment.{key}",
-                wanted=None,
-                found=value,
-                remedy=remedy,
-            )
+    said, there = (
+        one.get("PrimaryContainer", {}).get("Environment", {}) for one in (wanted, found)
+    )
+    more = {f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in said}
+    yield from added("model", name, more, more, remedy)
+
+
+def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
+    """Weights, and counts where no scaling owns them. `live`: as DescribeEndpoint has it."""
+    scaled = {one.properties["ResourceId"].split("/")[-1]: one for one in stack.of(TARGET)}
+    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
+    there = {one["VariantName"]: one for kind in KINDS for one in live.get(kind) or []}
+    for kind in KINDS:
+        for one in config.properties.get(kind) or []:
+            variant = one["VariantName"]
+            if variant not in there:
+                continue  # told of with the configuration
+            name = f"{live['EndpointName']}/{variant}"
+            target = scaled[variant].properties if variant in scaled else None
+            weight = {"CurrentWeight": one["InitialVariantWeight"]}
+            remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
+            yield from changed("drifted weight", name, weight, there[variant], remedy)
+            yield from _count(name, one, there[variant], target)
+
+
+def _count(
+    name: str, wanted: Mapping[str, Any], now: Mapping[str, Any], target: Mapping[str, Any] | None
+) -> Iterator[Difference]:
+    """Instances; of a serverless variant, the containers that are kept warm."""
+    key, started, count = _counted(wanted, now)
+    if started is None and count is None:
+        return  # serverless, with none kept warm
+    if target is not None:
+        least, most = _bounds(target)
+    else:
+        least = most = int(started or 0)
+    if count is None or not least <= count <= most:
+        yield Difference(
+            kind="drifted count",
+            resource=name,
+            key=key,
+            wanted=least if least == most else f"{least} to {most}",
+            found=count,
+            remedy="set it back with UpdateEndpointWeightsAndCapacities, or deploy"
+            if target is None
+            else "scaling has not brought it back: look at its activities",
+        )
+
+
+def _counted(
+    wanted: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[str, int | None, int | None]:
+    """(what is counted, as the configuration starts it, as it is now)"""
+    if "ServerlessConfig" in wanted:
+        serverless = now.get("CurrentServerlessConfig") or {}
+        key = "ProvisionedConcurrency"
+        return key, wanted["ServerlessConfig"].get(key), serverless.get(key)
+    return "CurrentInstanceCount", wanted["InitialInstanceCount"], now.get("CurrentInstanceCount")
+
+
+def _bounds(target: Mapping[str, Any]) -> tuple[int, int]:
+    planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(target)]
+    every = [target, *planned]
+    least = min(int(each["MinCapacity"]) for each in every if "MinCapacity" in each)
+    most = max(int(each["MaxCapacity"]) for each in every if "MaxCapacity" in each)
+    return least, most
+
+
+def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Scheduled actions, which move a scaling target's bounds as they were meant to."""
+    found: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
+    return found

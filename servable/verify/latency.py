@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 from infra.parameters.environment import Environment
@@ -50,7 +51,8 @@ def look(
             continue
         # As the alarm itself: one slow minute, as of the very first request, wakes nobody.
         needed = environment.alarms.window_minutes
-        if _longest([one > limit for _, one in by_minute]) < needed:
+        runs = groupby(one > limit for _, one in by_minute)
+        if max(len([*run]) for slow, run in runs if slow) < needed:
             note(f"{variant}: above the alarm's {limit:g} ms, for less than its {needed} minutes")
         else:
             yield Difference(
@@ -65,12 +67,3 @@ def look(
 
 def _milliseconds(point: dict[str, Any]) -> float:
     return float(point["ExtendedStatistics"]["p99"]) / _MICROSECONDS
-
-
-def _longest(slow: list[bool]) -> int:
-    """How many minutes on end."""
-    longest = current = 0
-    for one in slow:
-        current = current + 1 if one else 0
-        longest = max(longest, current)
-    return longest

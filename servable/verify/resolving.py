@@ -1,11 +1,22 @@
 """A template's references as what they became, from the resources that CloudFormation made."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from servable_local.aws.cloudformation.intrinsics import Evaluator, TemplateError
+
 UNKNOWN: Final = "\0unknown"
 """Stands for what only CloudFormation knows; it is not compared."""
+# What a deployed stack's resources and exports say. All else depends on its parameters.
+_KNOWN = ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue")
+# Where a physical name is not an ARN: what comes before it.
+_ARNS = {
+    "AWS::IAM::Role": "arn:{partition}:iam::{account}:role/",
+    "AWS::KMS::Key": "arn:{partition}:kms:{region}:{account}:key/",
+    "AWS::S3::Bucket": "arn:{partition}:s3:::",
+    "AWS::CloudWatch::Alarm": "arn:{partition}:cloudwatch:{region}:{account}:alarm:",
+    "AWS::CloudWatch::CompositeAlarm": "arn:{partition}:cloudwatch:{region}:{account}:alarm:",
+}
 
 
 class AnyCase(str):
@@ -21,8 +32,8 @@ class AnyCase(str):
         return hash(self.casefold())
 
 
-class Scope:
-    """One deployed stack: its resources' physical names, and where it is."""
+class DeployedEvaluator(Evaluator):
+    """One deployed stack: `UNKNOWN` in the place of what cannot be known here."""
 
     def __init__(
         self,
@@ -34,71 +45,42 @@ class Scope:
         endpoint_names: Mapping[str, str],
     ) -> None:
         """`physical`, `types`, `endpoint_names`: by logical id. `pseudo`: AWS::Region and its like."""
-        self._literals = endpoint_names
-        self.physical = physical
+        super().__init__(pseudo=pseudo, exports=exports)
+        self._physical = physical
         self._types = types
-        self._pseudo = pseudo
-        self._exports = exports
+        self._endpoint_names = endpoint_names
 
-    def resolve(self, part: Any) -> Any:
-        """Text and numbers; `UNKNOWN` in the place of what cannot be known here."""
-        if isinstance(part, list):
-            return [self.resolve(one) for one in part]
-        if not isinstance(part, Mapping):
-            return part
-        if len(part) == 1:
-            ((function, argument),) = part.items()
-            if function == "Ref" or function.startswith("Fn::"):
-                return self._function(function, argument)
-        return {key: self.resolve(value) for key, value in part.items()}
+    def function(self, name: str, argument: Any) -> Any:
+        if name not in _KNOWN:
+            return UNKNOWN
+        try:
+            found = super().function(name, argument)
+        except TemplateError:
+            return UNKNOWN
+        # A text that is made of an unknown one is not known either.
+        return UNKNOWN if isinstance(found, str) and UNKNOWN in found else found
 
-    def _function(self, function: str, argument: Any) -> Any:
-        if function == "Ref":
-            return self._pseudo.get(argument, self.physical.get(argument, UNKNOWN))
-        if function == "Fn::GetAtt":
-            return self._attribute(*argument)
-        if function == "Fn::Join":
-            parts = [self.resolve(one) for one in argument[1]]
-            return UNKNOWN if UNKNOWN in parts else argument[0].join(map(str, parts))
-        if function == "Fn::Sub" and isinstance(argument, str):
-            return self._sub(argument)
-        if function == "Fn::ImportValue":
-            return self._exports.get(str(self.resolve(argument)), UNKNOWN)
+    def dynamic_reference(self, text: str) -> str:
         return UNKNOWN
 
-    def _sub(self, text: str) -> str:
-        def one(match: re.Match[str]) -> str:
-            name, dot, attribute = match[1].partition(".")
-            return str(self._attribute(name, attribute) if dot else self._function("Ref", name))
+    def physical_id(self, name: str) -> str:
+        return self._physical.get(name, UNKNOWN)
 
-        made = re.sub(r"\$\{([^!}]+)\}", one, text)
-        return UNKNOWN if UNKNOWN in made else made
-
-    def _attribute(self, logical: str, attribute: str) -> str:
-        made = self.physical.get(logical)
+    def attribute(self, name: str, attribute: str) -> str:
+        made = self._physical.get(name)
         if made is None:
             return UNKNOWN
-        kind = self._types[logical]
         if attribute in ("ModelName", "EndpointConfigName"):
             return AnyCase(made.rsplit("/", 1)[-1])
         if attribute == "EndpointName":
-            return self._literals.get(logical, UNKNOWN)
+            return self._endpoint_names.get(name, UNKNOWN)
         if attribute in ("TopicArn", "Arn") and made.startswith("arn:"):
             return made
-        partition, region, account = (
-            self._pseudo[f"AWS::{one}"] for one in ("Partition", "Region", "AccountId")
+        if attribute != "Arn" or self._types[name] not in _ARNS:
+            return UNKNOWN
+        before = _ARNS[self._types[name]].format(
+            partition=self.pseudo["AWS::Partition"],
+            region=self.pseudo["AWS::Region"],
+            account=self.pseudo["AWS::AccountId"],
         )
-        forms = {
-            ("AWS::IAM::Role", "Arn"): f"arn:{partition}:iam::{account}:role/{made}",
-            ("AWS::KMS::Key", "Arn"): f"arn:{partition}:kms:{region}:{account}:key/{made}",
-            ("AWS::S3::Bucket", "Arn"): f"arn:{partition}:s3:::{made}",
-            (
-                "AWS::CloudWatch::Alarm",
-                "Arn",
-            ): f"arn:{partition}:cloudwatch:{region}:{account}:alarm:{made}",
-            (
-                "AWS::CloudWatch::CompositeAlarm",
-                "Arn",
-            ): f"arn:{partition}:cloudwatch:{region}:{account}:alarm:{made}",
-        }
-        return forms.get((kind, attribute), UNKNOWN)
+        return before + made

@@ -7,17 +7,7 @@ from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError
 from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
-from servable.verify import (
-    alarms,
-    artefact,
-    endpoint,
-    golden,
-    image,
-    latency,
-    scaling,
-    stack,
-    surroundings,
-)
+from servable.verify import alarms, dependencies, endpoint, golden, latency, model, scaling, stack
 from servable.verify.deployed import Deployed, deployed
 from servable.verify.difference import Difference, Report
 
@@ -66,7 +56,7 @@ def compare(
             report.differences.append(stack.not_deployed(one, loaded.name))
             continue
         report.differences += [*stack.status(live), *stack.template(one, live)]
-        report.differences += surroundings.look(live)
+        report.differences += dependencies.look(live)
         if one.kind == MAIN:
             report.differences += stack.overrides(live, meant)
             report.differences += _endpoint(live, loaded, account, report, invoke)
@@ -82,8 +72,8 @@ def _endpoint(
     yield from found
     yield from scaling.look(live)
     yield from alarms.look(live)
-    yield from artefact.look(live, loaded, note)
-    yield from image.look(live, environment, note)
+    yield from model.archives(live, loaded, note)
+    yield from model.patched_images(live, environment, note)
     if any(one.kind == "endpoint missing" for one in found):
         return
     if invoke:

@@ -7,12 +7,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from servable.verify.deployed import Deployed, Resource
-from servable.verify.difference import Difference
-from servable.verify.endpoint import changed, gone
-from servable.verify.fleet import TARGET, planned_actions
+from servable.verify.difference import Difference, added, changed, gone
+from servable.verify.endpoint import TARGET, planned_actions
 
 _SHAPES = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+BY_HAND = "scaling by hand"
 
 
 def look(stack: Deployed) -> Iterator[Difference]:
@@ -38,16 +38,10 @@ def look(stack: Deployed) -> Iterator[Difference]:
                 bounds[key] = found[0][key]
         remedy = "somebody registered it anew: deploy again"
         yield from changed("scaling bounds", name, bounds, found[0], remedy)
-        for key, suspended in (found[0].get("SuspendedState") or {}).items():
-            if suspended and not wanted.get("SuspendedState", {}).get(key):
-                yield Difference(
-                    kind="scaling suspended",
-                    resource=name,
-                    key=key,
-                    wanted=False,
-                    found=True,
-                    remedy="resume it with RegisterScalableTarget, or deploy again",
-                )
+        suspended, meant = (one.get("SuspendedState") or {} for one in (found[0], wanted))
+        resumed = {key: False for key, now in suspended.items() if now and not meant.get(key)}
+        remedy = "resume it with RegisterScalableTarget, or deploy again"
+        yield from changed("scaling suspended", name, resumed, suspended, remedy)
         yield from _schedule(stack, wanted)
     yield from _policies(stack, targets)
 
@@ -78,14 +72,9 @@ def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
         remedy = "somebody put another policy: deploy again"
         yield from changed("scaling policy", name[1], shape, there[name], remedy)
     for resource, name in sorted(there.keys() - ours):
-        yield Difference(
-            kind="scaling by hand",
-            resource=resource,
-            key=name,
-            wanted="no such policy",
-            found=there[resource, name]["PolicyType"],
-            remedy="write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)",
-        )
+        types = {name: there[resource, name]["PolicyType"]}
+        remedy = "write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
+        yield from added(BY_HAND, resource, types, types, remedy, "no such policy")
 
 
 def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference]:
@@ -109,15 +98,9 @@ def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference
             continue
         remedy = "somebody put another: deploy again"
         yield from changed("scheduled action", f"{name}: {action}", told, there[action], remedy)
-    for action in sorted(there.keys() - planned):
-        yield Difference(
-            kind="scaling by hand",
-            resource=name,
-            key=action,
-            wanted="no such scheduled action",
-            found=there[action]["Schedule"],
-            remedy="write it into [variants.NAME.scaling] schedule, or delete it",
-        )
+    schedules = {action: there[action]["Schedule"] for action in sorted(there.keys() - planned)}
+    remedy = "write it into [variants.NAME.scaling] schedule, or delete it"
+    yield from added(BY_HAND, name, schedules, schedules, remedy, "no such scheduled action")
 
 
 def _over(planned: Mapping[str, Any]) -> bool:
@@ -142,11 +125,5 @@ def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:
     for one in found:
         resource = one["ResourceId"]
         if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
-            yield Difference(
-                kind="scaling by hand",
-                resource=resource,
-                key="MaxCapacity",
-                wanted="no scaling",
-                found=one["MaxCapacity"],
-                remedy="write [variants.NAME.scaling] into the file, or deregister it",
-            )
+            remedy = "write [variants.NAME.scaling] into the file, or deregister it"
+            yield from added(BY_HAND, resource, one, ["MaxCapacity"], remedy, "no scaling")

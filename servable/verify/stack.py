@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servable.plan.synthesis import SynthesisedStack
-from servable.verify.comparison import unequal
 from servable.verify.deployed import Deployed
-from servable.verify.difference import Difference
+from servable.verify.difference import Difference, unequal
 
 _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 
@@ -52,17 +51,7 @@ def template(stack: SynthesisedStack, deployed: Deployed) -> Iterator[Difference
     """What the file stands for now and CloudFormation was not given."""
     wanted, found = stack.template["Resources"], deployed.template["Resources"]
     for logical in sorted({*wanted, *found}):
-        one, other = wanted.get(logical), found.get(logical)
-        if one is None or other is None:
-            yield Difference(
-                kind="not as in the file",
-                resource=f"{deployed.name}/{logical}",
-                wanted="there" if one else "not there",
-                found="there" if other else "not there",
-                remedy="`cdk diff`, then deploy",
-            )
-            continue
-        for path, value, now in _leaves(one, other):
+        for path, value, now in _leaves(wanted.get(logical), found.get(logical)):
             yield Difference(
                 kind="not as in the file",
                 resource=f"{deployed.name}/{logical}",
@@ -73,7 +62,12 @@ def template(stack: SynthesisedStack, deployed: Deployed) -> Iterator[Difference
             )
 
 
-def _leaves(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _leaves(
+    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+) -> Iterator[tuple[str, Any, Any]]:
+    if one is None or other is None:
+        yield "", "there" if one else "not there", "there" if other else "not there"
+        return
     a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (one, other))
     if json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True):
         return

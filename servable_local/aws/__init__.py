@@ -11,13 +11,13 @@ docs/local.md says what it does not emulate.
 
 from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
 from servable_local.aws.inventory import inventory
-from servable_local.aws.lifecycle import StartError, down, running, status, up
+from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up
 
 __all__ = [
     "ACCOUNT",
     "REGION",
     "EmbeddedAws",
-    "StartError",
+    "LocalAwsStartError",
     "down",
     "inventory",
     "running",

@@ -13,13 +13,16 @@ from pathlib import Path
 # Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
-from servable_local.aws.client_settings import write_client_settings
 from servable_local.aws.clock import Clock, ManualClock, ScaledClock
 from servable_local.aws.server import Server
-from servable_local.aws.state_file import State, StateFile
+from servable_local.aws.state_file import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    RunningState,
+    StateFile,
+    write_client_settings,
+)
 
-EXIT_HELD = 3
-EXIT_PORT_TAKEN = 4
 _PARENT_CHECK_SECONDS = 0.5
 
 
@@ -68,7 +71,7 @@ def _serve(
     server.start()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     state_file.write(
-        State(
+        RunningState(
             pid=os.getpid(),
             port=server.port,
             url=server.url,

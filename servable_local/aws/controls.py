@@ -1,16 +1,28 @@
 """What the embedded AWS answers about itself, which no AWS has: health, clock, trouble."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moto.core.exceptions import ServiceException
 
 from servable_local.aws.clock import Clock, ManualClock
-from servable_local.aws.control_paths import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
-from servable_local.aws.trouble import Target, make_trouble
+from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 
 Answer = tuple[str, dict[str, Any]]
+# (account, region, endpoint's name) -> the endpoint. Raises an exception that says what is wrong.
+Target = Callable[[str, str, str], HostedEndpoint]
+_MILLISECONDS_PER_SECOND = 1000
+# What the local container's troublemaker does for each kind.
+_TROUBLES = {
+    "latency_ms": "slow",
+    "status": "fail",
+    "queue_full": "fill_queue",
+    "freeze": "freeze",
+    "thaw": "thaw",
+    "kill": "kill",
+}
 
 
 class Controls:
@@ -45,3 +57,32 @@ class Controls:
             "now": clock.now().isoformat(),
             "seconds_per_minute": clock.seconds_per_minute,
         }
+
+
+def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
+    """For all containers of an endpoint, or what is before them.
+
+    `asked` names account, region and endpoint, and any of: latency_ms, status, queue_full;
+    freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds;
+    end, to have it all end. Raises ValueError, in words, or KeyError for what is missing.
+    """
+    endpoint = target(asked["account"], asked["region"], asked["endpoint"])
+    wanted = {k: v for k, v in asked.items() if k not in ("account", "region", "endpoint")}
+    if "overhead_ms" in wanted:
+        endpoint.overhead_seconds = wanted.pop("overhead_ms") / _MILLISECONDS_PER_SECOND
+    if wanted.get("end"):
+        endpoint.overhead_seconds = 0.0
+    for fleet in (endpoint.fleet, endpoint.rollout.fleet if endpoint.rollout else None):
+        for variant in fleet.variants.values() if fleet else ():
+            for kind, value in wanted.items():
+                _do(variant.container.faults, kind, value)
+
+
+def _do(trouble: Any, kind: str, value: Any) -> None:
+    if kind == "end":
+        trouble.end()
+    elif kind in _TROUBLES:
+        getattr(trouble, _TROUBLES[kind])(value)
+    else:
+        known = ", ".join([*_TROUBLES, "end", "overhead_ms"])
+        raise ValueError(f"{kind} is no trouble; known are {known}")

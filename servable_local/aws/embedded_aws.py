@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.control_paths import CLOCK_PATH, TROUBLE_PATH
-from servable_local.aws.loopback import Access
+from servable_local.aws.loopback import CLOCK_PATH, TROUBLE_PATH, Access
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -89,7 +88,7 @@ class EmbeddedAws:
     def trouble(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
     ) -> None:
-        """Makes a deployed endpoint slow, failing, frozen or dead: servable_local/aws/trouble.py says how.
+        """Makes a deployed endpoint slow, failing, frozen or dead: servable_local/aws/controls.py says how.
 
         `aws.trouble("ranker", latency_ms=300)`, `aws.trouble("ranker", end=True)`
         """

@@ -2,25 +2,70 @@
 
 import io
 import json
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
-from servable_local.aws.control_paths import PREFIX
+from servable_local import cross_origin
 from servable_local.aws.controls import Controls
-from servable_local.aws.origins import check_origin
+from servable_local.aws.loopback import PREFIX
 from servable_local.aws.refusals import AccessError, Reason, refusal
-from servable_local.aws.signatures import Verified, Verifier
-from servable_local.aws.signed_request import ALGORITHM, Request
+from servable_local.aws.signatures import VerifiedRequest, Verifier
+from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
 
 _Environ = dict[str, Any]
 _Start = Callable[..., Any]
 _Application = Callable[[_Environ, _Start], Iterable[bytes]]
 _HEADERS = "servable.headers"
+METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+# Twice any of these could be read as one thing here and as another by a service.
+_ONCE = (
+    "authorization",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-target",
+)
+_TARGET = re.compile(r"/[!\"$-~]*")
+# moto's own pages and an instance's credentials: they ask for no signature.
+_NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
+
+
+def check_origin(request: ReceivedRequest, port: int) -> None:
+    """Raises AccessError for a request that is not a program's of this machine."""
+    for name in _ONCE:
+        if len(request.all(name)) > 1:
+            raise _refused(f"it has the header {name} twice")
+    if request.method not in METHODS:
+        raise _refused(f"its method is {request.method[:20]}; {', '.join(METHODS)} are answered")
+    if not _TARGET.fullmatch(request.target):
+        raise _refused("its target is no path: it begins with / and is quoted ASCII")
+    origin = request.header("origin")
+    page = cross_origin.refusal(
+        cross_origin.own_hosts(port),
+        hosts=[host.encode("latin-1", "replace") for host in request.all("host")],
+        origin=None if origin is None else origin.encode("latin-1", "replace"),
+        target=request.target.encode(),
+    )
+    if page is not None:
+        raise _refused(page[1])
+    # As the services see it: unquoted, and with one slash before it.
+    if ("/" + unquote(request.path).lstrip("/")).startswith(_NOT_HERE):
+        raise _refused(f"{request.path[:80]} is not served here")
+
+
+def _refused(said: str) -> AccessError:
+    return AccessError(Reason.NOT_FROM_HERE, f"the embedded AWS does not take this request: {said}")
 
 
 class RequestHandler(MotoRequestHandler):
@@ -45,7 +90,7 @@ class Gateway:
 
     def __call__(self, environ: _Environ, start_response: _Start) -> Iterable[bytes]:
         start_response = _without_cors(start_response)
-        request = Request(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
+        request = ReceivedRequest(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
         try:
             check_origin(request, self._port)
             verified = self._verifier.verify(request, lambda limit: _body(environ, limit))
@@ -88,7 +133,7 @@ def _body(environ: _Environ, limit: int | None) -> bytes:
     return bytes(environ["wsgi.input"].read(length))
 
 
-def _hand_on(environ: _Environ, request: Request, verified: Verified) -> None:
+def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequest) -> None:
     """The services are told what was verified, and nothing that a caller says in its place."""
     for name in [name for name in environ if name.startswith("HTTP_X_MOTO_")]:
         del environ[name]
@@ -112,7 +157,9 @@ def _without_cors(start_response: _Start) -> _Start:
     return start
 
 
-def _refuse(start_response: _Start, request: Request, error: AccessError) -> Iterable[bytes]:
+def _refuse(
+    start_response: _Start, request: ReceivedRequest, error: AccessError
+) -> Iterable[bytes]:
     answer = refusal(request, error)
     length = ("Content-Length", str(len(answer.body)))
     start_response(answer.status, [*answer.headers.items(), length])

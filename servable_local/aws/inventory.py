@@ -41,16 +41,18 @@ class _List:
     service: str
     operation: str
     key: str
-    name: str
+    name: str | tuple[str, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, client: Client) -> Iterator[str]:
         for one in _all(client(self.service), self.operation, self.key, **self.arguments):
-            yield one[self.name]
+            names = (self.name,) if isinstance(self.name, str) else self.name
+            yield "|".join(one[name] for name in names)
 
 
 _OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
 _ROLES = _List("iam", "list_roles", "Roles", "RoleName")
+_BUCKETS = _List("s3", "list_buckets", "Buckets", "Name")
 _TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
 
 
@@ -95,14 +97,9 @@ def _inline_policies(client: Client) -> set[str]:
     }
 
 
-def _buckets(client: Client) -> Iterator[str]:
-    for one in client("s3").list_buckets()["Buckets"]:
-        yield one["Name"]
-
-
 def _bucket_policies(client: Client) -> Iterator[str]:
     s3 = client("s3")
-    for name in _buckets(client):
+    for name in _BUCKETS(client):
         try:
             s3.get_bucket_policy(Bucket=name)
         except s3.exceptions.ClientError:
@@ -124,14 +121,14 @@ def _function_permissions(client: Client) -> Iterator[str]:
             yield statement["Sid"]
 
 
-def _scalable_targets(client: Client) -> Iterator[str]:
-    scaling = client("application-autoscaling")
-    for one in _all(scaling, "describe_scalable_targets", "ScalableTargets", **_OF_SAGEMAKER):
-        yield f"{one['ResourceId']}|{one['ScalableDimension']}|{one['ServiceNamespace']}"
-
-
 _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
-    "AWS::ApplicationAutoScaling::ScalableTarget": _scalable_targets,
+    "AWS::ApplicationAutoScaling::ScalableTarget": _List(
+        "application-autoscaling",
+        "describe_scalable_targets",
+        "ScalableTargets",
+        ("ResourceId", "ScalableDimension", "ServiceNamespace"),
+        _OF_SAGEMAKER,
+    ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
         "application-autoscaling",
         "describe_scaling_policies",
@@ -158,7 +155,7 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
         "logs", "describe_metric_filters", "metricFilters", "filterName"
     ),
     "AWS::Logs::QueryDefinition": _saved_queries,
-    "AWS::S3::Bucket": _buckets,
+    "AWS::S3::Bucket": _BUCKETS,
     "AWS::S3::BucketPolicy": _bucket_policies,
     "AWS::SNS::Subscription": _List(
         "sns", "list_subscriptions", "Subscriptions", "SubscriptionArn"

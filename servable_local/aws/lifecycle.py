@@ -3,29 +3,115 @@
 import contextlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.control_paths import HEALTH_PATH
 from servable_local.aws.embedded_aws import EmbeddedAws
-from servable_local.aws.loopback import Access
-from servable_local.aws.process import STOP_SECONDS, end, remove, spawn
-from servable_local.aws.state_file import State, StateFile, make_private, project_folder
+from servable_local.aws.loopback import HEALTH_PATH, Access
+from servable_local.aws.state_file import (
+    EXIT_HELD,
+    EXIT_PORT_TAKEN,
+    RunningState,
+    StateFile,
+    project_folder,
+)
+from servable_local.private_files import private_folder, private_opener
 
+_LONGEST_COMMAND = 100
+_LONGEST_REFUSAL_BYTES = 10_000
+STOP_SECONDS = 15.0
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-# Exit codes of servable_local/aws/__main__.py, which must not be imported here: it imports moto.
-_EXIT_HELD = 3
-_EXIT_PORT_TAKEN = 4
 
 
-class StartError(Exception):
+def port_holder(port: int) -> str:
+    """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
+    import psutil  # here and not above: `servable local status` needs none
+
+    for connection in psutil.net_connections("tcp"):
+        local, pid = connection.laddr, connection.pid
+        listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
+        if not listens or pid is None:
+            continue
+        try:
+            words = psutil.Process(pid).cmdline()
+        except psutil.Error:
+            return f"process {pid} (ended meanwhile)"
+        # As `_spawned` starts it. Asking it would take as long as it is busy.
+        if "servable_local.aws" in words:
+            return f"another embedded AWS, process {pid}"
+        return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
+    if _is_embedded_aws(port):  # of another user, whose processes are not shown
+        return "an embedded AWS of another user"
+    return "a process that is not ours to see"
+
+
+def _is_embedded_aws(port: int) -> bool:
+    """It says so, to who has no key of it too."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
+    except urllib.error.HTTPError as refused:
+        return b"embedded AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
+    except OSError:
+        pass
+    return False
+
+
+def spawn(
+    folder: Path, port: int, *, with_parent: bool, seconds_per_minute: float | None
+) -> "subprocess.Popen[bytes]":
+    """`seconds_per_minute` None: a clock that is moved by hand."""
+    command = [
+        sys.executable,
+        "-m",
+        "servable_local.aws",
+        "--folder",
+        str(folder),
+        "--port",
+        str(port),
+    ]
+    command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    with open(folder / "aws.log", "ab", opener=private_opener) as log:
+        return subprocess.Popen(
+            [*command, "--with-parent"] if with_parent else command,
+            stdin=subprocess.PIPE if with_parent else subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Its own session: a Ctrl-C here is not meant for it, and it survives the shell.
+            start_new_session=True,
+            cwd=Path(__file__).resolve().parents[2],
+            # Nothing of the user's ~/.aws: a profile that is set but not there is an error.
+            env=kept
+            | {
+                "AWS_CONFIG_FILE": os.devnull,
+                "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+                "AWS_EC2_METADATA_DISABLED": "true",
+            },
+        )
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class LocalAwsStartError(Exception):
     """It did not start. `str()` is the whole sentence for the user."""
 
 
@@ -38,16 +124,16 @@ def up(
     """The project's own embedded AWS, started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
-    this process and its shell; `down` ends it. Raises `StartError`.
+    this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
     state_file = StateFile(folder or project_folder())
     try:
         if found := _found(state_file):
             return replace(found, already_up=True)
         _require_moto()
-        make_private(state_file.folder)
+        private_folder(state_file.folder)
     except PermissionError:
-        raise StartError(
+        raise LocalAwsStartError(
             f"{state_file.folder} is not yours to make readable by you only; "
             "remove it, or work in a copy of the project of your own"
         ) from None
@@ -106,12 +192,12 @@ def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterato
         process.stdin.close()
         end(process)
         # It removes its folder itself; this is for one that was killed.
-        remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
-        raise StartError(
+        raise LocalAwsStartError(
             "the embedded AWS needs moto, which is not installed here; "
             "run `make install`, or `pip install -r requirements-local.txt`"
         )
@@ -121,23 +207,20 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()
-        if code == _EXIT_PORT_TAKEN:
-            # Imported here: `servable local status` needs no psutil.
-            from servable_local.aws.port_holder import port_holder
-
-            raise StartError(
+        if code == EXIT_PORT_TAKEN:
+            raise LocalAwsStartError(
                 f"port {port} is held by {port_holder(port)}; end that one, or leave --port out "
                 "for a free port"
             )
-        if code not in (None, _EXIT_HELD):
-            raise StartError(
+        if code not in (None, EXIT_HELD):
+            raise LocalAwsStartError(
                 f"the embedded AWS ended with code {code} while starting; "
                 f"see {state_file.folder / 'aws.log'}"
             )
         if found := _found(state_file):
             return replace(found, already_up=found.pid != process.pid)
         time.sleep(_POLL_SECONDS)
-    raise StartError(
+    raise LocalAwsStartError(
         f"the embedded AWS did not answer within {_START_SECONDS:.0f} s; "
         f"see {state_file.folder / 'aws.log'}"
     )
@@ -157,7 +240,7 @@ def _found(state_file: StateFile) -> EmbeddedAws | None:
     )
 
 
-def _healthy(state: State) -> bool:
+def _healthy(state: RunningState) -> bool:
     try:
         found = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
     except (OSError, ValueError):

@@ -3,11 +3,14 @@
 import functools
 import json
 import os
+import sys
 import threading
+import traceback
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 import boto3
 import botocore.session
@@ -16,8 +19,12 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from servable_local.aws.control_paths import SERVICE
-
+PREFIX = "/servable/"
+# What a request for one of these is signed for.
+SERVICE = "servable"
+HEALTH_PATH = PREFIX + "health"
+CLOCK_PATH = PREFIX + "clock"
+TROUBLE_PATH = PREFIX + "trouble"
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str, str, str], Any] = {}
 _JSON = {"Content-Type": "application/json"}
@@ -34,6 +41,7 @@ _CONFIG = Config(
 )
 # Left out, boto3 presigns with Signature Version 2.
 _S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
+_Service = TypeVar("_Service")
 
 
 @functools.cache
@@ -98,3 +106,55 @@ class Loopback:
 
     def client(self, service: str) -> Any:
         return self._access.client(service, account=self.account, region=self.region)
+
+    def tell_event_bridge(
+        self,
+        *,
+        source: str,
+        kind: str,
+        detail: Mapping[str, Any],
+        resources: Sequence[str],
+        at: datetime,
+    ) -> None:
+        """What a service of AWS itself tells; rules of the account's default bus see it.
+
+        Nothing that a rule's target does may hurt the service that tells: failures are logged.
+        """
+        entry = {
+            "Time": at,
+            "Source": source,
+            "DetailType": kind,
+            "Detail": json.dumps(detail),
+            "Resources": list(resources),
+        }
+        try:
+            self.client("events").put_events(Entries=[entry])
+        except Exception:
+            print(f"EventBridge did not take {kind} of {', '.join(resources)}", file=sys.stderr)
+            traceback.print_exc()
+
+
+class Regions(Generic[_Service]):
+    """One service, for each account and region: made when it is first asked for."""
+
+    def __init__(self, access: Access, make: Callable[[Loopback], _Service]) -> None:
+        self._access = access
+        self._make = make
+        self._all: dict[tuple[str, str], _Service] = {}
+        self._lock = threading.Lock()
+
+    def of(self, account: str, region: str) -> _Service:
+        with self._lock:
+            key = (account, region)
+            if key not in self._all:
+                aws = Loopback(self._access, account=account, region=region)
+                self._all[key] = self._make(aws)
+            return self._all[key]
+
+    def all(self) -> list[_Service]:
+        with self._lock:
+            return list(self._all.values())
+
+    def clear(self) -> None:
+        with self._lock:
+            self._all.clear()

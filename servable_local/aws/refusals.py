@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signed_request import ReceivedRequest
 
 
 class Reason(enum.Enum):
@@ -45,7 +45,7 @@ class Refusal:
     status: str = "403 Forbidden"
 
 
-def refusal(request: Request, error: AccessError) -> Refusal:
+def refusal(request: ReceivedRequest, error: AccessError) -> Refusal:
     """`error` as the service that `request` names would have put it."""
     s3, xml, in_json = error.reason.value
     said = str(error)

@@ -8,9 +8,10 @@ what the SDKs send over https only; they are refused by name.
 
 import hashlib
 import hmac
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,11 +20,17 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-from servable_local.aws.access_keys import AccessKey, AccessKeys
-from servable_local.aws.control_paths import PREFIX, SERVICE
+from servable_local.aws.loopback import PREFIX, SERVICE
 from servable_local.aws.refusals import AccessError, Reason
-from servable_local.aws.signed_request import FormError, Request, Scope, Signature
+from servable_local.aws.signed_request import (
+    CredentialScope,
+    FormError,
+    ReceivedRequest,
+    RequestSignature,
+)
 
+# An access key of twelve digits is an account number: the caller is that account.
+_ACCOUNT = re.compile(r"\d{12}")
 SKEW_SECONDS = 15 * 60
 LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 # Of a body whose hash stands in no header, so that it is read before its signature is known to
@@ -38,11 +45,50 @@ _NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
 
 
 @dataclass(frozen=True)
-class Verified:
+class AccessKey:
+    account: str
+    secret: str = field(repr=False)
+    # Only of keys that STS issued.
+    token: str | None = field(default=None, repr=False)
+    expires: datetime | None = None
+    active: bool = True
+
+
+class AccessKeys:
+    """Every account number with the secret of this run, and what IAM and STS have issued."""
+
+    def __init__(self, secret_access_key: str) -> None:
+        self._secret = secret_access_key
+
+    def find(self, access_key_id: str) -> AccessKey | None:
+        if _ACCOUNT.fullmatch(access_key_id):
+            return AccessKey(access_key_id, self._secret)
+        # Imported here: before the first request nothing was issued.
+        from moto.iam.models import iam_backends
+
+        # Lists: another thread may ask for an account that was not there yet.
+        for account, partitions in list(iam_backends.items()):
+            for partition, iam in list(partitions.items()):
+                if (key := iam.access_keys.get(access_key_id)) is not None:
+                    return _issued(account, partition, key)
+        return None
+
+
+def _issued(account: str, partition: str, key: Any) -> AccessKey:
+    if key.user_name is not None:
+        return AccessKey(account, key.secret_access_key, active=key.status == "Active")
+    from servable_local.aws.moto_patches.session_keys import session_of
+
+    session = session_of(account, partition, key)
+    return AccessKey(account, key.secret_access_key, session.token, session.expires)
+
+
+@dataclass(frozen=True)
+class VerifiedRequest:
     """The caller's account, what it signed for, and the body."""
 
     account: str
-    scope: Scope
+    scope: CredentialScope
     body: bytes
 
 
@@ -53,7 +99,7 @@ class Verifier:
         self._keys = keys
         self._now = now
 
-    def verify(self, request: Request, read: ReadBody) -> Verified:
+    def verify(self, request: ReceivedRequest, read: ReadBody) -> VerifiedRequest:
         """Raises AccessError. Nothing of the body is read before the head is known to be right,
         where the head states the body's hash."""
         try:
@@ -86,9 +132,9 @@ class Verifier:
         else:
             body = read(LARGEST_UNSTATED_BODY_BYTES)
             _check_signature(request, given, key, hashlib.sha256(body).hexdigest())
-        return Verified(key.account, given.scope, body)
+        return VerifiedRequest(key.account, given.scope, body)
 
-    def _key(self, given: Signature) -> AccessKey:
+    def _key(self, given: RequestSignature) -> AccessKey:
         name = given.scope.access_key_id
         key = self._keys.find(name)
         if key is None:
@@ -118,7 +164,7 @@ class Verifier:
                 )
         return key
 
-    def _check_time(self, given: Signature) -> None:
+    def _check_time(self, given: RequestSignature) -> None:
         try:
             signed = datetime.strptime(given.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
@@ -156,7 +202,7 @@ class Verifier:
             )
 
 
-def _check_service(request: Request, scope: Scope) -> None:
+def _check_service(request: ReceivedRequest, scope: CredentialScope) -> None:
     # moto finds the service by the scope; ours alone is found by its path.
     if (scope.service == SERVICE) != request.path.startswith(PREFIX):
         raise AccessError(
@@ -165,7 +211,7 @@ def _check_service(request: Request, scope: Scope) -> None:
         )
 
 
-def _check_headers(request: Request, given: Signature) -> None:
+def _check_headers(request: ReceivedRequest, given: RequestSignature) -> None:
     signed = given.signed_headers
     if list(signed) != sorted(set(signed)) or any(name != name.lower() for name in signed):
         raise AccessError(Reason.FORM, "its SignedHeaders are not sorted, in small letters")
@@ -187,7 +233,7 @@ def _must_be_signed(name: str, *, in_query: bool) -> bool:
     return name == "host" or name.startswith("x-amz") or (name == "content-type" and not in_query)
 
 
-def _stated_hash(request: Request, given: Signature) -> str | None:
+def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | None:
     """As the canonical request has it; None where it is the body's, which was not read yet."""
     stated = request.header("x-amz-content-sha256")
     if given.expires_seconds is not None:
@@ -206,7 +252,9 @@ def _stated_hash(request: Request, given: Signature) -> str | None:
     return stated
 
 
-def _check_signature(request: Request, given: Signature, key: AccessKey, payload: str) -> None:
+def _check_signature(
+    request: ReceivedRequest, given: RequestSignature, key: AccessKey, payload: str
+) -> None:
     expected = _expected(request, given, key, payload)
     if not hmac.compare_digest(expected.encode(), given.hexadecimal.encode()):
         raise AccessError(
@@ -216,7 +264,9 @@ def _check_signature(request: Request, given: Signature, key: AccessKey, payload
         )
 
 
-def _expected(request: Request, given: Signature, key: AccessKey, payload: str) -> str:
+def _expected(
+    request: ReceivedRequest, given: RequestSignature, key: AccessKey, payload: str
+) -> str:
     scope = given.scope
     kind = _S3 if scope.service == "s3" else _Others
     signer = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)

@@ -33,7 +33,7 @@ class FormError(Exception):
 
 
 @dataclass(frozen=True)
-class Scope:
+class CredentialScope:
     """Who signed, and for what."""
 
     access_key_id: str
@@ -43,10 +43,10 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Signature:
+class RequestSignature:
     """What was given; `expires_seconds` only where it stands in the query."""
 
-    scope: Scope
+    scope: CredentialScope
     signed_headers: tuple[str, ...]
     hexadecimal: str
     date: str
@@ -55,7 +55,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReceivedRequest:
     """`target` is the path with the query, still quoted; headers in their order, duplicates too."""
 
     method: str
@@ -102,7 +102,7 @@ class Request:
         match = re.search(_SCOPE, unquote(credential))
         return match.group(4) if match else None
 
-    def signature(self) -> Signature | None:
+    def signature(self) -> RequestSignature | None:
         """None where it has none at all. Raises `FormError` for another form than SigV4's two."""
         names = {name.lower() for name, _ in self.pairs}
         given = self.header("authorization")
@@ -120,7 +120,7 @@ class Request:
             raise FormError("it is the form of a page, with a POST policy or without")
         return None
 
-    def _in_header(self, given: str) -> Signature:
+    def _in_header(self, given: str) -> RequestSignature:
         match = _HEADER.fullmatch(given)
         if match is None:
             scheme = given.split(" ", 1)[0][:40]
@@ -133,7 +133,7 @@ class Request:
         date = self.header("x-amz-date")
         if date is None:
             raise FormError("it has no X-Amz-Date header")
-        return Signature(
+        return RequestSignature(
             scope=_scope(match.group(1)),
             signed_headers=tuple(match.group(2).split(";")),
             hexadecimal=match.group(3),
@@ -141,7 +141,7 @@ class Request:
             token=self.header("x-amz-security-token"),
         )
 
-    def _in_query(self) -> Signature:
+    def _in_query(self) -> RequestSignature:
         found: dict[str, str] = {}
         for name, value in self.pairs:
             if name in found:
@@ -153,7 +153,7 @@ class Request:
         if found["X-Amz-Algorithm"] != ALGORITHM:
             raise FormError(f"its query is signed with {unquote(found['X-Amz-Algorithm'])[:40]!r}")
         token = found.get("X-Amz-Security-Token")
-        return Signature(
+        return RequestSignature(
             scope=_scope(unquote(found["X-Amz-Credential"])),
             signed_headers=tuple(unquote(found["X-Amz-SignedHeaders"]).split(";")),
             hexadecimal=found["X-Amz-Signature"],
@@ -163,10 +163,10 @@ class Request:
         )
 
 
-def _scope(credential: str) -> Scope:
+def _scope(credential: str) -> CredentialScope:
     match = _SCOPE.fullmatch(credential)
     if match is None:
         raise FormError(
             "its credential is not of the form KEY/yyyymmdd/region/service/aws4_request"
         )
-    return Scope(*match.groups())
+    return CredentialScope(*match.groups())

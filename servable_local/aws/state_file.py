@@ -8,18 +8,29 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
+from servable_local.private_files import private_folder, private_opener
 
 _RETRY_SECONDS = 1.0
+# How the process of an embedded AWS says why it does not start.
+EXIT_HELD = 3
+EXIT_PORT_TAKEN = 4
+# boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.
+_CONFIG = """\
+[default]
+s3 =
+    signature_version = s3v4
+"""
 
 
 @dataclass(frozen=True)
-class State:
+class RunningState:
     pid: int
     port: int
     url: str
@@ -34,12 +45,6 @@ def project_folder() -> Path:
     return Path(__file__).resolve().parents[2] / ".servable"
 
 
-def make_private(folder: Path) -> None:
-    """There, and open to its owner only, also where an earlier release made it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-
-
 class StateFile:
     """`aws.json` in a folder, and `aws.lock` beside it."""
 
@@ -48,21 +53,20 @@ class StateFile:
         self.path = folder / "aws.json"
         self._lock_path = folder / "aws.lock"
 
-    def write(self, state: State) -> None:
+    def write(self, state: RunningState) -> None:
         """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
         beside = self.path.with_suffix(".part")
         beside.unlink(missing_ok=True)  # its mode could be another's
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with open(beside, "x", encoding="utf-8", opener=private_opener) as file:
             file.write(json.dumps(asdict(state), indent=2) + "\n")
         beside.replace(self.path)
 
-    def read(self) -> State | None:
+    def read(self) -> RunningState | None:
         """Who runs, or None; a file whose writer is gone is nobody."""
         if not self.held():
             return None
         try:
-            return State(**json.loads(self.path.read_text(encoding="utf-8")))
+            return RunningState(**json.loads(self.path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None  # held, and not written yet
 
@@ -91,7 +95,7 @@ class StateFile:
     @contextlib.contextmanager
     def hold(self) -> Iterator[bool]:
         """False where another process holds it."""
-        make_private(self.folder)
+        private_folder(self.folder)
         with self._lock_path.open("ab") as file:
             locked = _locked(file.fileno())
             if locked:
@@ -112,3 +116,13 @@ def _locked(descriptor: int) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
+
+
+def write_client_settings(folder: Path) -> None:
+    """Anew: nothing that a client left there for an earlier run is believed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    private_folder(folder)
+    # The CDK CLI remembers there which account an access key belongs to.
+    private_folder(folder / "cdk")
+    (folder / "config").write_text(_CONFIG, encoding="utf-8")
+    (folder / "credentials").write_text("", encoding="utf-8")

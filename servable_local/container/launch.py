@@ -24,6 +24,7 @@ from servable_local.container.faults import FaultInjector
 from servable_local.container.image_code import VERSION
 from servable_local.container.parts import Parts
 from servable_local.container.settings import PORT, SettingsError, read_settings
+from servable_local.private_files import private_opener
 
 __all__ = ["EndpointProcess", "LaunchError", "launch"]
 
@@ -198,7 +199,7 @@ def _start(
     # -P: the working folder is not searched for modules, whatever it holds.
     command = [sys.executable, "-P", "-m", "servable_local.container", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
-    with open(words, "ab", opener=_private) as stderr:
+    with open(words, "ab", opener=private_opener) as stderr:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -209,11 +210,6 @@ def _start(
             # TensorFlow writes what it compiles to temporary files, and a killed process leaves them.
             env={**process_environment(variables), "TMPDIR": str(folder.path)},
         )
-
-
-def _private(path: str, flags: int) -> int:
-    """For `open`: what it makes is for its owner alone."""
-    return os.open(path, flags, 0o600)
 
 
 def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> dict[str, Any]:

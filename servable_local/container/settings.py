@@ -14,6 +14,7 @@ from typing import Any
 from servable_local.container.image_code import NEWEST, VERSION, image_code
 
 PORT = "SAGEMAKER_BIND_TO_PORT"
+MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 PORT_RANGE = "SAGEMAKER_SAFE_PORT_RANGE"
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 OPENMP_THREADS = "OMP_NUM_THREADS"
@@ -188,7 +189,7 @@ _SWITCH = (_switch, "true or false")
 _NUMBER = (int, "a whole number")
 _WORD: _Form = (str, "any word")
 _VARIABLES: _Table = {
-    "SAGEMAKER_MULTI_MODEL": ("multi_model", False, _SWITCH),
+    MULTI_MODEL: ("multi_model", False, _SWITCH),
     "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
     "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _NUMBER),
     "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _NUMBER),

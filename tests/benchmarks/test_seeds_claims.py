@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.ratio import Ratio
-from benchmarks.seeds.claim import NOT_SHOWN, OTHER_WAY, SHOWS, UNDECIDED, Claim, Counts
+from benchmarks.seeds.claims import NOT_SHOWN, OTHER_WAY, SHOWS, UNDECIDED, Claim, Counts
 
 RATIOS = st.tuples(*[st.floats(0.1, 10)] * 3).map(sorted).map(lambda of: Ratio(of[1], of[0], of[2]))
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import page
 from benchmarks.seeds import __main__ as command
-from benchmarks.seeds import models, pictures, results, server
+from benchmarks.seeds import models, pictures, results
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def _measuring(found: Any) -> Any:
             raise found
         return found
 
-    return SimpleNamespace(MODELS=(), SECONDS=1.0, measured=measured)
+    return SimpleNamespace(MODELS=(), measured=measured)
 
 
 def test_one_experiment_leaves_the_others_results(kept: Callable[[], dict[str, Any]]) -> None:
@@ -77,13 +77,6 @@ def test_what_was_finished_before_an_interruption_is_kept(
     assert (command.main([]), kept()) == (130, {"first": 1})
 
 
-def test_progress_is_told_with_an_estimate(
-    kept: Callable[[], dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    command.main([])
-    assert "0 s of about 2  first: begins" in capsys.readouterr().err
-
-
 def test_an_unknown_experiment_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(["trasport"])
@@ -91,38 +84,6 @@ def test_an_unknown_experiment_is_wrong_use(capsys: pytest.CaptureFixture[str]) 
         2,
         True,
     )
-
-
-def test_without_docker_it_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert command.main(["--docker"]) == 1
-    assert "there is no `docker` on this machine" in capsys.readouterr().err
-
-
-DOCKER = """#!{python}
-import sys
-words = sys.argv[-1]
-if "stat" in words:
-    print("1 (a) b) S 0 1 1 0 -1 4 1 1 1 1 12 3 0 0 20 0 1 0 5 1 1")
-    print("7 (tensorflow_mode) S 1 1 1 0 -1 4 1 1 1 1 100 5 0 0 20 0 1 0 5 1 1")
-else:
-    print("Rss: 9 kB\\nPss:                1000 kB\\nPss_Anon: 7 kB\\nPss: 24 kB")
-"""
-
-
-def test_in_the_real_image_cpu_and_memory_are_read_inside_the_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "docker"
-    script.write_text(DOCKER.format(python=sys.executable))
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    container: Any = SimpleNamespace(url="", name="it")
-    image = server._Image(container)
-    found = [image.cpu().gateway_ms, image.cpu().model_server_ms, image.memory_mb()]
-    assert found == pytest.approx([150, 1050, 1024 * 1024 / 1e6])
 
 
 def test_a_result_is_json_that_can_be_read_by_others(kept: Callable[[], dict[str, Any]]) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.page import PAGE
 from benchmarks.seeds import report
-from benchmarks.seeds.claim import SHOWS
-from benchmarks.seeds.claims import CLAIMS
+from benchmarks.seeds.claims import CLAIMS, SHOWS
 from benchmarks.seeds.parts import PARTS
 from benchmarks.seeds.results import read
 
@@ -79,7 +78,7 @@ def test_the_page_says_which_model_server_was_measured_and_on_which_machine() ->
 @pytest.mark.parametrize("name", CLAIMS)
 def test_each_part_has_a_picture_of_1200_pixels_where_it_was_measured(name: str) -> None:
     folder = Path(PAGE).parent / "performance"
-    pictures = [folder / f"{part.picture}.png" for part in PARTS[name]]
+    pictures = [folder / f"{picture}.png" for picture in PARTS[name]]
     if name not in RESULT:
         assert not any(picture.exists() for picture in pictures)
         return

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import aws_cdk as cdk
+import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
@@ -116,6 +117,32 @@ def test_another_configuration_gets_other_rollback_alarms(synthesise: Synthesise
     before = rollback_alarms(synthesise(CANARY))
     after = rollback_alarms(synthesise(CANARY.replace("c5.xlarge", "c5.2xlarge")))
     assert set(before) & set(after) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            'tensorflow = "2.20"', 'tensorflow = "2.20"\ncompression = "none"', id="compression"
+        ),
+        pytest.param("/run-1/", "/run-2/", id="artifact uri"),
+    ],
+)
+def test_another_place_of_the_same_model_gets_other_rollback_alarms(
+    synthesise: Synthesise, before: str, after: str
+) -> None:
+    text = CANARY
+    if "run" in before:
+        pinned = 'artifact = { uri = "s3://models/run-1/model.tar.gz", sha256 = "%s" }' % ("0" * 64)
+        text = CANARY.replace('saved_model = "model"', pinned)
+    assert before in text
+    alarms = [rollback_alarms(synthesise(one)) for one in (text, text.replace(before, after))]
+    assert set(alarms[0]) & set(alarms[1]) == set()
+
+
+def test_other_tags_keep_the_rollback_alarms(synthesise: Synthesise) -> None:
+    before = rollback_alarms(synthesise(CANARY))
+    assert rollback_alarms(synthesise(CANARY + '[tags]\nteam = "search"\n')) == before
 
 
 def test_another_threshold_keeps_the_rollback_alarms(synthesise: Synthesise) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.policy.role_permissions import PERMISSIONS, PLACES, Permission
+from infra.policy.permissions import PERMISSIONS, PLACES, Permission
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 

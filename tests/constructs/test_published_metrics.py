@@ -148,7 +148,7 @@ def test_nothing_looks_at_what_nobody_publishes_in_full(values: dict[str, Any]) 
 
 def looks_at_what_is_published(values: dict[str, Any]) -> None:
     found = synthesised(values)
-    kind = Environment.model_validate(values).kind
+    kind = Environment.model_validate(values).kind.name
     counted = {
         (one["MetricNamespace"], one["MetricName"])
         for each in found.all("AWS::Logs::MetricFilter")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.monitoring.log_questions import QUESTIONS
+from infra.constructs.endpoint.endpoint_logs import QUESTIONS
 from tests.conftest import RANKER
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
 

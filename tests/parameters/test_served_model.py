@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.parameters.served_model import served
-from infra.policy.served import Served
+from infra.parameters.model import served
+from infra.policy.sizing import Served
 from tests.preflight.overlay import overlaid
 
 ARTIFACT = (

@@ -8,8 +8,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from infra.policy.container import VariableError, settings_of, variables_of
-from infra.policy.container_settings import Batching, ContainerSettings
+from infra.policy.container import (
+    Batching,
+    ContainerSettings,
+    VariableError,
+    settings_of,
+    variables_of,
+)
 from servable_handler.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]

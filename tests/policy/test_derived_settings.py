@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from infra.catalog.instances import instances
-from infra.policy.choices import Derived
-from infra.policy.container import variables_of
-from infra.policy.container_settings import Batching, ContainerSettings
-from infra.policy.derived_settings import derive
-from infra.policy.served import Served
+from infra.policy.container import Batching, ContainerSettings, variables_of
+from infra.policy.derived_settings import Derived, derive
+from infra.policy.sizing import Served
 
 WITH_CODE = Served(model_gib=0.1, has_code=True)
 WITHOUT = Served(model_gib=0.1, has_code=False)

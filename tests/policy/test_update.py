@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.policy.update import Strategy, Update
-from servable_local.aws.sagemaker import stages
+from servable_local.aws.sagemaker.endpoint_update import Stage, stages
 
 
 def update(strategy: Strategy = "canary", percent: int = 10, instances: int = 2) -> Update:
@@ -30,13 +30,13 @@ def updates(draw: st.DrawFn) -> Update:
     )
 
 
-def simulated(update: Update) -> list[stages.Stage]:
+def simulated(update: Update) -> list[Stage]:
     """The stages that the embedded SageMaker goes through, read from the API's words."""
     size = {"Type": "CAPACITY_PERCENT", "Value": update.percent}
     wait = update.bake_minutes * 60
     if update.strategy == "rolling":
         policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}
-        return stages.stages({"RollingUpdatePolicy": policy}, update.instances)
+        return stages({"RollingUpdatePolicy": policy}, update.instances)
     routing = {
         "Type": update.strategy.upper(),
         "WaitIntervalInSeconds": wait,
@@ -47,7 +47,7 @@ def simulated(update: Update) -> list[stages.Stage]:
         "TrafficRoutingConfiguration": routing,
         "TerminationWaitInSeconds": update.last_bake_seconds,
     }
-    return stages.stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
+    return stages({"BlueGreenUpdatePolicy": blue_green}, update.instances)
 
 
 @given(updates())

@@ -5,10 +5,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from infra.catalog.instances import instances
 from infra.parameters.loading import load
-from infra.parameters.served_model import served
-from infra.policy.hosting import hosting
+from infra.parameters.placement import placements
 from infra.preflight.check import check
 from tests.policy.container_oracle import start
 from tests.preflight.valid_environments import as_toml, environments
@@ -26,23 +24,13 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     assert [str(one) for one in check(loaded)] == []
     environment = loaded.environment
     assert environment is not None
-    for variant in environment.variants.values():
-        model, machine = environment.models[variant.model], instances()[variant.instance_type or ""]
-        known = served(environment.models, variant.model, project)
-        found = hosting(
-            instance_type=machine.name,
-            tensorflow=model.tensorflow,
-            region=environment.region,
-            container=variant.container,
-            default_model=variant.model,
-            served=known,
-            own_variables=variant.variables,
-        )
+    for one in placements(loaded, environment):
+        found, machine = one.hosting(environment.region), one.instance
         started = start(
             found.variables,
             vcpus=machine.vcpus,
             gpus=machine.gpus,
-            has_code=model.code is not None,
+            has_code=one.model.code is not None,
         )
         assert len(started.model_servers) == (found.settings.tfs_processes or 1)
         assert len(found.variables) <= 100

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.policy.container_settings import ContainerSettings
+from infra.policy.container import ContainerSettings
 from servable.check.command import check
 from tests.conftest import VALID
 

@@ -3,8 +3,7 @@
 import argparse
 import shlex
 
-from infra.parameters.deployed import DeployedVariant
-from infra.parameters.loading import load
+from infra.parameters.loading import DeployedVariant, load
 from servable.plan.live import Live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.queueing.simulation import simulate
-from benchmarks.queueing.system import Batching, System, Work
+from benchmarks.queueing.system import SimulatedBatching, System, Work
 from benchmarks.search.surfaces.surface import Surface, number
 from model_packaging.beside import beside
 from servable.tune.search.space import Point, Space, Value
@@ -52,7 +52,7 @@ def rps(point: Point, cores: int, requests: int) -> float:
     size = point["batching.max_batch_size"]
     batching = None
     if size is not None:
-        batching = Batching(
+        batching = SimulatedBatching(
             max_requests=int(size), timeout_ms=int(point["batching.timeout_micros"] or 0) / 1000
         )
     system = System(

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.model.execution_role import flat
+from infra.constructs.acknowledged import accept_wildcards
 
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
 ISSUER = "token.actions.githubusercontent.com"
@@ -90,11 +90,5 @@ class PipelineRole(Construct):
 
     def _allow(self, actions: list[str], resources: list[str]) -> None:
         self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
-        stack = cdk.Stack.of(self)
-        for resource in resources:
-            if "*" in resource:
-                shown = flat(stack.resolve(resource))
-                why = WHY_ANY if resource == "*" else WHY_PREFIX
-                cdk.Validations.of(self.role).acknowledge(
-                    cdk.Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{shown}]", reason=why)
-                )
+        why = {one: WHY_ANY if one == "*" else WHY_PREFIX for one in resources}
+        accept_wildcards(self.role, why)

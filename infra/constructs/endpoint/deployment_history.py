@@ -1,4 +1,4 @@
-"""What was deployed when: a record beside the archives, and a pointer that keeps its past."""
+"""What a stack says about itself: outputs, a record beside the archives, a pointer that keeps its past."""
 
 import hashlib
 import json
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.recording import command
 
 FOLDER = "deployments"
@@ -74,3 +76,19 @@ class DeploymentHistory(Construct):
             value=f"s3://{asset.bucket_name}/{prefix}",
             description="How the addresses of the deployments' records begin",
         )
+
+
+def record(
+    stack: cdk.Stack, *, endpoint: ModelEndpoint, topic: sns.ITopic, overrides: Mapping[str, str]
+) -> None:
+    """Outputs for callers and tools. Overrides in force are seen by everybody who looks."""
+    outputs = {
+        "EndpointName": (endpoint.resource.attr_endpoint_name, "What invoke_endpoint takes"),
+        "AlarmTopicArn": (topic.topic_arn, "Where the alarms are sent"),
+    }
+    if overrides:
+        said = json.dumps(dict(sorted(overrides.items())))
+        outputs["Overrides"] = (said, "Given with -c for this deployment, and not in the file")
+        stack.add_metadata("Overrides", dict(sorted(overrides.items())))
+    for name, (value, description) in outputs.items():
+        cdk.CfnOutput(stack, name, value=value, description=description)

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from infra.constructs.endpoint.watched_endpoint import WatchedVariant
 from infra.constructs.model.served_model import ServedModel
+from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 
 Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 
@@ -18,11 +18,18 @@ class EndpointVariant(Protocol):
     def name(self) -> str: ...
 
     @property
+    def model(self) -> ServedModel: ...
+
+    @property
     def scaled(self) -> bool:
         """Whether its count is scaling's: an update then keeps it."""
 
     @property
     def shadow(self) -> bool: ...
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
 
     @property
     def start_seconds(self) -> float | None:
@@ -31,10 +38,6 @@ class EndpointVariant(Protocol):
     @property
     def watched(self) -> WatchedVariant:
         """As alarms and dashboards see it."""
-
-    @property
-    def decides(self) -> list[object]:
-        """Everything that, changed, replaces the endpoint configuration."""
 
     def production_variant(self) -> Property:
         """What the endpoint configuration says of it."""
@@ -58,6 +61,10 @@ class InstanceVariant:
         return self.max_instances > self.min_instances
 
     @property
+    def capacity(self) -> tuple[int, int]:
+        return self.min_instances, self.max_instances
+
+    @property
     def watched(self) -> WatchedVariant:
         return WatchedVariant(
             name=self.name,
@@ -67,17 +74,6 @@ class InstanceVariant:
             scales=self.scaled,
             shadow=self.shadow,
         )
-
-    @property
-    def decides(self) -> list[object]:
-        return [
-            self.name,
-            self.model.fingerprint,
-            self.instance_type,
-            self.min_instances,
-            self.weight,
-            self.shadow,
-        ]
 
     def production_variant(self) -> Property:
         return Property(

@@ -1,7 +1,5 @@
 """The endpoint configuration, the endpoint, and the metrics it emits."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 
 import aws_cdk as cdk
@@ -10,14 +8,50 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.constructs.async_inference.queue import Queue
-from infra.constructs.endpoint.data_capture import DataCapture
-from infra.constructs.endpoint.disk_encryption import accept_disks
+from infra.constructs.acknowledged import AUDITORS, accept_for
+from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant
-from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint
-from infra.constructs.monitoring.endpoint_metrics import EndpointMetrics
-from infra.parameters.environment import Kind
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedEndpoint
+from infra.constructs.replacement import replacement_fingerprint
+from infra.constructs.storage.locations import Destination
+from infra.parameters.retained import Capture
+from infra.policy.kinds import kind_of
+from infra.policy.required_ids import takes_volume_key
+
+Config = sagemaker.CfnEndpointConfig
+
+
+DISKS = {
+    "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
+    "hardware, with a key that dies with it; SageMaker refuses a configuration with a key of ours for "
+    "such a type"
+}
+
+
+def data_capture(
+    capture: Capture | None, captured: Destination | None
+) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None:
+    """Samples of requests and answers, as the endpoint configuration asks for them; None without."""
+    if capture is None or captured is None:
+        return None
+    kept = {"Input": capture.requests, "Output": capture.answers}
+    return Config.DataCaptureConfigProperty(
+        enable_capture=True,
+        initial_sampling_percentage=capture.sample_percent,
+        destination_s3_uri=captured.url,
+        kms_key_id=captured.key_arn,
+        capture_options=[
+            Config.CaptureOptionProperty(capture_mode=mode)
+            for mode, wanted in kept.items()
+            if wanted
+        ],
+        # Kept as text; of every other type SageMaker keeps base64.
+        capture_content_type_header=Config.CaptureContentTypeHeaderProperty(
+            csv_content_types=["text/csv"],
+            json_content_types=["application/json", "application/jsonlines"],
+        ),
+    )
 
 
 class ModelEndpoint(Construct):
@@ -35,17 +69,19 @@ class ModelEndpoint(Construct):
         name: str,
         variants: Sequence[EndpointVariant],
         volume_kms_key: str | None = None,
-        capture: DataCapture | None = None,
-        queue: Queue | None = None,
+        capture: sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None = None,
+        async_inference: AsyncInference | None = None,
         logs: EndpointLogs | None = None,
     ) -> None:
-        """`queue`: requests wait in it, and nobody for an answer. `logs`: made before the endpoint,
-        which would make a log group of its own."""
+        """`capture`: from `data_capture`. `async_inference`: requests wait in a queue, and nobody for
+        an answer. `logs`: made before the endpoint, which would make a log group of its own."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        serverless = any(one.watched.instance_type is None for one in variants)
-        self.kind: Kind = "asynchronous" if queue else "serverless" if serverless else "real_time"
+        instance_types = [one.watched.instance_type for one in variants]
+        self.kind = kind_of(
+            queued=async_inference is not None, has_instances=None not in instance_types
+        )
         self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
         # Left unnamed on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
@@ -56,13 +92,15 @@ class ModelEndpoint(Construct):
             shadow_production_variants=[one.production_variant() for one in variants if one.shadow]
             or None,
             kms_key_id=volume_kms_key,
-            data_capture_config=capture.config if capture else None,
-            async_inference_config=queue.config if queue else None,
+            data_capture_config=capture,
+            async_inference_config=async_inference.config if async_inference else None,
         )
-        accept_disks(
-            self.config, instance_types=[one.watched.instance_type or "" for one in variants]
+        if not takes_volume_key([one for one in instance_types if one]):
+            # Without a key and without NVMe it stays a finding.
+            accept_for(AUDITORS, self.config, DISKS)
+        self.fingerprint = replacement_fingerprint(
+            self.config, *(one.model.fingerprint for one in variants)
         )
-        self.fingerprint = _fingerprint(variants, volume_kms_key, capture, queue)
         """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = sagemaker.CfnEndpoint(
             self,
@@ -71,12 +109,9 @@ class ModelEndpoint(Construct):
             endpoint_config_name=self.config.attr_endpoint_config_name,
             # An update keeps the number of instances that scaling has reached; weights come
             # from the file, else an edited split would deploy green and change nothing.
-            retain_all_variant_properties=self.kind != "serverless" or None,
-            exclude_retained_variant_properties=[
-                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind)
-                for kind in _not_retained(variants)
-            ]
-            if self.kind != "serverless"
+            retain_all_variant_properties=self.kind.has_instances or None,
+            exclude_retained_variant_properties=_not_retained(variants)
+            if self.kind.has_instances
             else None,
         )
         if logs is not None:
@@ -101,11 +136,7 @@ class ModelEndpoint(Construct):
         """Lets somebody ask this endpoint, and no other, for predictions."""
         return iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=[
-                "sagemaker:InvokeEndpointAsync"
-                if self.kind == "asynchronous"
-                else "sagemaker:InvokeEndpoint"
-            ],
+            actions=[self.kind.invoke_action],
             resource_arns=[self.arn],
         )
 
@@ -114,22 +145,11 @@ class ModelEndpoint(Construct):
         return self.metrics.model_latency(variant, statistic).for_cdk
 
 
-def _not_retained(variants: Sequence[EndpointVariant]) -> list[str]:
+def _not_retained(
+    variants: Sequence[EndpointVariant],
+) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
     """Counts belong to scaling where there is any, else to the file, as weights do."""
     scaled = any(variant.scaled for variant in variants)
-    return ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
-
-
-def _fingerprint(
-    variants: Sequence[EndpointVariant],
-    volume_kms_key: str | None,
-    capture: DataCapture | None,
-    queue: Queue | None,
-) -> str:
-    decides = [
-        [variant.decides for variant in variants],
-        volume_kms_key,
-        capture.decides if capture else None,
-        queue.decides if queue else None,
-    ]
-    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+    files = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    retained = sagemaker.CfnEndpoint.VariantPropertyProperty
+    return [retained(variant_property_type=one) for one in files]

@@ -1,8 +1,22 @@
-"""Where a model's bytes lie, however they got there."""
+"""Where a model's bytes lie: packed, published file by file, several under a prefix, or there already.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+What is made here is published by the CDK CLI when it deploys, and only then: an asset's command packs it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_sagemaker as sagemaker
+
+from infra.packing import together
+from infra.parameters.model import Artifact
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.manifest import key, key_tree_and_hashes
+from model_packaging.publishing import command
+from model_packaging.unpacked_file import command as upload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,29 +28,129 @@ class Prefix:
     """Ends with a slash."""
 
 
-class Archive(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Archive:
     """One archive, one prefix of files, or one prefix of archives."""
 
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """How SageMaker's container definition names it."""
+    fingerprint: str
+    """SHA-256 over what decides the bytes, or over the bytes."""
+    url: str
+    """s3://…; a prefix's ends with a slash."""
+    objects: str
+    """The ARN of the objects to read; a prefix's ends with a star."""
+    data: Mapping[str, Any]
+    """How SageMaker's container definition names it."""
+    listed: Prefix | None = None
+    """None where it is one object."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the model's environment says of it, beside the container's settings."""
 
-    @property
-    def url(self) -> str:
-        """s3://…; a prefix's ends with a slash."""
 
-    @property
-    def objects(self) -> str:
-        """The ARN of the objects to read; a prefix's ends with a star."""
+def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:
+    """model.tar.gz under a key that changes when any of its bytes would.
 
-    @property
-    def listed(self) -> Prefix | None:
-        """None where it is one object."""
+    `archives`: the folder that packed archives are kept in, inside the project's folder for what can
+    be made again, where hashes are kept too. Raises `PackagingError`.
+    """
+    fingerprint = key(inputs, cache=archives.parent)
+    # Straight to the synthesizer and not through aws_s3_assets.Asset: that one would
+    # name the object <hash>.gz, and SageMaker documents .tar.gz.
+    asset = stack.synthesizer.add_file_asset(
+        source_hash=f"{fingerprint}.tar.gz",
+        executable=command(inputs, expected_key=fingerprint, archives=archives),
+        display_name=f"model.tar.gz of {inputs.name}",
+    )
+    return Archive(
+        fingerprint=fingerprint,
+        url=asset.s3_object_url,
+        objects=_arn(stack, asset.bucket_name, asset.object_key),
+        data={"model_data_url": asset.s3_object_url},
+    )
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over what decides the bytes, or over the bytes."""
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """What the model's environment says of it, beside the container's settings."""
+def several_archives(
+    stack: cdk.Stack, inputs: Mapping[str, ArchiveInputs], *, archives: Path
+) -> Archive:
+    """NAME.tar.gz for each, for the container's multi-model mode; a request names one (TargetModel).
+
+    `archives` and errors as of `packed_archive`.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
+    """
+    keys = {name: key(one, cache=archives.parent) for name, one in sorted(inputs.items())}
+    fingerprint = together(keys)
+    commands = {
+        f"{name}.tar.gz": command(inputs[name], expected_key=digest, archives=archives)
+        for name, digest in keys.items()
+    }
+    url, listed = _published(stack, fingerprint, commands, of="several models")
+    return Archive(
+        fingerprint=fingerprint,
+        url=url,
+        objects=f"{listed.bucket_arn}/{listed.name}*",
+        data={"mode": "MultiModel", "model_data_url": url},
+        listed=listed,
+    )
+
+
+def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Archive:
+    """The files that an archive would hold, uploaded as they are. Empty folders are not there.
+
+    `made`: the project's folder for what can be made again. Raises `PackagingError`.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
+    """
+    fingerprint, tree, hashes = key_tree_and_hashes(inputs, cache=made)
+    commands = {one.name: upload(one.path, sha256=hashes[one.name]) for one in tree.files}
+    url, listed = _published(stack, fingerprint, commands, of=inputs.name)
+    source = sagemaker.CfnModel.S3DataSourceProperty(
+        compression_type="None", s3_data_type="S3Prefix", s3_uri=url
+    )
+    return Archive(
+        fingerprint=fingerprint,
+        url=url,
+        objects=f"{listed.bucket_arn}/{listed.name}*",
+        data={
+            "model_data_source": sagemaker.CfnModel.ModelDataSourceProperty(s3_data_source=source)
+        },
+        listed=listed,
+    )
+
+
+def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
+    """An archive that lies in S3 already, held to its hash; nothing is packed or published.
+
+    The hash goes into the model's variables. Another hash is then another model, also
+    under the same key; CloudFormation alone would see no change and deploy nothing.
+    """
+    bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
+    return Archive(
+        fingerprint=artifact.sha256,
+        url=artifact.uri,
+        objects=_arn(stack, bucket, object_key),
+        data={"model_data_url": artifact.uri},
+        variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
+    )
+
+
+def _published(
+    stack: cdk.Stack, fingerprint: str, commands: Mapping[str, Sequence[str]], *, of: str
+) -> tuple[str, Prefix]:
+    """The URL of s3://assets/FINGERPRINT/, with what each command makes under its name.
+
+    Another content is another prefix, so that an old fleet, and a rollback, find what they were
+    started with.
+    """
+    for name, made_by in commands.items():
+        asset = stack.synthesizer.add_file_asset(
+            source_hash=f"{fingerprint}/{name}",
+            executable=list(made_by),
+            display_name=f"{name} of {of}",
+        )
+    prefix = asset.object_key.removesuffix(name)
+    listed = Prefix(bucket_arn=_arn(stack, asset.bucket_name), name=prefix)
+    return f"s3://{asset.bucket_name}/{prefix}", listed
+
+
+def _arn(stack: cdk.Stack, bucket: str, object_key: str | None = None) -> str:
+    return stack.format_arn(
+        service="s3", region="", account="", resource=bucket, resource_name=object_key
+    )

@@ -1,22 +1,105 @@
 """What a container may do: read its archive and image, write its logs and metrics."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.catalog.images import Image
+from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
+from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
-from infra.constructs.model.role_places import RolePlaces
-from infra.policy.role_permissions import Permission, granted
+from infra.constructs.storage.locations import Destination
+from infra.parameters.endpoint import Network
+from infra.policy.permissions import Permission, granted
 
-INLINE = "IAMNoInlinePolicy"
-PACKS = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
-WHY_INLINE = (
-    "it belongs to this role and this archive alone, and must go with them: a managed policy "
-    "could be put on another role"
-)
+ALIAS = "alias/"
+INLINE = {
+    "IAMNoInlinePolicy": "it belongs to this role and this archive alone, and must go with them: a "
+    "managed policy could be put on another role"
+}
+
+
+def rollback_prefix(endpoint_name: str) -> str:
+    """How the names of an endpoint's rollback alarms begin; its roles may describe these."""
+    return f"{endpoint_name}-rollback-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDependencies:
+    """What a model's container needs beside its archive and image.
+
+    None and empty: the deployment has no such thing, and the role nothing to do there.
+    """
+
+    log_group_arn: str
+    rolls_back: str | None = None
+    """The name of an endpoint whose updates are watched by alarms, which the role must then read."""
+    captured: Destination | None = None
+    """Where samples go."""
+    async_inference: AsyncInference | None = None
+    """Where requests and answers lie, and who is told of them."""
+    volume_kms_key: str | None = None
+    network: Network = field(default_factory=Network)
+
+    def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
+        """Everything that is there, by the names of the permission table."""
+
+        def named(service: str, resource: str, *names: str, separator: str = "/") -> list[str]:
+            arn = stack.format_arn(service=service, resource=resource)
+            return [f"{arn}{separator}{name}" for name in names]
+
+        network = self.network
+        found = {
+            "archive": [archive.objects],
+            "repository": [
+                stack.format_arn(
+                    service="ecr",
+                    region=image.region,
+                    account=image.account,
+                    resource="repository",
+                    resource_name=image.repository,
+                )
+            ],
+            "log_group": [self.log_group_arn],
+            "log_streams": [f"{self.log_group_arn}:log-stream:*"],
+            "subnets": named("ec2", "subnet", *network.subnets),
+            "security_groups": named("ec2", "security-group", *network.security_groups),
+        }
+        if archive.listed is not None:
+            found["bucket"] = [archive.listed.bucket_arn]
+        if network.subnets:
+            found["interfaces"] = named("ec2", "network-interface", "*")
+        if self.rolls_back is not None:
+            # By prefix: role -> alarm -> configuration -> model -> role is a circle.
+            prefix = f"{rollback_prefix(self.rolls_back)}*"
+            found["rollback_alarms"] = named("cloudwatch", "alarm", prefix, separator=":")
+        if self.captured is not None:
+            found["captured"] = [self.captured.objects_arn]
+            found["capture_key"] = [self.captured.key_arn]
+        queue = self.async_inference
+        if queue is not None:
+            at = queue.locations
+            found["requests"] = [at.requests.objects_arn]
+            found["answers"] = [at.answers.objects_arn, at.failures.objects_arn]
+            found["queue_key"] = [at.answers.key_arn]
+            found["topics"] = [queue.success_arn, queue.error_arn]
+            found["topic_key"] = [queue.key_arn]
+        key = self.volume_kms_key
+        if key is not None:
+            # A policy knows keys by their own ARN; of an alias only the condition below.
+            known = key if not key.startswith(ALIAS) else "*"
+            found["volume_key"] = [key] if key.startswith("arn:") else named("kms", "key", known)
+        return found
+
+    def narrowed(self, place: str) -> Mapping[str, Mapping[str, object]]:
+        """The condition on one of the places, beyond its ARN."""
+        key = self.volume_kms_key
+        if place != "volume_key" or key is None or not key.startswith(ALIAS):
+            return {}
+        return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
 
 
 class ExecutionRole(Construct):
@@ -26,78 +109,58 @@ class ExecutionRole(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, archive: Archive, places: RolePlaces
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        archive: Archive,
+        image: Image,
+        dependencies: ModelDependencies,
     ) -> None:
         super().__init__(scope, construct_id)
-        known = places.of(archive)
-        prefix = archive.listed.name if archive.listed else ""
+        self._dependencies = dependencies
+        self._arns = dependencies.arns(cdk.Stack.of(self), image, archive)
+        self._prefix = archive.listed.name if archive.listed else ""
         self.role = iam.Role(
             self, "Resource", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")
         )
-        permissions = granted(known)
+        permissions = granted(self._arns)
         # Another archive, another policy beside the first, which goes when the update is through:
         # until then the old fleet still reads its own archive when it adds an instance.
         self.policy = iam.Policy(
             self,
             f"Policy{archive.fingerprint[:8]}",
             roles=[self.role],
-            statements=[_statement(one, known, prefix, places.conditions) for one in permissions],
+            statements=[self._statement(one) for one in permissions],
         )
-        _acknowledge(self.policy, permissions, known, places.stack)
+        accept_wildcards(self.policy, self._wildcards(permissions))
+        accept_for(AUDITORS, self.policy, INLINE)
 
+    def _statement(self, permission: Permission) -> iam.PolicyStatement:
+        conditions: dict[str, dict[str, object]] = {
+            operator: {
+                key: value.replace("{prefix}", self._prefix).split(",") for key, value in by.items()
+            }
+            for operator, by in permission.condition.items()
+        }
+        for place in permission.on:
+            for operator, more in self._dependencies.narrowed(place).items():
+                conditions.setdefault(operator, {}).update(more)
+        return iam.PolicyStatement(
+            actions=list(permission.actions),
+            resources=self._resources(permission),
+            conditions=conditions or None,
+        )
 
-def _statement(
-    permission: Permission,
-    places: Mapping[str, Sequence[str]],
-    prefix: str,
-    more: Mapping[str, Mapping[str, Mapping[str, object]]],
-) -> iam.PolicyStatement:
-    conditions: dict[str, dict[str, object]] = {
-        operator: {key: value.replace("{prefix}", prefix).split(",") for key, value in by.items()}
-        for operator, by in permission.condition.items()
-    }
-    for place in permission.on:
-        for operator, by in more.get(place, {}).items():
-            conditions.setdefault(operator, {}).update(by)
-    return iam.PolicyStatement(
-        actions=list(permission.actions),
-        resources=_resources(permission, places),
-        conditions=conditions or None,
-    )
+    def _resources(self, permission: Permission) -> list[str]:
+        return [arn for place in permission.on for arn in self._arns[place]] or ["*"]
 
-
-def _resources(permission: Permission, places: Mapping[str, Sequence[str]]) -> list[str]:
-    return [arn for place in permission.on for arn in places[place]] or ["*"]
-
-
-def _acknowledge(
-    policy: iam.Policy,
-    permissions: Sequence[Permission],
-    places: Mapping[str, Sequence[str]],
-    stack: cdk.Stack,
-) -> None:
-    """Every wildcard, to cdk-nag, with all the reasons for it."""
-    reasons: dict[str, list[str]] = {}
-    for permission in permissions:
-        for resource in _resources(permission, places):
-            if "*" in resource:
-                assert permission.wildcard is not None, f"{permission.capability}: no reason"
-                reasons.setdefault(flat(stack.resolve(resource)), []).append(permission.wildcard)
-    accepted = {
-        **{
-            f"AwsSolutions-IAM5[Resource::{shown}]": "; ".join(why)
-            for shown, why in reasons.items()
-        },
-        **{f"{pack}-{INLINE}": WHY_INLINE for pack in PACKS},
-    }
-    cdk.Validations.of(policy).acknowledge(
-        *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in accepted.items())
-    )
-
-
-def flat(resolved: Any) -> str:
-    """As cdk-nag names a resource: what is imported by its export's name."""
-    if isinstance(resolved, str):
-        return resolved
-    ((function, argument),) = resolved.items()
-    return "".join(map(flat, argument[1])) if function == "Fn::Join" else str(argument)
+    def _wildcards(self, permissions: Sequence[Permission]) -> dict[str, str]:
+        """Every resource with a star, with all the reasons for it."""
+        reasons: dict[str, list[str]] = {}
+        for permission in permissions:
+            for resource in self._resources(permission):
+                if "*" in resource:
+                    assert permission.wildcard is not None, f"{permission.capability}: no reason"
+                    reasons.setdefault(resource, []).append(permission.wildcard)
+        return {resource: "; ".join(why) for resource, why in reasons.items()}

@@ -1,22 +1,28 @@
 """A model as SageMaker knows it: image, archive, variables, role."""
 
-import hashlib
-import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.catalog.images import Image
-from infra.constructs.async_inference.queue import Queue
-from infra.constructs.model.archive import Archive
-from infra.constructs.model.execution_role import ExecutionRole
-from infra.constructs.model.places import Destination
-from infra.constructs.model.role_places import RolePlaces
-from infra.parameters.network import Network
+from infra.catalog.instances import instances
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.model.archive import Archive, packed_archive
+from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
+from infra.constructs.replacement import replacement_fingerprint
+from infra.parameters.model import folder_gib
+from infra.policy.container import ContainerSettings
+from infra.policy.derived_settings import derive
+from infra.policy.hosting import hosting, newest_version
+from infra.policy.sizing import Served
+from model_packaging.inputs import ArchiveInputs
+from model_packaging.places import ARCHIVES
+from model_packaging.servable import Servable
 
-NO_NETWORK = Network()
+DERIVED = ContainerSettings()
 
 
 class ServedModel(Construct):
@@ -34,28 +40,14 @@ class ServedModel(Construct):
         archive: Archive,
         image: Image,
         variables: Mapping[str, str],
-        log_group_arn: str,
-        rollback_alarm_prefix: str | None = None,
+        dependencies: ModelDependencies,
         network_isolation: bool = False,
-        network: Network = NO_NETWORK,
-        captured: Destination | None = None,
-        queue: Queue | None = None,
-        volume_kms_key: str | None = None,
     ) -> None:
-        """`rollback_alarm_prefix`, `captured`, `queue`, `volume_kms_key`: what the role needs beyond its
-        model; None where the endpoint has no such thing."""
         super().__init__(scope, construct_id)
-        places = RolePlaces(
-            stack=cdk.Stack.of(self),
-            image=image,
-            log_group_arn=log_group_arn,
-            rollback_alarm_prefix=rollback_alarm_prefix,
-            captured=captured,
-            queue=queue,
-            volume_kms_key=volume_kms_key,
-            network=network,
+        execution = ExecutionRole(
+            self, "Role", archive=archive, image=image, dependencies=dependencies
         )
-        execution = ExecutionRole(self, "Role", archive=archive, places=places)
+        network = dependencies.network
         model = sagemaker.CfnModel(
             self,
             "Resource",
@@ -75,12 +67,48 @@ class ServedModel(Construct):
         )
         model.node.add_dependency(execution.policy)
         self.name = model.attr_model_name
-        decides = [
-            archive.fingerprint,
-            image.uri,
-            sorted(variables.items()),
-            network_isolation,
-            network.model_dump(),
-        ]
-        self.fingerprint = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+        self.fingerprint = replacement_fingerprint(model)
         """Changes when the model is replaced, as 64 hex digits."""
+
+
+def packed_model(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    folder: Path,
+    code: Path | None = None,
+    instance_type: str,
+    logs: EndpointLogs,
+    tensorflow: str | None = None,
+    container: ContainerSettings = DERIVED,
+) -> ServedModel:
+    """A SavedModel on this computer becomes a served model, for CDK apps without environment files.
+
+    Image, settings and permissions fit the model and the instance type. `name`: in the container.
+    `folder`: of its versions. `code`: with inference.py. `tensorflow` None: the newest that the
+    instance type runs. `container`: what is left out is derived. The stack needs a region of its
+    own: images are named by it. Raises `PackagingError`, and KeyError for an instance type, version
+    or region that is not in the catalog.
+    """
+    folder, code = folder.resolve(), code.resolve() if code else None
+    stack = cdk.Stack.of(scope)
+    instance = instances()[instance_type]
+    known = Served(model_gib=folder_gib(folder), has_code=code is not None)
+    runs = hosting(
+        instance=instance,
+        tensorflow=tensorflow or newest_version(instance),
+        region=stack.region,
+        derived=derive(container, instance=instance, served=known),
+        default_model=name,
+        served=known,
+    )
+    inputs = ArchiveInputs(servables=(Servable(name=name, folder=folder),), code=code)
+    return ServedModel(
+        scope,
+        construct_id,
+        archive=packed_archive(stack, inputs, archives=ARCHIVES.resolve()),
+        image=runs.image,
+        variables=runs.variables,
+        dependencies=ModelDependencies(log_group_arn=logs.arn, rolls_back=logs.endpoint_name),
+    )

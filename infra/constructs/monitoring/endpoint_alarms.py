@@ -1,16 +1,61 @@
 """What somebody is woken for, and what somebody is told of."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint
-from infra.constructs.monitoring.alarm_signal import Signal, Unit
-from infra.constructs.monitoring.endpoint_alarm import EndpointAlarm
-from infra.constructs.monitoring.variant_signals import queue_signals, variant_signals
+from infra.constructs.monitoring.signals import Signal, Unit, queue_signals, variant_signals
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.widget import Line
 from infra.parameters.alarms import Alarms
+
+_COMPARISONS = {"above": "GreaterThanThreshold", "below": "LessThanThreshold"}
+
+
+class EndpointAlarm(Construct):
+    """Fires when the signal has been there for its minutes on end."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        signal: Signal,
+        name: str,
+        description: str,
+        actions: Sequence[str] | None = None,
+    ) -> None:
+        """`actions`: ARNs that are told when it fires and when it is over."""
+        super().__init__(scope, construct_id)
+        self.signal = signal
+        self.alarm = cloudwatch.CfnAlarm(
+            # Where CDK's own alarm would have it: deployed alarms keep their logical names.
+            Construct(self, "Resource"),
+            "Resource",
+            alarm_name=name,
+            alarm_description=description,
+            alarm_actions=actions,
+            ok_actions=actions,
+            threshold=signal.threshold * signal.unit.in_the_metric,
+            comparison_operator=_COMPARISONS[signal.fires],
+            evaluation_periods=signal.minutes,
+            datapoints_to_alarm=signal.minutes,
+            treat_missing_data=signal.missing,
+            **signal.metric.in_alarm,
+        )
+
+    @cached_property
+    def arn(self) -> str:
+        return self.alarm.attr_arn
+
+    @property
+    def line(self) -> Line:
+        """In the person's unit."""
+        return Line(value=self.signal.threshold, label=f"alarm: {self.signal.said}")
+
 
 OBJECTIVE = "objective"
 

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from infra.catalog.metrics import full_percent
-from infra.constructs.endpoint.watched_endpoint import WatchedEndpoint, WatchedVariant
-from infra.constructs.monitoring.alarm_signal import MILLISECONDS, PERCENT, Unit
-from infra.constructs.monitoring.capacity_graphs import cost_graph, instances_graph
+from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.endpoint_metrics import MACHINES, EndpointMetrics
 from infra.constructs.monitoring.measured import Computed, Measured
-from infra.constructs.monitoring.widget import Line, Side, Widget, graph
+from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
+from infra.constructs.monitoring.watched_endpoint import (
+    EndpointMetrics,
+    WatchedEndpoint,
+    WatchedVariant,
+)
+from infra.constructs.monitoring.widget import Line, Side, Widget, graph, text
 
 Graph = Callable[[int], Widget]
 
@@ -26,11 +28,7 @@ class VariantGraphs:
     @property
     def all(self) -> list[Graph]:
         """The same ones, in the same order, for every variant of the endpoint."""
-        kind = self.endpoint.kind
-        if kind == "serverless":
-            return [self.traffic, self.latency, self.errors, self.concurrency]
-        first = self.queue if kind == "asynchronous" else self.traffic
-        return [first, self.latency, self.errors, self.machines, self.instances, self.cost]
+        return [getattr(self, name) for name in self.endpoint.kind.graphs]
 
     @property
     def _metrics(self) -> EndpointMetrics:
@@ -46,7 +44,7 @@ class VariantGraphs:
         ]
         return graph(
             f"{name}: requests per minute",
-            left=Side(label="requests", metrics=shown, lines=self._lines("no-traffic")),
+            left=Side(label="requests", metrics=shown, lines=self._lines("traffic")),
             width=width,
         )
 
@@ -81,15 +79,14 @@ class VariantGraphs:
             _in(metric, percent, label, number)
             for number, (label, metric, percent) in enumerate(used)
         ]
-        return self._graph("saturation", shown, "%", ["memory"], width)
+        return self._graph("saturation", shown, "%", width)
 
     def latency(self, width: int) -> Widget:
         name, metrics = self.variant.name, self._metrics
         shown = {one: metrics.model_latency(name, one) for one in ("p50", "p90", "p99")}
         if metrics.publishes("OverheadLatency"):
             shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
-        kinds = ("p50-latency", "p90-latency", "p99-latency", "overhead-latency")
-        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", kinds, width)
+        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", width)
 
     def errors(self, width: int) -> Widget:
         name, metrics = self.variant.name, self._metrics
@@ -99,25 +96,23 @@ class VariantGraphs:
         }
         if metrics.publishes("InvocationModelErrors"):
             shown["not 2xx by the container"] = metrics.model_error_share(name)
-        kinds = ("4xx", "5xx", "model-errors")
-        return self._graph("errors", _all_in(PERCENT, shown), "%", kinds, width)
+        return self._graph("errors", _all_in(PERCENT, shown), "%", width)
 
     def machines(self, width: int) -> Widget:
         """100 % is the whole machine, however many cores and GPUs it has."""
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
-        if self.variant.instance.gpus:
+        if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
         shown = [
             _in(
                 self._metrics.used(what, self.variant.name, statistic),
-                full_percent(MACHINES, f"{what}Utilization", self.variant.instance) / 100,
+                self.variant.full_percent(f"{what}Utilization") / 100,
                 f"{what}, {'mean' if statistic == 'Average' else 'fullest instance'}",
                 number,
             )
             for number, (what, statistic) in enumerate(kinds)
         ]
-        alarms = ("cpu", "memory", "disk", "gpu", "gpu-memory")
-        return self._graph("saturation", shown, "%", alarms, width)
+        return self._graph("saturation", shown, "%", width)
 
     def instances(self, width: int) -> Widget:
         return instances_graph(self.endpoint, self.variant, width=width)
@@ -125,21 +120,17 @@ class VariantGraphs:
     def cost(self, width: int) -> Widget:
         return cost_graph(self.endpoint, self.variant, width=width)
 
-    def _lines(self, *kinds: str) -> list[Line]:
-        found = [self.alarms.of(self.variant.name, kind) for kind in kinds]
-        return [one.line for one in found if one is not None]
+    def _lines(self, title: str) -> list[Line]:
+        return [
+            one.line
+            for one in self.alarms.by_name.values()
+            if (one.signal.variant, one.signal.graph) == (self.variant.name, title)
+        ]
 
-    def _graph(
-        self,
-        title: str,
-        shown: Sequence[Computed],
-        unit: str,
-        alarms: Sequence[str],
-        width: int,
-    ) -> Widget:
+    def _graph(self, title: str, shown: Sequence[Computed], unit: str, width: int) -> Widget:
         return graph(
             f"{self.variant.name}: {title} ({unit})",
-            left=Side(label=unit, metrics=shown, lines=self._lines(*alarms)),
+            left=Side(label=unit, metrics=shown, lines=self._lines(title)),
             width=width,
         )
 
@@ -156,3 +147,47 @@ def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Comput
     return Computed(
         expression=f"m{number} / {one_of_ours:g}", using={f"m{number}": metric}, label=label
     )
+
+
+def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
+    """Between min and max. Empty in a minute without a request."""
+    return graph(
+        f"{variant.name}: instances that answer, of {variant.instance_type}",
+        left=Side(
+            label="instances",
+            metrics=[endpoint.metrics.instances(variant.name)],
+            lines=[Line(value=number, label=f"{word} {number}") for word, number in _ends(variant)],
+        ),
+        width=width,
+    )
+
+
+def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
+    """Of the instances that answer; words where no source states a price."""
+    known = price(variant.instance_type or "", endpoint.region)
+    if known is None:
+        return text(
+            f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
+            "is known to infra/catalog/prices.json",
+            width=width,
+        )
+    count = endpoint.metrics.instances(variant.name)
+    ends = [(word, number * known.usd_per_hour) for word, number in _ends(variant)]
+    cost = Computed(
+        expression=f"{count.expression} * {known.usd_per_hour:g}",
+        using=count.using,
+        label=f"{variant.name}: USD per hour",
+    )
+    return graph(
+        f"{variant.name}: cost per hour (USD, {known.region}, {known.as_of})",
+        left=Side(
+            label="USD per hour",
+            metrics=[cost],
+            lines=[Line(value=round(usd, 3), label=f"{word}: {usd:.2f}") for word, usd in ends],
+        ),
+        width=width,
+    )
+
+
+def _ends(variant: WatchedVariant) -> list[tuple[str, int]]:
+    return [("min", variant.min_instances), ("max", variant.max_instances)]

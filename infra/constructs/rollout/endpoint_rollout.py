@@ -1,12 +1,26 @@
-"""How updates of an endpoint go: share by share, watched, and taken back by alarms."""
+"""How updates of an endpoint go: share by share, watched, and taken back by alarms on the new fleet."""
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.rollout.deployment_config import deployment_config
-from infra.constructs.rollout.rollback_alarms import RollbackAlarms
+from infra.constructs.model.execution_role import rollback_prefix
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Signal
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics
 from infra.parameters.alarms import Alarms
 from infra.parameters.rollout import Rollout
+from infra.policy.update import SECONDS_PER_MINUTE, Update
+
+Endpoint = sagemaker.CfnEndpoint
+SILENT = {
+    "CloudWatchAlarmAction": "SageMaker reads it and rolls the update back; the event of that is sent "
+    "to the alarm topic with its reason"
+}
 
 
 class EndpointRollout(Construct):
@@ -18,21 +32,14 @@ class EndpointRollout(Construct):
         construct_id: str,
         *,
         endpoint: ModelEndpoint,
-        rollout: Rollout,
+        rollout: Rollout | None,
         alarms: Alarms,
     ) -> None:
-        """`alarms`: thresholds and window; `p99_latency_ms` and `error_5xx_percent` are watched."""
+        """`rollout` None: SageMaker's own, which nothing watches. `alarms`: thresholds and window;
+        `p99_latency_ms` and `error_5xx_percent` are watched."""
         super().__init__(scope, construct_id)
-        rollback = RollbackAlarms(
-            self,
-            "Rollback",
-            endpoint_name=endpoint.name,
-            config_name=endpoint.config.attr_endpoint_config_name,
-            fingerprint=endpoint.fingerprint,
-            variants=[one.name for one in endpoint.variants if not one.shadow],
-            kind=endpoint.kind,
-            alarms=alarms,
-        )
+        if rollout is None:
+            return
         possible = [
             (update, one.start_seconds)
             for one in endpoint.variants
@@ -42,9 +49,139 @@ class EndpointRollout(Construct):
                 window_minutes=alarms.window_minutes,
             )
         ]
-        endpoint.resource.deployment_config = deployment_config(
+        endpoint.resource.deployment_config = _deployment_config(
             rollout,
-            rollback.names,
+            self._alarms(endpoint, alarms),
             updates=[update for update, _ in possible],
             longest_seconds=max(update.longest_seconds(start) for update, start in possible),
         )
+
+    def _alarms(self, endpoint: ModelEndpoint, alarms: Alarms) -> list[str]:
+        """The names of p99 latency's and 5xx share's, of every variant, of this configuration alone.
+
+        Another resource for every configuration: CloudWatch keeps an alarm's state when it
+        is put again, and one that is in ALARM from the incident would roll back its own fix.
+        """
+        scope = Construct(self, "Rollback")
+        config_name = endpoint.config.attr_endpoint_config_name
+        new_fleet = EndpointMetrics(
+            endpoint_name=endpoint.name,
+            extra_dimensions={"EndpointConfigName": config_name},
+            kind=endpoint.kind,
+        )
+        short = endpoint.fingerprint[:8]
+        names = []
+        for variant in (one.name for one in endpoint.variants if not one.shadow):
+            for signal in _signals(new_fleet, variant, alarms):
+                alarm = EndpointAlarm(
+                    scope,
+                    f"{signal.name}-{short}",
+                    signal=signal,
+                    name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
+                    description=f"Takes back an update of {endpoint.name} to configuration {short}: "
+                    f"{signal.said} in variant {variant}. Fires at the earliest "
+                    f"{signal.earliest_minutes} min after the first minute that shows it begins. "
+                    f"Runbook: {alarms.runbook}#rollback",
+                ).alarm
+                accept_for((NIST, HIPAA), alarm, SILENT)
+                names.append(alarm.ref)
+        return names
+
+
+def send_golden_requests(
+    scope: Construct,
+    construct_id: str,
+    *,
+    endpoint: ModelEndpoint,
+    rollout: Rollout | None,
+    root: Path,
+    log_kms_key_arn: str | None,
+) -> None:
+    """While the endpoint is being updated, if the rollout asks for it.
+
+    `root`: the project that the request's path is relative to.
+    """
+    golden = rollout.golden_requests if rollout else None
+    if golden is None:
+        return
+    # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
+    from infra.constructs.rollout.golden_sender import GoldenSender
+
+    sender = GoldenSender(
+        scope,
+        construct_id,
+        endpoint_name=endpoint.name,
+        golden=golden,
+        body=(root / golden.body).read_bytes(),
+        log_kms_key_arn=log_kms_key_arn,
+    )
+    # Before the update that it is to ask in.
+    endpoint.resource.node.add_dependency(sender)
+
+
+def _signals(metrics: EndpointMetrics, variant: str, alarms: Alarms) -> Iterator[Signal]:
+    yield Signal(
+        kind="5xx",
+        variant=variant,
+        what="requests answered 5xx",
+        metric=metrics.error_5xx_share(variant),
+        threshold=alarms.error_5xx_percent,
+        unit=PERCENT,
+        minutes=alarms.window_minutes,
+    )
+    if alarms.p99_latency_ms is not None:
+        yield Signal(
+            kind="latency",
+            variant=variant,
+            what="p99 latency",
+            metric=metrics.model_latency(variant, "p99"),
+            threshold=alarms.p99_latency_ms,
+            unit=MILLISECONDS,
+            minutes=alarms.window_minutes,
+        )
+
+
+def _deployment_config(
+    rollout: Rollout,
+    alarm_names: Sequence[str],
+    *,
+    updates: Sequence[Update],
+    longest_seconds: int,
+) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
+    """An update in the rollout's shares, rolled back by these alarms.
+
+    `updates`: of every variant; `longest_seconds`: after which SageMaker takes it back.
+    """
+    rollback = Endpoint.AutoRollbackConfigProperty(
+        alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
+    )
+    wait_seconds = rollout.bake_minutes * SECONDS_PER_MINUTE
+    if rollout.strategy == "rolling":
+        return Endpoint.DeploymentConfigProperty(
+            rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
+                maximum_batch_size=_share(rollout.batch_percent),
+                wait_interval_in_seconds=wait_seconds,
+                maximum_execution_timeout_in_seconds=longest_seconds,
+            ),
+            auto_rollback_configuration=rollback,
+        )
+    routing = Endpoint.TrafficRoutingConfigProperty(
+        type=rollout.strategy.upper(),
+        # Nothing comes after the only shift of an update all at once: its bake is the wait below.
+        # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
+        wait_interval_in_seconds=0 if rollout.strategy == "all_at_once" else wait_seconds,
+        canary_size=_share(rollout.canary_percent) if rollout.strategy == "canary" else None,
+        linear_step_size=_share(rollout.step_percent) if rollout.strategy == "linear" else None,
+    )
+    return Endpoint.DeploymentConfigProperty(
+        blue_green_update_policy=Endpoint.BlueGreenUpdatePolicyProperty(
+            traffic_routing_configuration=routing,
+            termination_wait_in_seconds=max(one.last_bake_seconds for one in updates),
+            maximum_execution_timeout_in_seconds=longest_seconds,
+        ),
+        auto_rollback_configuration=rollback,
+    )
+
+
+def _share(percent: int) -> sagemaker.CfnEndpoint.CapacitySizeProperty:
+    return Endpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)

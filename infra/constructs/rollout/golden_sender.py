@@ -11,7 +11,8 @@ from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.parameters.golden_requests import GoldenRequests
+from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
+from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
 # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
@@ -21,7 +22,7 @@ MEMORY_MIB = 256
 # A minute's requests, and the last one's sixty seconds.
 TIMEOUT_SECONDS = 120
 LOG_DAYS = 30
-PACKS = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
+NAMED_BY_LAMBDA = "Lambda names the streams of this function's own log group"
 WITHOUT = {
     "LambdaConcurrency": "one short call a minute; a reservation would take from the account's",
     "LambdaDLQ": "a minute that was missed is of no interest: the next one asks again",
@@ -44,52 +45,7 @@ class GoldenSender(Construct):
     ) -> None:
         """`endpoint_name` is the literal: the function is there before the endpoint's update."""
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
-        log = logs.CfnLogGroup(
-            self,
-            "Log",
-            log_group_name=f"/aws/lambda/{endpoint_name}-golden-requests",
-            retention_in_days=LOG_DAYS,
-            kms_key_id=log_kms_key_arn,
-        )
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        streams = stack.format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=f"{log.log_group_name}:log-stream:*",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        policy = iam.Policy(
-            self,
-            "Policy",
-            roles=[role],
-            statements=[
-                iam.PolicyStatement(
-                    actions=["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
-                    resources=[
-                        stack.format_arn(
-                            service="sagemaker", resource="endpoint", resource_name=endpoint_name
-                        )
-                    ],
-                ),
-                iam.PolicyStatement(
-                    actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]
-                ),
-            ],
-        )
-        function = functions.CfnFunction(
-            self,
-            "Function",
-            description=f"Asks {endpoint_name} while it is being updated",
-            runtime=RUNTIME,
-            handler="index.handler",
-            code=functions.CfnFunction.CodeProperty(zip_file=CODE.read_text(encoding="utf-8")),
-            role=role.role_arn,
-            memory_size=MEMORY_MIB,
-            timeout=TIMEOUT_SECONDS,
-            logging_config=functions.CfnFunction.LoggingConfigProperty(log_group=log.ref),
-        )
-        function.node.add_dependency(policy)
+        function = self._function(endpoint_name, log_kms_key_arn)
         asked = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
@@ -113,7 +69,7 @@ class GoldenSender(Construct):
                 )
             ],
         )
-        self.permission = functions.CfnPermission(
+        functions.CfnPermission(
             self,
             "Permission",
             action="lambda:InvokeFunction",
@@ -121,21 +77,58 @@ class GoldenSender(Construct):
             principal="events.amazonaws.com",
             source_arn=rule.attr_arn,
         )
-        _acknowledge(function, policy, str(stack.resolve(streams)))
 
+    def _function(self, endpoint_name: str, log_kms_key_arn: str | None) -> functions.CfnFunction:
+        log = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"/aws/lambda/{endpoint_name}-golden-requests",
+            retention_in_days=LOG_DAYS,
+            kms_key_id=log_kms_key_arn,
+        )
+        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        policy = self._policy(role, endpoint_name, log.log_group_name or "")
+        function = functions.CfnFunction(
+            self,
+            "Function",
+            description=f"Asks {endpoint_name} while it is being updated",
+            runtime=RUNTIME,
+            handler="index.handler",
+            code=functions.CfnFunction.CodeProperty(zip_file=CODE.read_text(encoding="utf-8")),
+            role=role.role_arn,
+            memory_size=MEMORY_MIB,
+            timeout=TIMEOUT_SECONDS,
+            logging_config=functions.CfnFunction.LoggingConfigProperty(log_group=log.ref),
+        )
+        function.node.add_dependency(policy)
+        accept_for(AUDITORS, function, WITHOUT)
+        return function
 
-def _acknowledge(function: Construct, policy: Construct, streams: str) -> None:
-    """To cdk-nag and the auditors' packs."""
-    accept = cdk.Acknowledgment
-    cdk.Validations.of(policy).acknowledge(
-        accept(
-            id=f"AwsSolutions-IAM5[Resource::{streams}]",
-            reason="Lambda names the streams of this function's own log group",
+    def _policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
+        stack = cdk.Stack.of(self)
+        endpoint = stack.format_arn(
+            service="sagemaker", resource="endpoint", resource_name=endpoint_name
         )
-    )
-    for pack in PACKS:
-        cdk.Validations.of(policy).acknowledge(
-            accept(id=f"{pack}-IAMNoInlinePolicy", reason="it belongs to this role alone")
+        streams = stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=f"{log_group_name}:log-stream:*",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        for rule, reason in WITHOUT.items():
-            cdk.Validations.of(function).acknowledge(accept(id=f"{pack}-{rule}", reason=reason))
+        policy = iam.Policy(
+            self,
+            "Policy",
+            roles=[role],
+            statements=[
+                iam.PolicyStatement(
+                    actions=["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
+                    resources=[endpoint],
+                ),
+                iam.PolicyStatement(
+                    actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]
+                ),
+            ],
+        )
+        accept_wildcards(policy, {streams: NAMED_BY_LAMBDA})
+        accept_for(AUDITORS, policy, {"IAMNoInlinePolicy": "it belongs to this role alone"})
+        return policy

@@ -6,8 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.scaling.scaling_steps import ScalingSteps
-from infra.constructs.scaling.wake_up import WakeUp
+from infra.constructs.scaling.step_scaling import ScaleFromZero, ScalingSteps
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 
@@ -30,31 +29,24 @@ class EndpointScaling(Construct):
         endpoint: ModelEndpoint,
         variant: str,
         scaling: Scaling,
-        min_instances: int | None = None,
-        max_instances: int | None = None,
-        start_seconds: float | None = None,
     ) -> None:
-        """`min_instances`, `max_instances`: left out, the variant's own. `start_seconds`: until
-        a new instance answers, where it is known: cooldowns left out follow it."""
         super().__init__(scope, construct_id)
-        (known,) = [one.watched for one in endpoint.variants if one.name == variant]
-        least = known.min_instances if min_instances is None else min_instances
-        most = known.max_instances if max_instances is None else max_instances
+        (scaled,) = [one for one in endpoint.variants if one.name == variant]
+        least, most = scaled.capacity
         waits = cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
             in_seconds=scaling.scale_in_cooldown_seconds,
-            start_seconds=start_seconds,
+            start_seconds=scaled.start_seconds,
         )
         self._out = cdk.Duration.seconds(waits.out_seconds)
         self._in = cdk.Duration.seconds(waits.in_seconds)
-        what = "ProvisionedConcurrency" if endpoint.kind == "serverless" else "InstanceCount"
         self.target = autoscaling.ScalableTarget(
             self,
             "Target",
             service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
             # The endpoint's attribute and not the literal: CloudFormation then waits for it.
             resource_id=f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}",
-            scalable_dimension=f"sagemaker:variant:Desired{what}",
+            scalable_dimension=endpoint.kind.scalable_dimension,
             min_capacity=least,
             max_capacity=most,
             # The service-linked role, named: CDK would otherwise make a role for every target.
@@ -73,8 +65,8 @@ class EndpointScaling(Construct):
                 steps=scaling.steps,
                 cooldown=self._out,
             )
-        if endpoint.kind == "asynchronous" and least == 0:
-            WakeUp(
+        if endpoint.kind.queued and least == 0:
+            ScaleFromZero(
                 self,
                 "WakeUp",
                 endpoint=endpoint,

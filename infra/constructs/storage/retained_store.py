@@ -1,4 +1,4 @@
-"""A bucket for what must outlive the endpoint, with a key and an end for everything in it."""
+"""Buckets for what must outlive the endpoint, each with a key and an end for everything in it."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.model.places import Destination
+from infra.constructs.acknowledged import AUDITORS, accept_for
+from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
+from infra.parameters.retained import Asynchronous, Capture
 
 # Long enough to answer who read a sample that is gone; access logs are small.
 ACCESS_LOG_DAYS = 365
 UNFINISHED_DAYS = 7
-NIST, HIPAA, PCI = "NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321"
 
 
 class RetainedStore(Construct):
@@ -47,15 +48,16 @@ class RetainedStore(Construct):
             server_access_logs_bucket=accesses,
             server_access_logs_prefix=f"{holds}/",
         )
-        for bucket in (kept, accesses):
-            _acknowledge(bucket, "S3BucketReplicationEnabled", why_one_region)
-        _acknowledge(
+        accept_for(AUDITORS, kept, {"S3BucketReplicationEnabled": why_one_region})
+        accept_for(
+            AUDITORS,
             accesses,
-            "S3DefaultEncryptionKMS",
-            "S3 delivers access logs only to buckets that it encrypts with its own keys",
-        )
-        _acknowledge(
-            accesses, "S3BucketLoggingEnabled", "it is the log; logging itself would never end"
+            {
+                "S3BucketReplicationEnabled": why_one_region,
+                "S3DefaultEncryptionKMS": "S3 delivers access logs only to buckets that it encrypts "
+                "with its own keys",
+                "S3BucketLoggingEnabled": "it is the log; logging itself would never end",
+            },
         )
         stack = cdk.Stack.of(self)
         # Exported by names of our own: what reads it knows them while it is being made.
@@ -109,8 +111,37 @@ class RetainedStore(Construct):
         )
 
 
-def _acknowledge(bucket: s3.Bucket, rule: str, reason: str) -> None:
-    for pack in (NIST, HIPAA, PCI):
-        cdk.Validations.of(bucket).acknowledge(
-            cdk.Acknowledgment(id=f"{pack}-{rule}", reason=reason)
+class CaptureStore(RetainedStore):
+    """Samples outlive the endpoint that they are of."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, capture: Capture) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            holds="samples",
+            said="captured requests and answers",
+            why_one_region="samples for looking at, and the log of who did: losing a region loses no service",
+            keep_days=capture.keep_days,
+            kms_key=capture.kms_key,
+        )
+        self.captured = self.destination("captured")
+
+
+class AsyncInferenceStore(RetainedStore):
+    """Callers put requests there, SageMaker writes answers beside them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, asynchronous: Asynchronous) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            holds="queue",
+            said="asynchronous requests and answers",
+            why_one_region="requests and answers of one region's endpoint: without it nobody reads them",
+            keep_days=asynchronous.keep_days,
+            kms_key=asynchronous.kms_key,
+        )
+        self.locations = AsyncInferenceLocations(
+            requests=self.destination("requests"),
+            answers=self.destination("answers"),
+            failures=self.destination("failures"),
         )

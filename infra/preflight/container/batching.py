@@ -2,7 +2,7 @@
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule
 

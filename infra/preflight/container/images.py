@@ -7,9 +7,9 @@ from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.parameters.machine import machine_of
-from infra.policy.image import newest_version, runs
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
+from infra.parameters.variant import machine_of
+from infra.policy.hosting import newest_version, runs
 from infra.preflight.rule import Findings, Rule, VariantRule
 
 MOVING = ("latest", "current", "stable", "prod", "main", "master")

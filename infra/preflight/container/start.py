@@ -2,10 +2,15 @@
 
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
+from infra.parameters.placement import Placement
 from infra.policy.sizing import download_seconds, load_seconds
-from infra.policy.start_timeouts import DOWNLOAD, STARTUP
-from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
-from infra.preflight.placement import Placement
+from infra.policy.wait_time import (
+    DEFAULT_SECONDS,
+    DOWNLOAD,
+    STARTUP,
+    real_wait_seconds,
+    wait_seconds_for,
+)
 from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 

@@ -3,6 +3,7 @@
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
 from infra.policy.container import (
     OLD_ONEDNN_SWITCH,
     inert_reason,
@@ -10,7 +11,6 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.placement import Placement
 from infra.preflight.rule import Findings, VariantRule
 
 
@@ -63,7 +63,7 @@ class VariableTooLong(VariantRule):
 class VariableOfASetting(VariantRule):
     """The container's own variables are typed keys here: checked, explained, and written once.
 
-    Source: infra/policy/container_settings.py
+    Source: infra/policy/container.py
     """
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'

@@ -3,8 +3,8 @@
 from infra.catalog.limits import documented
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream
-from infra.preflight.placement import Placement
 from infra.preflight.rule import Findings, VariantRule
 
 OF_GUNICORN = (

@@ -1,7 +1,6 @@
 """What callers send and get back, and the samples that are kept of it."""
 
-from infra.catalog.limits import documented, most
-from infra.parameters.environment import Environment, Kind
+from infra.parameters.environment import Environment
 from infra.preflight.rule import Findings, Rule
 
 
@@ -32,7 +31,7 @@ class RequestTooLarge(BodyRule):
 
     def check(self, environment: Environment) -> Findings:
         given = environment.traffic.request_bytes
-        yield from self.size("request_bytes", given, _most(environment.kind))
+        yield from self.size("request_bytes", given, environment.kind.request_bytes)
 
 
 class AnswerTooLarge(BodyRule):
@@ -45,16 +44,7 @@ class AnswerTooLarge(BodyRule):
 
     def check(self, environment: Environment) -> Findings:
         given = environment.traffic.answer_bytes
-        real_time = environment.kind == "real_time"
-        allowed = int(documented("answer_bytes")) if real_time else _most(environment.kind)
-        yield from self.size("answer_bytes", given, allowed)
-
-
-def _most(kind: Kind) -> int:
-    """Bytes of a request; a serverless endpoint carries less, a queue only its address."""
-    if kind == "real_time":
-        return most("BodyBlob", service="sagemaker-runtime")
-    return int(documented(f"{kind}_bytes"))
+        yield from self.size("answer_bytes", given, environment.kind.answer_bytes)
 
 
 class CaptureOfNothing(Rule):

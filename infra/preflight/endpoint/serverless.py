@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
-from infra.policy.machine import SERVERLESS_START_SECONDS
-from infra.policy.sizing import download_seconds, load_seconds
-from infra.preflight.placement import Placement
+from infra.parameters.placement import Placement
+from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
 

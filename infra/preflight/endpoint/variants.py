@@ -1,7 +1,7 @@
 """Variants, the models they serve and the name they answer under; a shadow beside one."""
 
 from infra.parameters.environment import Environment
-from infra.parameters.nearest import meant
+from infra.parameters.finding import meant
 from infra.preflight.rule import Findings, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html

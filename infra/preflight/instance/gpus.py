@@ -3,8 +3,8 @@
 from infra.catalog import gpus, images
 from infra.catalog.inference_amis import carries, cuda_of, families_of, names
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Severity, meant
+from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (
     WEIGHTS_SHARE,
     margin_for,
@@ -13,7 +13,6 @@ from infra.policy.gpu_memory import (
     share_of_gpu,
 )
 from infra.policy.hosting import driver_for
-from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule, artifact_example
 

@@ -4,7 +4,7 @@ from infra.catalog import availability
 from infra.catalog.instances import instances
 from infra.catalog.table import table
 from infra.parameters.environment import Environment
-from infra.parameters.nearest import nearest
+from infra.parameters.finding import nearest
 from infra.preflight.rule import Findings, Rule
 
 

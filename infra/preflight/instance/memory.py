@@ -1,8 +1,8 @@
 """What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
 
 from infra.parameters.environment import Environment
+from infra.parameters.placement import Placement
 from infra.policy.sizing import disk_gib, memory, volume_gib
-from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule, artifact_example
 

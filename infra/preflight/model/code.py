@@ -7,8 +7,8 @@ from infra.catalog.images import image_modules
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.parameters.machine import machine_of
-from infra.policy.image import newest_version
+from infra.parameters.variant import machine_of
+from infra.policy.hosting import newest_version
 from infra.preflight.rule import Findings, Rule
 from model_packaging import dependencies
 from model_packaging.dependencies import WANTED

@@ -1,8 +1,7 @@
 """Where a model comes from, and which models come together."""
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding, Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Finding, Severity, meant
 from infra.preflight.rule import Findings, Rule, artifact_example
 
 # Names of keys that somebody will write again.

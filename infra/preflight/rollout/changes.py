@@ -1,7 +1,7 @@
 """What an update from the file at another revision would run into. Needs `--against REF`."""
 
-from infra.parameters.deployed import held
 from infra.parameters.environment import Environment
+from infra.parameters.loading import held
 from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"

@@ -1,7 +1,7 @@
 """What is asked while an update bakes."""
 
 from infra.parameters.environment import Environment
-from infra.parameters.golden_requests import CONTENT_TYPES
+from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.rule import Findings, Rule
 
 # It stands in the rule's target in base64: 8192 characters with all that is around it.
@@ -24,7 +24,7 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         golden = environment.rollout.golden_requests if environment.rollout else None
         if golden is None:
             return
-        if environment.kind == "asynchronous":
+        if environment.kind.queued:
             yield self.finding(
                 "rollout.golden_requests",
                 "an asynchronous endpoint takes requests from S3 only, and golden requests wait for "

@@ -5,9 +5,9 @@ import math
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
-from infra.preflight.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Rule, VariantRule
 

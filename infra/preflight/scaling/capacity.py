@@ -60,7 +60,7 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
     def check(self, environment: Environment) -> Findings:
-        if environment.kind == "serverless":
+        if not environment.kind.has_instances:
             return  # it has no number of instances
         scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
         for name, variant in environment.variants.items():
@@ -88,7 +88,7 @@ class CapacityZero(Rule):
 
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
-            wakes = environment.kind == "asynchronous" and variant.scales
+            wakes = environment.kind.queued and variant.scales
             if variant.min_instances == 0 and not wakes:
                 yield self.finding(
                     f"variants.{name}.min_instances",
@@ -179,7 +179,7 @@ variants.primary.min_instances = 1"""
         stated = environment.production
         if stated is False or (stated is None and not self.loaded.name.lower().startswith("prod")):
             return
-        if environment.kind != "real_time":
+        if environment.kind.may_be_empty:
             return  # a queue waits, and a serverless container has no zone
         for name, variant in environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:

@@ -3,17 +3,12 @@
 import zoneinfo
 
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Severity
-from infra.parameters.nearest import meant
+from infra.parameters.finding import Severity, meant
+from infra.parameters.placement import Placement
+from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
-from infra.preflight.placement import Placement
 from infra.preflight.rule import Findings, Rule, VariantRule
 
-TRACKED = {
-    "real_time": ("max_rps_per_instance", "max_concurrency_per_instance", "steps"),
-    "asynchronous": ("max_backlog_per_instance",),
-    "serverless": ("provisioned_use_percent",),
-}
 ANY_KIND = ("schedule",)
 
 
@@ -26,7 +21,7 @@ class ScalingOnNothing(Rule):
     example = "variants.primary.scaling.safety_factor = 0.7"
 
     def check(self, environment: Environment) -> Findings:
-        allowed = (*TRACKED[environment.kind], *ANY_KIND)
+        allowed = (*environment.kind.scales_on, *ANY_KIND)
         for name, variant in environment.variants.items():
             scaling = variant.scaling
             if scaling is None or scaling.hold or any(getattr(scaling, one) for one in allowed):
@@ -52,9 +47,9 @@ asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check(self, environment: Environment) -> Findings:
-        allowed = TRACKED[environment.kind]
-        others = {one for kind in TRACKED.values() for one in kind} - set(allowed)
-        kind = environment.kind.replace("_", "-")
+        allowed = environment.kind.scales_on
+        others = {one for kind in KINDS for one in kind.scales_on} - set(allowed)
+        kind = environment.kind
         for name, variant in environment.variants.items():
             for key in sorted(others):
                 given = getattr(variant.scaling, key) if variant.scaling is not None else None
@@ -143,7 +138,7 @@ class ScalingSchedule(Rule):
                         allowed=f"at_least 0 to {most}",
                         remedy="lower at_least, or raise at_most",
                     )
-                elif least == 0 and environment.kind == "real_time":
+                elif least == 0 and not environment.kind.may_be_empty:
                     yield self.finding(
                         key,
                         f"at_least 0 ({one.at}): nobody would answer, and no request waits",
@@ -257,11 +252,10 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:
             return
-        serverless = placement.variant.serverless is not None
         out = cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
             in_seconds=back,
-            start_seconds=None if serverless else placement.start_seconds,
+            start_seconds=placement.start_seconds,
         ).out_seconds
         if back < out:
             yield self.finding(

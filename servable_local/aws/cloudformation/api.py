@@ -1,53 +1,53 @@
 """CloudFormation's operations as the wire has them: one method per operation.
 
 moto parses the request and serializes the answer by botocore's model; an operation without
-a method is answered NotImplemented. The operations: reading_api.py, stack_api.py,
-change_set_api.py.
+a method is answered NotImplemented.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from moto.core.responses import BaseResponse
+from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
-from servable_local.aws.cloudformation import parameters
-from servable_local.aws.cloudformation.backend import Backend, Region
-from servable_local.aws.cloudformation.errors import ValidationError
-from servable_local.aws.cloudformation.stack import Stack
-from servable_local.aws.cloudformation.template import parse
-from servable_local.aws.cloudformation.template_url import fetch
-from servable_local.aws.loopback import Loopback
+from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, plan
+from servable_local.aws.cloudformation.operations import CloudFormation
+from servable_local.aws.cloudformation.stacks import Stack
+from servable_local.aws.cloudformation.template import chosen_parameters, parse, template_at
+from servable_local.aws.errors import (
+    AlreadyExistsError,
+    ChangeSetNotFoundError,
+    ValidationError,
+)
+from servable_local.aws.loopback import Regions
 
 
-class Api(BaseResponse):
-    """What every operation needs. `backend` is set when the server is built."""
+class CloudFormationApi(BaseResponse):
+    """`regions` is set when the server is built."""
 
-    backend: ClassVar[Backend]
+    regions: ClassVar[Regions[CloudFormation]]
 
     def __init__(self) -> None:
         super().__init__(service_name="cloudformation")
         self.automated_parameter_parsing = True
 
     @property
-    def here(self) -> Region:
-        return self.backend.region(self.current_account, self.region)
+    def here(self) -> CloudFormation:
+        return self.regions.of(self.current_account, self.region)
 
-    @property
-    def aws(self) -> Loopback:
-        return self.backend.loopback(self.current_account, self.region)
+    # --- what the operations have in common
 
     def _text(self, previous: str | None = None) -> str:
         if self._get_param("UsePreviousTemplate") and previous is not None:
             return previous
         if url := self._get_param("TemplateURL"):
-            return fetch(url, self.aws)
+            return template_at(url, self.here.aws)
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
         return str(body)
 
     def _chosen(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
-        return parameters.chosen(parse(text), self._get_param("Parameters", []), previous)
+        return chosen_parameters(parse(text), self._get_param("Parameters", []), previous)
 
     def _about(self, stack: Stack | None = None) -> dict[str, Any]:
         tags = self._get_param("Tags")
@@ -58,3 +58,230 @@ class Api(BaseResponse):
             "notification_arns": list(self._get_param("NotificationARNs", [])),
             "role_arn": self._get_param("RoleARN"),
         }
+
+    @property
+    def _stack(self) -> Stack:
+        return self.here.get(self._get_param("StackName"))
+
+    # --- operations that only look
+
+    def describe_stacks(self) -> ActionResult:
+        name = self._get_param("StackName")
+        live = [s for s in self.here.all() if s.status != "DELETE_COMPLETE"]
+        stacks = [self.here.get(name)] if name else live
+        return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
+
+    def list_stacks(self) -> ActionResult:
+        wanted = self._get_param("StackStatusFilter", [])
+        shown = [s for s in self.here.all() if not wanted or s.status in wanted]
+        return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
+
+    def describe_stack_events(self) -> ActionResult:
+        return ActionResult({"StackEvents": self._stack.events[::-1]})
+
+    def list_stack_resources(self) -> ActionResult:
+        shown = _resources(self._stack, "LastUpdatedTimestamp")
+        return ActionResult({"StackResourceSummaries": shown})
+
+    def describe_stack_resources(self) -> ActionResult:
+        wanted = self._get_param("LogicalResourceId")
+        shown = [
+            resource
+            for resource in _resources(self._stack, "Timestamp")
+            if wanted in (None, resource["LogicalResourceId"])
+        ]
+        return ActionResult({"StackResources": shown})
+
+    def describe_stack_resource(self) -> ActionResult:
+        stack, wanted = self._stack, self._get_param("LogicalResourceId")
+        for resource in _resources(stack, "LastUpdatedTimestamp"):
+            if resource["LogicalResourceId"] == wanted:
+                return ActionResult({"StackResourceDetail": resource})
+        raise ValidationError(f"Resource {wanted} does not exist for stack {stack.name}")
+
+    def get_template(self) -> ActionResult:
+        text = self._stack.template_text
+        return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
+
+    def get_template_summary(self) -> ActionResult:
+        name = self._get_param("StackName")
+        text = self.here.get(name).template_text if name else self._text()
+        template = parse(text)
+        return ActionResult(
+            {
+                "Description": template.get("Description"),
+                "Metadata": None,
+                "ResourceTypes": sorted({r["Type"] for r in template["Resources"].values()}),
+                "Parameters": [
+                    {
+                        "ParameterKey": key,
+                        "ParameterType": slot.get("Type", "String"),
+                        "DefaultValue": slot.get("Default"),
+                        "Description": slot.get("Description"),
+                        "NoEcho": bool(slot.get("NoEcho", False)),
+                    }
+                    for key, slot in (template.get("Parameters") or {}).items()
+                ],
+            }
+        )
+
+    def validate_template(self) -> ActionResult:
+        template = parse(self._text())
+        return ActionResult({"Description": template.get("Description"), "Parameters": []})
+
+    def list_exports(self) -> ActionResult:
+        shown = [
+            {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
+            for s in self.here.all()
+            for o in s.outputs
+            if "ExportName" in o
+        ]
+        return ActionResult({"Exports": shown})
+
+    # --- stacks are made, changed and deleted
+
+    def create_stack(self) -> ActionResult:
+        text = self._text()
+        values = self._chosen(text, {})
+        stack = self.here.register(self._get_param("StackName"))
+        stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
+        keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
+        try:
+            self.here.deploy(stack, text, values, **self._about(), disable_rollback=bool(keep))
+        except Exception:
+            self.here.forget(stack)
+            raise
+        return ActionResult({"StackId": stack.id})
+
+    def update_stack(self) -> ActionResult:
+        stack = self._stack
+        text = self._text(stack.template_text)
+        values = self._chosen(text, stack.parameters)
+        self.here.check_updatable(stack)
+        about = self._about(stack)
+        same = parse(text) == stack.template and values == stack.parameters
+        if same and about["tags"] == stack.tags and stack.status != "UPDATE_FAILED":
+            raise ValidationError("No updates are to be performed.")
+        keep = bool(self._get_param("DisableRollback"))
+        self.here.deploy(stack, text, values, **about, disable_rollback=keep)
+        return ActionResult({"StackId": stack.id})
+
+    def delete_stack(self) -> ActionResult:
+        stack = self.here.find(self._get_param("StackName"))
+        if stack is not None:
+            self.here.delete(stack, frozenset(self._get_param("RetainResources", [])))
+        return EmptyResult()
+
+    def update_termination_protection(self) -> ActionResult:
+        stack = self._stack
+        stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
+        return ActionResult({"StackId": stack.id})
+
+    # --- change sets, which `cdk deploy` and `cdk diff` use unless told otherwise
+
+    def create_change_set(self) -> ActionResult:
+        kind = self._get_param("ChangeSetType") or "UPDATE"
+        if kind == "IMPORT":
+            raise ValidationError("Importing resources is not emulated.")
+        name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
+        stack = self.here.find(stack_name)
+        if kind == "CREATE":
+            if stack is None:
+                # Seen before the stack is registered: a bad template leaves no trace.
+                self._chosen(self._text(), {})
+                stack = self.here.register(stack_name)
+                stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
+            elif stack.status != "REVIEW_IN_PROGRESS":
+                raise AlreadyExistsError(
+                    f"Stack [{stack_name}] already exists and cannot be created."
+                )
+        elif stack is None:
+            raise ValidationError(f"Stack [{stack_name}] does not exist")
+        else:
+            self.here.check_updatable(stack)
+        if name in stack.change_sets:
+            raise AlreadyExistsError(f"ChangeSet {name} already exists")
+        change_set = self._planned(name, stack, kind)
+        stack.change_sets[name] = change_set
+        return ActionResult({"Id": change_set.id, "StackId": stack.id})
+
+    def _planned(self, name: str, stack: Stack, kind: str) -> ChangeSet:
+        text = self._text(stack.template_text)
+        change_set = ChangeSet(
+            name=name,
+            stack=stack,
+            text=text,
+            parameters=self._chosen(text, stack.parameters),
+            changes=[],
+            about=self._about(stack),
+            description=self._get_param("Description"),
+            kind=kind,
+        )
+        on_failure = self._get_param("OnStackFailure")
+        change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
+        try:
+            blueprint = self.here.bind(stack, text, change_set.parameters)
+            change_set.changes = plan(stack, blueprint)
+        except ValidationError as error:
+            change_set.fail(error.message)
+            return change_set
+        same_tags = change_set.about["tags"] == stack.tags
+        if kind == "UPDATE" and not change_set.changes and same_tags:
+            old, new = stack.template, parse(text)
+            if old.get("Outputs") == new.get("Outputs") or old == new:
+                change_set.fail(NO_CHANGES)
+        return change_set
+
+    def _found(self) -> ChangeSet:
+        name = self._get_param("StackName")
+        stack = self.here.find(name) if name else None
+        return self.here.change_set(self._get_param("ChangeSetName"), stack)
+
+    def describe_change_set(self) -> ActionResult:
+        return ActionResult(self._found().describe())
+
+    def execute_change_set(self) -> ActionResult:
+        change_set = self._found()
+        if change_set.execution_status != "AVAILABLE":
+            raise ValidationError(
+                f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
+                f"[{change_set.status}]"
+            )
+        about = dict(change_set.about)
+        if self._get_param("DisableRollback") is not None:
+            about["disable_rollback"] = bool(self._get_param("DisableRollback"))
+        self.here.deploy(change_set.stack, change_set.text, change_set.parameters, **about)
+        # CloudFormation drops every other change set of the stack with it.
+        change_set.stack.change_sets.clear()
+        change_set.execution_status = "EXECUTE_COMPLETE"
+        return EmptyResult()
+
+    def delete_change_set(self) -> ActionResult:
+        try:
+            found = self._found()
+            found.stack.change_sets.pop(found.name, None)
+        except ChangeSetNotFoundError:
+            pass  # deleting twice is no error
+        return EmptyResult()
+
+    def list_change_sets(self) -> ActionResult:
+        found = self._stack.change_sets.values()
+        return ActionResult({"Summaries": [change_set.summary() for change_set in found]})
+
+
+def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
+    """`changed`: what the operation calls the time of the last change."""
+    return [
+        {
+            "StackId": stack.id,
+            "StackName": stack.name,
+            "LogicalResourceId": resource.logical_id,
+            "PhysicalResourceId": resource.physical_id,
+            "ResourceType": resource.type,
+            "ResourceStatus": resource.status,
+            "ResourceStatusReason": resource.reason,
+            "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
+            changed: resource.changed,
+        }
+        for resource in list(stack.resources.values())
+    ]

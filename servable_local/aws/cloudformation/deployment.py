@@ -9,29 +9,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from servable_local.aws.cloudformation.blueprint import Blueprint
-from servable_local.aws.cloudformation.change import changed_properties, replacing
-from servable_local.aws.cloudformation.errors import TemplateError
-from servable_local.aws.cloudformation.handling import Handling, ResourceFailedError
-from servable_local.aws.cloudformation.stack import Resource, Stack
+from servable_local.aws.cloudformation.bound_template import BoundTemplate
+from servable_local.aws.cloudformation.changes import changed_properties
+from servable_local.aws.cloudformation.intrinsics import TemplateError
+from servable_local.aws.cloudformation.resource_calls import Handling, ResourceFailedError
+from servable_local.aws.cloudformation.stacks import Stack, StackResource
 
 
 @dataclass
 class _Undo:
     """How to come back: what was made, what was replaced or changed (its old record)."""
 
-    made: list[Resource] = field(default_factory=list)
-    replaced: dict[str, Resource] = field(default_factory=dict)
-    changed: list[tuple[Resource, Resource]] = field(default_factory=list)
+    made: list[StackResource] = field(default_factory=list)
+    replaced: dict[str, StackResource] = field(default_factory=dict)
+    changed: list[tuple[StackResource, StackResource]] = field(default_factory=list)
 
 
-class Deployment:
+class StackDeployment:
     """One run. `verb` is CREATE or UPDATE, the first word of every status it sets."""
 
     def __init__(
         self,
         stack: Stack,
-        blueprint: Blueprint,
+        blueprint: BoundTemplate,
         handling: Handling,
         *,
         verb: str,
@@ -71,7 +71,7 @@ class Deployment:
             verb = "UPDATE" if current else "CREATE"
             self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error))
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
-        wanted = Resource(
+        wanted = StackResource(
             logical_id=logical_id,
             type=declaration["Type"],
             physical_id="",
@@ -86,7 +86,7 @@ class Deployment:
             self._make(wanted)
         elif changed := self._differs(current, wanted):
             kind = self._handling.type_of(wanted)
-            if current.type != wanted.type or replacing(kind, changed):
+            if current.type != wanted.type or changed & kind.create_only:
                 self._handling.refuse_fixed_name(current, wanted)
                 self._undo.replaced[logical_id] = current
                 self._make(wanted, replaces=current)
@@ -100,12 +100,12 @@ class Deployment:
             current.keep_on_replace = wanted.keep_on_replace
             current.metadata = wanted.metadata
 
-    def _differs(self, current: Resource, wanted: Resource) -> frozenset[str]:
+    def _differs(self, current: StackResource, wanted: StackResource) -> frozenset[str]:
         if current.type != wanted.type:
             return frozenset({"Type"})
         return changed_properties(current.properties, wanted.properties)
 
-    def _make(self, wanted: Resource, replaces: Resource | None = None) -> None:
+    def _make(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
         try:
             self._handling.create(wanted, replaces)
         finally:
@@ -139,7 +139,8 @@ class Deployment:
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
         try:
             for old, attempted in undo.changed:
-                stack.resources[old.logical_id] = self._handling.restore(old, attempted)
+                self._handling.update(attempted, old)
+                stack.resources[old.logical_id] = old
         except ResourceFailedError as failure:
             stack.set_status(f"{rollback}_FAILED", str(failure))
             return

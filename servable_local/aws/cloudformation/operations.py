@@ -1,18 +1,23 @@
-"""What is done to a stack: deploying and deleting, each by a thread of its own."""
+"""The stacks of an account and region, and what is done to one, each by a thread of its own."""
 
 import threading
 import traceback
+import uuid
 from collections.abc import Callable
 from typing import Any
 
-from servable_local.aws.cloudformation.blueprint import Blueprint
-from servable_local.aws.cloudformation.deployment import Deployment
-from servable_local.aws.cloudformation.errors import TemplateError, ValidationError
-from servable_local.aws.cloudformation.handling import Handling
-from servable_local.aws.cloudformation.parameters import resolved
-from servable_local.aws.cloudformation.stack import Stack, now
-from servable_local.aws.cloudformation.stacks import Stacks
-from servable_local.aws.cloudformation.template import parse
+from servable_local.aws.cloudformation.bound_template import BoundTemplate
+from servable_local.aws.cloudformation.changes import ChangeSet
+from servable_local.aws.cloudformation.deployment import StackDeployment
+from servable_local.aws.cloudformation.intrinsics import TemplateError
+from servable_local.aws.cloudformation.resource_calls import Handling
+from servable_local.aws.cloudformation.stacks import Stack, now
+from servable_local.aws.cloudformation.template import parse, resolved_parameters
+from servable_local.aws.errors import (
+    AlreadyExistsError,
+    ChangeSetNotFoundError,
+    ValidationError,
+)
 from servable_local.aws.loopback import Loopback
 
 _UPDATABLE = (
@@ -25,18 +30,74 @@ _UPDATABLE = (
 )
 
 
-class Operations:
-    """Calls return at once, as CloudFormation's do."""
+class CloudFormation:
+    """Every stack of one account and region. Deploying and deleting return at once, as on AWS."""
 
-    def __init__(self, stacks: Stacks, aws: Loopback) -> None:
-        self.stacks = stacks
-        self._aws = aws
+    def __init__(self, aws: Loopback) -> None:
+        self.aws = aws
+        self._stacks: dict[str, Stack] = {}
+        self._lock = threading.RLock()
 
-    def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> Blueprint:
+    def all(self) -> list[Stack]:
+        with self._lock:
+            return list(self._stacks.values())
+
+    def find(self, name_or_id: str) -> Stack | None:
+        """The stack of that name that is not deleted, or of that id even if it is."""
+        with self._lock:
+            if name_or_id in self._stacks:
+                return self._stacks[name_or_id]
+            named = (stack for stack in self._stacks.values() if stack.name == name_or_id)
+            return next((stack for stack in named if stack.status != "DELETE_COMPLETE"), None)
+
+    def get(self, name_or_id: str) -> Stack:
+        stack = self.find(name_or_id)
+        if stack is None:
+            raise ValidationError(f"Stack with id {name_or_id} does not exist")
+        return stack
+
+    def exports(self, besides: Stack | None = None) -> dict[str, str]:
+        return {
+            output["ExportName"]: output["OutputValue"]
+            for stack in self.all()
+            if stack is not besides
+            for output in stack.outputs
+            if "ExportName" in output
+        }
+
+    def register(self, name: str) -> Stack:
+        """A stack that is only a name yet. Raises `AlreadyExistsError`."""
+        where = f"arn:aws:cloudformation:{self.aws.region}:{self.aws.account}"
+        with self._lock:
+            if self.find(name) is not None:
+                raise AlreadyExistsError(f"Stack [{name}] already exists")
+            stack = Stack(
+                id=f"{where}:stack/{name}/{uuid.uuid4()}",
+                name=name,
+                account=self.aws.account,
+                region=self.aws.region,
+                status="REVIEW_IN_PROGRESS",
+            )
+            self._stacks[stack.id] = stack
+            return stack
+
+    def forget(self, stack: Stack) -> None:
+        with self._lock:
+            self._stacks.pop(stack.id, None)
+
+    def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
+        """By its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
+        for one in [stack] if stack else self.all():
+            for name, found in one.change_sets.items():
+                if name_or_id in ((name, found.id) if stack else (found.id,)):
+                    return found  # type: ignore[no-any-return]
+        raise ChangeSetNotFoundError(f"ChangeSet [{name_or_id}] does not exist")
+
+    def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> BoundTemplate:
         """Raises `ValidationError` for what can be seen before anything is made."""
         template = parse(text)
-        values = resolved(template, parameters, self._aws)
-        return Blueprint(stack, template, values, self.stacks.exports(), stack.resources)
+        values = resolved_parameters(template, parameters, self.aws)
+        return BoundTemplate(stack, template, values, self.exports())
 
     def check_updatable(self, stack: Stack) -> None:
         if stack.status not in _UPDATABLE:
@@ -47,7 +108,7 @@ class Operations:
     def deploy(self, stack: Stack, text: str, parameters: dict[str, str], **about: Any) -> None:
         """Starts the deployment. `about` are fields of the stack, such as tags."""
         blueprint = self.bind(stack, text, parameters)
-        with self.stacks.lock:
+        with self._lock:
             creating = stack.status == "REVIEW_IN_PROGRESS"
             if not creating:
                 self.check_updatable(stack)
@@ -61,7 +122,7 @@ class Operations:
             "parameters": parameters,
             "resolved": {
                 name: str(value)
-                for name, value in blueprint.scope.parameters.items()
+                for name, value in blueprint.parameters.items()
                 if value != parameters[name] and isinstance(value, str)
             },
             **about,
@@ -70,7 +131,7 @@ class Operations:
         stack.updated = None if creating else now()
 
         def publish(outputs: list[dict[str, Any]]) -> None:
-            taken = self.stacks.exports(besides=stack)
+            taken = self.exports(besides=stack)
             for output in outputs:
                 if output.get("ExportName") in taken:
                     raise TemplateError(
@@ -78,8 +139,8 @@ class Operations:
                         "another stack"
                     )
 
-        deployment = Deployment(
-            stack, blueprint, Handling(stack, self._aws), verb=verb, publish=publish
+        deployment = StackDeployment(
+            stack, blueprint, Handling(stack, self.aws), verb=verb, publish=publish
         )
 
         def work() -> None:
@@ -101,7 +162,7 @@ class Operations:
                 f"Export of {stack.name} cannot be deleted as it is in use by "
                 + ", ".join(importers)
             )
-        with self.stacks.lock:
+        with self._lock:
             if stack.in_progress:
                 raise ValidationError(
                     f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
@@ -109,7 +170,7 @@ class Operations:
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
         def work() -> None:
-            handling = Handling(stack, self._aws)
+            handling = Handling(stack, self.aws)
             doomed = [r for r in stack.resources.values() if r.logical_id not in retained]
             gone = handling.delete_all(doomed)
             left = [r.logical_id for r in doomed if r not in gone]
@@ -130,7 +191,7 @@ class Operations:
         own = {output["ExportName"] for output in stack.outputs if "ExportName" in output}
         return {
             other.name
-            for other in self.stacks.all()
+            for other in self.all()
             if other is not stack
             and other.status != "DELETE_COMPLETE"
             and own

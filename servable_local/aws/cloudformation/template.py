@@ -1,13 +1,20 @@
-"""The text of a template becomes a dictionary: JSON, or YAML with CloudFormation's short tags."""
+"""A template's text, its parameters' values, and the order in which its resources are made."""
 
 import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import yaml
+from botocore.exceptions import ClientError
 
-from servable_local.aws.cloudformation.errors import ValidationError
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.loopback import Loopback
 
 Template = dict[str, Any]
+_FROM_STORE = "AWS::SSM::Parameter::Value<"
+_NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -53,3 +60,126 @@ def parse(text: str) -> Template:
                 "contain a Type member."
             )
     return template
+
+
+def bucket_and_key(url: str) -> tuple[str, str]:
+    """Both styles: `https://BUCKET.s3.REGION.amazonaws.com/KEY` and `http://HOST:PORT/BUCKET/KEY`."""
+    parts = urlparse(url)
+    host, path = parts.hostname or "", unquote(parts.path).lstrip("/")
+    for mark in (".s3.", ".s3-"):
+        if mark in host and "amazonaws" in host:
+            return host.split(mark, 1)[0], path
+    if host.endswith(".localhost"):
+        return host.removesuffix(".localhost"), path
+    bucket, _, key = path.partition("/")
+    return bucket, key
+
+
+def template_at(url: str, aws: Loopback) -> str:
+    bucket, key = bucket_and_key(url)
+    try:
+        body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    except ClientError as error:
+        raise ValidationError(f"S3 error: {error.response['Error']['Message']} ({url})") from None
+    return body.decode("utf-8")
+
+
+def chosen_parameters(
+    template: Template, passed: Sequence[Mapping[str, Any]], previous: Mapping[str, str]
+) -> dict[str, str]:
+    """Every declared parameter's value, as text. Raises `ValidationError`, all names at once."""
+    declared: Mapping[str, Any] = template.get("Parameters") or {}
+    unknown = sorted({p["ParameterKey"] for p in passed} - set(declared))
+    if unknown:
+        raise ValidationError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
+    values: dict[str, str] = {}
+    for name, slot in declared.items():
+        given = next((p for p in passed if p["ParameterKey"] == name), None)
+        if given is not None and "ParameterValue" in given:
+            values[name] = given["ParameterValue"]
+        elif given is not None and given.get("UsePreviousValue") and name in previous:
+            values[name] = previous[name]
+        elif "Default" in slot:
+            values[name] = str(slot["Default"])
+    missing = sorted(set(declared) - set(values))
+    if missing:
+        raise ValidationError(f"Parameters: [{', '.join(missing)}] must have values")
+    for name, value in values.items():
+        allowed = declared[name].get("AllowedValues")
+        if allowed and value not in [str(item) for item in allowed]:
+            raise ValidationError(f"Parameter '{name}' must be one of AllowedValues")
+    return values
+
+
+def resolved_parameters(
+    template: Template, values: Mapping[str, str], aws: Loopback
+) -> dict[str, Any]:
+    """The values as Ref answers them: lists split, parameter-store names looked up."""
+    declared = template.get("Parameters") or {}
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        kind = declared[name].get("Type", "String")
+        if kind.startswith(_FROM_STORE):
+            value = _stored(value, aws)
+            kind = kind.removeprefix(_FROM_STORE).removesuffix(">")
+        listed = kind == "CommaDelimitedList" or kind.startswith("List<")
+        found[name] = [part.strip() for part in value.split(",")] if listed else value
+    return found
+
+
+def _stored(name: str, aws: Loopback) -> str:
+    try:
+        return str(aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError:
+        raise ValidationError(
+            f"Unable to fetch parameters [{name}] from parameter store for this account."
+        ) from None
+
+
+def references(value: Any) -> Iterator[str]:
+    """Every name that a Ref, GetAtt or Sub in this value speaks of, resources or not."""
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key == "Ref" and isinstance(item, str):
+                yield item
+            elif key == "Fn::GetAtt":
+                yield item.split(".", 1)[0] if isinstance(item, str) else item[0]
+            elif key == "Fn::Sub":
+                yield from _NAME.findall(item if isinstance(item, str) else item[0])
+            yield from references(item)
+
+
+def dependencies(declaration: Mapping[str, Any]) -> set[str]:
+    """The logical names that one resource's declaration waits for."""
+    stated = declaration.get("DependsOn", [])
+    named = {stated} if isinstance(stated, str) else set(stated)
+    return named | set(references(declaration.get("Properties", {})))
+
+
+def creation_order(waits_for: Mapping[str, set[str]]) -> list[str]:
+    """Every name after all that it waits for; ties in the order given.
+
+    Raises `ValidationError` for a circle, naming its members.
+    """
+    order: list[str] = []
+    open_: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in order:
+            return
+        if name in open_:
+            circle = ", ".join(open_[open_.index(name) :])
+            raise ValidationError(f"Circular dependency between resources: [{circle}]")
+        open_.append(name)
+        for other in waits_for:
+            if other in waits_for[name] and other != name:
+                visit(other)
+        open_.pop()
+        order.append(name)
+
+    for name in waits_for:
+        visit(name)
+    return order

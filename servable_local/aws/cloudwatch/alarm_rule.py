@@ -3,11 +3,11 @@
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutCompositeAlarm.html
 """
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 StateOf = Callable[[str], str]
-Test = Callable[[StateOf], bool]
 _TOKEN = re.compile(
     r"""\s*(?:(?P<state>ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s()"]+))\s*\)"""
     r"""|(?P<word>AND|OR|NOT|TRUE|FALSE)\b|(?P<bracket>[()]))""",
@@ -24,18 +24,23 @@ class AlarmRule:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.names: set[str] = set()
-        self._tokens = self._read(text)
-        self._at = 0
-        self._test = self._either()
-        if self._at != len(self._tokens):
-            raise RuleError(f"AlarmRule: {self._tokens[self._at][1]} is not expected in: {text}")
+        # Each test of a state, by the name that stands for it in the rule as Python reads it.
+        self._tests: dict[str, tuple[str, str]] = {}
+        # CloudWatch's words bind as Python's do: NOT before AND before OR.
+        words = " ".join(self._words(text))
+        try:
+            self._tree = ast.parse(words, mode="eval").body
+        except SyntaxError:
+            raise RuleError(f"AlarmRule: cannot be read: {text}") from None
+        if any(isinstance(node, ast.Call | ast.Tuple) for node in ast.walk(self._tree)):
+            raise RuleError(f"AlarmRule: cannot be read: {text}")
+        self.names = {name for _, name in self._tests.values()}
 
     def holds(self, state_of: StateOf) -> bool:
-        return self._test(state_of)
+        return self._value(self._tree, state_of)
 
-    def _read(self, text: str) -> list[tuple[str, str]]:
-        tokens, at = [], 0
+    def _words(self, text: str) -> Iterator[str]:
+        at = 0
         while text[at:].strip():
             match = _TOKEN.match(text, at)
             if match is None:
@@ -43,44 +48,24 @@ class AlarmRule:
             at = match.end()
             if state := match["state"]:
                 name = match["bare"] or match["quoted"].replace('\\"', '"')
-                self.names.add(name)
-                tokens.append((state.upper(), name))
+                stand_in = f"_{len(self._tests)}"
+                self._tests[stand_in] = (state.upper(), name)
+                yield stand_in
             else:
-                word = (match["word"] or match["bracket"]).upper()
-                tokens.append((word, word))
-        return tokens
+                word = (match["word"] or match["bracket"]).lower()
+                yield word.title() if word in ("true", "false") else word
 
-    def _next(self, *wanted: str) -> bool:
-        if self._at < len(self._tokens) and self._tokens[self._at][0] in wanted:
-            self._at += 1
-            return True
-        return False
-
-    def _either(self) -> Test:
-        tests = [self._both()]
-        while self._next("OR"):
-            tests.append(self._both())
-        return lambda state_of: any(test(state_of) for test in tests)
-
-    def _both(self) -> Test:
-        tests = [self._one()]
-        while self._next("AND"):
-            tests.append(self._one())
-        return lambda state_of: all(test(state_of) for test in tests)
-
-    def _one(self) -> Test:
-        if self._next("NOT"):
-            inner = self._one()
-            return lambda state_of: not inner(state_of)
-        if self._next("("):
-            inner = self._either()
-            if not self._next(")"):
-                raise RuleError(f"AlarmRule: a bracket is not closed in: {self.text}")
-            return inner
-        if self._next("TRUE", "FALSE"):
-            truth = self._tokens[self._at - 1][0] == "TRUE"
-            return lambda _: truth
-        if self._next("ALARM", "OK", "INSUFFICIENT_DATA"):
-            state, name = self._tokens[self._at - 1]
-            return lambda state_of: state_of(name) == state
-        raise RuleError(f"AlarmRule: something is missing at the end of: {self.text}")
+    def _value(self, node: ast.expr, state_of: StateOf) -> bool:
+        match node:
+            case ast.Name(id=stand_in):
+                state, name = self._tests[stand_in]
+                return state_of(name) == state
+            case ast.Constant(value=bool() as truth):
+                return truth
+            case ast.UnaryOp(operand=inner):
+                return not self._value(inner, state_of)
+            case ast.BoolOp(op=ast.And(), values=parts):
+                return all(self._value(part, state_of) for part in parts)
+            case ast.BoolOp(values=parts):
+                return any(self._value(part, state_of) for part in parts)
+        raise RuleError(f"AlarmRule: cannot be read: {self.text}")

@@ -5,18 +5,17 @@ from datetime import datetime
 from typing import Any
 
 from servable_local.aws.clock import Clock
-from servable_local.aws.cloudwatch import actions
-from servable_local.aws.cloudwatch.alarm import Alarm, Kind
+from servable_local.aws.cloudwatch.alarm import Alarm, Kind, announce
 from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
 from servable_local.aws.cloudwatch.m_of_n import State
 from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
-from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
 
 _MINUTE_SECONDS = 60
 
 
-class Alarms:
+class AlarmRegister:
     """Metric alarms are evaluated every minute, finer ones every 10 s, composites after them."""
 
     def __init__(self, aws: Loopback, store: MetricStore, clock: Clock) -> None:
@@ -114,8 +113,22 @@ class Alarms:
             return
         before_reason = alarm.reason
         before: State = alarm.change(state, reason, reason_data, at)
-        actions.announce(self._aws, alarm, before, before_reason, at)
+        announce(self._aws, alarm, before, before_reason, at)
 
 
 def _name(name_or_arn: str) -> str:
     return name_or_arn.split(":alarm:", 1)[-1]
+
+
+class CloudWatch:
+    """Metrics and alarms of one account and region, on the clock that all of them have."""
+
+    def __init__(self, aws: Loopback, clock: Clock) -> None:
+        self.clock = clock
+        self.metrics = MetricStore()
+        self.alarms = AlarmRegister(aws, self.metrics, clock)
+
+    def tick(self, at: datetime) -> None:
+        self.alarms.tick(at)
+        if at.minute % 10 == 0 and at.second == 0:
+            self.metrics.forget(at - KEPT)

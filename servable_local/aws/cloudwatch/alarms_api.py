@@ -4,13 +4,11 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
-from servable_local.aws.cloudwatch.alarm import Alarm, Kind
-from servable_local.aws.cloudwatch.datum import naive
-from servable_local.aws.cloudwatch.errors import ResourceNotFoundError, ValidationError
-from servable_local.aws.cloudwatch.metrics_api import MetricsApi
-from servable_local.aws.resources.constraints import refusal, unmet
-
-_STATES = ("OK", "ALARM", "INSUFFICIENT_DATA")
+from servable_local.aws.cloudwatch.alarm import ACTIONS, Alarm, Kind
+from servable_local.aws.cloudwatch.metric_store import Metric
+from servable_local.aws.cloudwatch.metrics_api import MetricsApi, naive
+from servable_local.aws.errors import ResourceNotFoundError, ValidationError
+from servable_local.aws.resources.shapes import refusal, unmet
 
 
 class CloudWatchApi(MetricsApi):
@@ -47,11 +45,7 @@ class CloudWatchApi(MetricsApi):
 
     def _asked_for(self, alarm: Alarm) -> bool:
         names = self._get_param("AlarmNames")
-        actions = [
-            *alarm.request.get("AlarmActions", []),
-            *alarm.request.get("OKActions", []),
-            *alarm.request.get("InsufficientDataActions", []),
-        ]
+        actions = [action for kind in ACTIONS.values() for action in alarm.request.get(kind, [])]
         prefix = self._get_param("ActionPrefix")
         return (
             (not names or alarm.name in names)
@@ -61,14 +55,11 @@ class CloudWatchApi(MetricsApi):
         )
 
     def describe_alarms_for_metric(self) -> ActionResult:
-        asked = self._get_params()
-        wanted = {(d["Name"], d["Value"]) for d in asked.get("Dimensions", [])}
+        wanted = Metric.named(self._get_params())
         found = [
             alarm.describe()
             for alarm in self.here.alarms.all()
-            if alarm.request.get("MetricName") == asked["MetricName"]
-            and alarm.request.get("Namespace") == asked["Namespace"]
-            and {(d["Name"], d["Value"]) for d in alarm.request.get("Dimensions", [])} == wanted
+            if "MetricName" in alarm.request and Metric.named(alarm.request) == wanted
         ]
         return ActionResult({"MetricAlarms": found})
 
@@ -94,7 +85,7 @@ class CloudWatchApi(MetricsApi):
 
     def set_alarm_state(self) -> ActionResult:
         state = self._get_param("StateValue")
-        if state not in _STATES:
+        if state not in ACTIONS:
             raise ValidationError(
                 f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy "
                 "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
@@ -128,17 +119,18 @@ class CloudWatchApi(MetricsApi):
             raise ResourceNotFoundError(f"The alarm {name} does not exist.")
         return alarm
 
+    @property
+    def _tags(self) -> dict[str, str]:
+        return self._known(self._get_param("ResourceARN")).tags
+
     def list_tags_for_resource(self) -> ActionResult:
-        tags = self._known(self._get_param("ResourceARN")).tags
-        return ActionResult({"Tags": [{"Key": k, "Value": v} for k, v in tags.items()]})
+        return ActionResult({"Tags": [{"Key": k, "Value": v} for k, v in self._tags.items()]})
 
     def tag_resource(self) -> ActionResult:
-        tags = self._known(self._get_param("ResourceARN")).tags
-        tags.update({tag["Key"]: tag["Value"] for tag in self._get_param("Tags", [])})
+        self._tags.update({tag["Key"]: tag["Value"] for tag in self._get_param("Tags", [])})
         return EmptyResult()
 
     def untag_resource(self) -> ActionResult:
-        tags = self._known(self._get_param("ResourceARN")).tags
         for key in self._get_param("TagKeys", []):
-            tags.pop(key, None)
+            self._tags.pop(key, None)
         return EmptyResult()

@@ -1,18 +1,24 @@
 """How a metric alarm looks at its metric: the query, the threshold, and M of N in words."""
 
 import json
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from servable_local.aws.cloudwatch import statistic as statistics
 from servable_local.aws.cloudwatch.alarm import stamp
-from servable_local.aws.cloudwatch.alarm_query import alarm_query
-from servable_local.aws.cloudwatch.comparison import OPERATORS, WORDS, breaches
 from servable_local.aws.cloudwatch.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
 from servable_local.aws.cloudwatch.metric_store import MetricStore
-from servable_local.aws.cloudwatch.query import MetricQuery
+from servable_local.aws.cloudwatch.query import MetricQuery, alarm_query
+from servable_local.aws.cloudwatch.statistics import percent_of
 
+# Each comparison with a threshold, and how a state's reason says it.
+_COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "GreaterThanOrEqualToThreshold": (operator.ge, "greater than or equal to"),
+    "GreaterThanThreshold": (operator.gt, "greater than"),
+    "LessThanThreshold": (operator.lt, "less than"),
+    "LessThanOrEqualToThreshold": (operator.le, "less than or equal to"),
+}
 _NOT_EMULATED = (
     "EvaluationWindow",
     "WarmUpConfiguration",
@@ -33,11 +39,10 @@ class MetricAlarmRule:
             if name in request:
                 raise ValueError(f"{name} is not emulated by the embedded AWS.")
         self.query = alarm_query(request)
-        self.comparison: str = request["ComparisonOperator"]
-        if self.comparison not in OPERATORS:
-            raise ValueError(
-                f"The comparison {self.comparison} (anomaly detection) is not emulated."
-            )
+        comparison = request["ComparisonOperator"]
+        if comparison not in _COMPARISONS:
+            raise ValueError(f"The comparison {comparison} (anomaly detection) is not emulated.")
+        self._compare, self._words = _COMPARISONS[comparison]
         if "Threshold" not in request:
             raise ValueError("The parameter Threshold is required.")
         self.threshold = float(request["Threshold"])
@@ -73,7 +78,7 @@ class MetricAlarmRule:
             return None
         state = decide(
             [
-                None if value is None else breaches(value, self.comparison, self.threshold)
+                None if value is None else self._compare(value, self.threshold)
                 for _, value in points
             ],
             m=self.m,
@@ -87,7 +92,7 @@ class MetricAlarmRule:
         """Source: "Percentile-based CloudWatch alarms and low data samples"."""
         if not isinstance(self.query, MetricQuery):
             return False
-        percent = statistics.percent_of(self.query.statistic)
+        percent = percent_of(self.query.statistic)
         if percent is None or not 0 < percent < 100:
             return False
         share = percent / 100
@@ -105,13 +110,13 @@ class MetricAlarmRule:
         crossed = [
             (at, value)
             for at, value in real
-            if breaches(value, self.comparison, self.threshold) == (state == "ALARM")
+            if self._compare(value, self.threshold) == (state == "ALARM")
         ]
         listed = ", ".join(f"{value} ({at:%d/%m/%y %H:%M:%S})" for at, value in reversed(crossed))
         verb = "were" if state == "ALARM" else "were not"
         return (
             f"Threshold Crossed: {len(crossed)} out of the last {self.n} datapoints [{listed}] "
-            f"{verb} {WORDS[self.comparison]} the threshold ({self.threshold}) (minimum {self.m} "
+            f"{verb} {self._words} the threshold ({self.threshold}) (minimum {self.m} "
             f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
         )
 

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 Values = Mapping[str, float | None]
+_Term = Callable[[Values], float | None]
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -39,99 +40,77 @@ class UnknownExpressionError(ValueError):
 
 
 class Expression:
-    """Parsed once; raises `UnknownExpressionError`."""
+    """Compiled once, to a function of the metrics' values; raises `UnknownExpressionError`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.ids: set[str] = set()
         try:
-            self._tree = ast.parse(text.strip(), mode="eval").body
+            tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError:
             raise UnknownExpressionError(f"The expression {text} cannot be read.") from None
-        self.ids: set[str] = set()
-        self._check(self._tree)
+        self._term = self._compiled(tree)
 
     def value(self, values: Values) -> float | None:
         """None where a metric that it needs has no data, and for a division by zero."""
-        return self._value(self._tree, values)
+        return self._term(values)
 
-    def _check(self, node: ast.expr) -> None:
+    def _compiled(self, node: ast.expr) -> _Term:
         match node:
-            case ast.Constant(value=int() | float()):
-                return
+            case ast.Constant(value=int() | float() as number):
+                return lambda values: float(number)
             case ast.Name(id=name):
                 self.ids.add(name)
-                return
+                return lambda values: values.get(name)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                parts = [inner]
+                return _applied(operator.neg, self._compiled(inner))
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
-                parts = [left, right]
-            case ast.Compare(left=left, ops=[sign], comparators=[right]) if (
-                type(sign) in _COMPARISONS
+                both = self._compiled(left), self._compiled(right)
+                return _applied(_BINARY[type(sign)], *both)
+            case ast.Compare(left=left, ops=[order], comparators=[right]) if (
+                type(order) in _COMPARISONS
             ):
-                parts = [left, right]
-            case ast.Call(func=ast.Name(id="IF"), args=[_, _, _] as parts, keywords=[]):
-                pass
+                both = self._compiled(left), self._compiled(right)
+                return _applied(_COMPARISONS[type(order)], *both)
+            case ast.Call(func=ast.Name(id="ABS"), args=[inner], keywords=[]):
+                return _applied(abs, self._compiled(inner))
             case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
-                pass
-            case ast.Call(func=ast.Name(id="ABS"), args=[_] as parts, keywords=[]):
-                pass
+                wanted, default = map(self._compiled, parts)
+                return lambda values: _first_known(wanted(values), default, values)
+            case ast.Call(func=ast.Name(id="IF"), args=[_, _, _] as parts, keywords=[]):
+                test, yes, no = map(self._compiled, parts)
+                return lambda values: _chosen(test(values), yes, no, values)
             case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
                 name in _OF_LISTS and parts
             ):
-                pass
-            case _:
-                raise UnknownExpressionError(
-                    f"{ast.unparse(node)} in the expression {self.text} is not emulated."
-                )
-        for part in parts:
-            self._check(part)
-
-    def _value(self, node: ast.expr, values: Values) -> float | None:
-        if isinstance(node, ast.Call):
-            assert isinstance(node.func, ast.Name)  # checked when it was parsed
-            return self._call(node.func.id, node.args, values)
-        match node:
-            case ast.Constant(value=number):
-                assert isinstance(number, int | float)
-                return float(number)
-            case ast.Name(id=name):
-                return values.get(name)
-            case ast.UnaryOp(operand=inner):
-                found = self._value(inner, values)
-                return None if found is None else -found
-            case ast.BinOp(left=left, op=sign, right=right):
-                return _apply(
-                    _BINARY[type(sign)], self._value(left, values), self._value(right, values)
-                )
-            case ast.Compare(left=left, ops=[sign], comparators=[right]):
-                return _apply(
-                    _COMPARISONS[type(sign)], self._value(left, values), self._value(right, values)
-                )
-        raise AssertionError(ast.dump(node))
-
-    def _call(self, name: str, arguments: list[ast.expr], values: Values) -> float | None:
-        if name == "FILL":
-            found = self._value(arguments[0], values)
-            return self._value(arguments[1], values) if found is None else found
-        if name == "IF":
-            chosen = self._value(arguments[0], values)
-            return None if chosen is None else self._value(arguments[1 if chosen else 2], values)
-        if name == "ABS":
-            found = self._value(arguments[0], values)
-            return None if found is None else abs(found)
-        assert isinstance(arguments[0], ast.List)
-        known = [
-            v for v in (self._value(one, values) for one in arguments[0].elts) if v is not None
-        ]
-        return _OF_LISTS[name](known) if known else None
+                terms = [self._compiled(part) for part in parts]
+                return lambda values: _of_known(_OF_LISTS[name], [one(values) for one in terms])
+        raise UnknownExpressionError(
+            f"{ast.unparse(node)} in the expression {self.text} is not emulated."
+        )
 
 
-def _apply(
-    function: Callable[[float, float], float], left: float | None, right: float | None
+def _first_known(found: float | None, default: _Term, values: Values) -> float | None:
+    return default(values) if found is None else found
+
+
+def _chosen(test: float | None, yes: _Term, no: _Term, values: Values) -> float | None:
+    return None if test is None else (yes if test else no)(values)
+
+
+def _of_known(
+    function: Callable[[Sequence[float]], float], found: Sequence[float | None]
 ) -> float | None:
-    if left is None or right is None:
-        return None
-    try:
-        return float(function(left, right))
-    except (ZeroDivisionError, OverflowError):
-        return None
+    known = [value for value in found if value is not None]
+    return function(known) if known else None
+
+
+def _applied(function: Callable[..., float], *terms: _Term) -> _Term:
+    def term(values: Values) -> float | None:
+        found = [one(values) for one in terms]
+        try:
+            return None if None in found else float(function(*found))
+        except (ZeroDivisionError, OverflowError):
+            return None
+
+    return term

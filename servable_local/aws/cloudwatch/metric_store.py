@@ -4,9 +4,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from servable_local.aws.clock import TICK_SECONDS, floor
-from servable_local.aws.cloudwatch.samples import Samples
+from servable_local.aws.cloudwatch.statistics import Samples
 
 # AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
 # a minute, with room, in the memory of one process.
@@ -25,6 +26,12 @@ class Metric:
     @classmethod
     def of(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
         return cls(namespace, name, frozenset(dimensions.items()))
+
+    @classmethod
+    def named(cls, asked: Mapping[str, Any]) -> "Metric":
+        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+        given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
+        return cls.of(asked["Namespace"], asked["MetricName"], given)
 
 
 class MetricStore:

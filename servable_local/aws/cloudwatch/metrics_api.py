@@ -1,24 +1,72 @@
 """CloudWatch's operations on metrics."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
-from servable_local.aws.cloudwatch import statistic as statistics
-from servable_local.aws.cloudwatch.cloudwatches import CloudWatch, CloudWatches
-from servable_local.aws.cloudwatch.datum import naive, samples_of
-from servable_local.aws.cloudwatch.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.metric_store import Metric, periods
-from servable_local.aws.cloudwatch.query import MetricQuery, dimensions, queries
+from servable_local.aws.cloudwatch.query import MetricQuery, queries
+from servable_local.aws.cloudwatch.statistics import (
+    Samples,
+    UnknownStatisticError,
+    check_statistic,
+    percent_of,
+    statistic,
+)
+from servable_local.aws.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.loopback import Regions
 
 _AWS_NAMESPACE = "AWS/"
+
+
+def samples_of(datum: Mapping[str, Any]) -> Samples:
+    samples = Samples()
+    if "Values" in datum:
+        counts = datum.get("Counts") or [1.0] * len(datum["Values"])
+        if len(counts) != len(datum["Values"]):
+            raise InvalidParameterValueError(
+                "The parameters MetricData.member.1.Values and MetricData.member.1.Counts "
+                "must be of the same size."
+            )
+        for value, count in zip(datum["Values"], counts, strict=True):
+            samples.add(float(value), float(count))
+    elif "StatisticValues" in datum:
+        known = datum["StatisticValues"]
+        samples.add_set(
+            count=float(known["SampleCount"]),
+            total=float(known["Sum"]),
+            least=float(known["Minimum"]),
+            most=float(known["Maximum"]),
+        )
+    elif "Value" in datum:
+        samples.add(float(datum["Value"]))
+    else:
+        raise InvalidParameterValueError(
+            "At least one of the parameters MetricData.member.1.Value, "
+            "MetricData.member.1.Values and MetricData.member.1.StatisticValues is required."
+        )
+    return samples
+
+
+def naive(moment: Any) -> Any:
+    """As the clock has it: UTC without saying so."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    elif isinstance(moment, int | float):
+        moment = datetime(1970, 1, 1) + timedelta(seconds=moment)
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        return moment.astimezone(UTC).replace(tzinfo=None)
+    return moment
 
 
 class MetricsApi(CloudWatchResponse):
     """`cloudwatches` is set when the server is built. Dashboards remain moto's."""
 
-    cloudwatches: ClassVar[CloudWatches]
+    cloudwatches: ClassVar[Regions[CloudWatch]]
 
     @property
     def here(self) -> CloudWatch:
@@ -31,10 +79,8 @@ class MetricsApi(CloudWatchResponse):
                 f"The value {_AWS_NAMESPACE} for parameter Namespace is invalid."
             )
         for datum in self._get_param("MetricData", []):
-            metric = Metric.of(
-                namespace, datum["MetricName"], dimensions(datum.get("Dimensions", []))
-            )
-            at = naive(datum.get("Timestamp")) or self.cloudwatches.clock.now()
+            metric = Metric.named({**datum, "Namespace": namespace})
+            at = naive(datum.get("Timestamp")) or self.here.clock.now()
             self.here.metrics.add_samples(
                 metric, samples_of(datum), unit=datum.get("Unit", "None"), at=at
             )
@@ -47,22 +93,18 @@ class MetricsApi(CloudWatchResponse):
             raise ValidationError("Must specify either Statistics or ExtendedStatistics")
         for name in names:
             _check(name)
-        metric = Metric.of(
-            asked["Namespace"], asked["MetricName"], dimensions(asked.get("Dimensions", []))
-        )
+        metric = Metric.named(asked)
         store, points = self.here.metrics, []
         for start, end in periods(
             naive(asked["StartTime"]), naive(asked["EndTime"]), int(asked["Period"])
         ):
             samples = store.between(metric, start, end, asked.get("Unit"))
-            values = {name: statistics.statistic(samples, name) for name in names}
+            values = {name: statistic(samples, name) for name in names}
             known = {name: value for name, value in values.items() if value is not None}
             if not known:
                 continue
             point: dict[str, Any] = {"Timestamp": start, "Unit": store.unit(metric)}
-            extended = {
-                name: v for name, v in known.items() if statistics.percent_of(name) is not None
-            }
+            extended = {name: v for name, v in known.items() if percent_of(name) is not None}
             point |= {name: value for name, value in known.items() if name not in extended}
             points.append(point | ({"ExtendedStatistics": extended} if extended else {}))
         return ActionResult({"Label": asked["MetricName"], "Datapoints": points})
@@ -122,6 +164,6 @@ class MetricsApi(CloudWatchResponse):
 
 def _check(name: str) -> None:
     try:
-        statistics.check(name)
-    except statistics.UnknownStatisticError as error:
+        check_statistic(name)
+    except UnknownStatisticError as error:
         raise InvalidParameterValueError(str(error)) from None

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from servable_local.aws.cloudwatch import statistic as statistics
 from servable_local.aws.cloudwatch.metric_math import Expression
 from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
+from servable_local.aws.cloudwatch.statistics import check_statistic, statistic
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,7 @@ class MetricQuery:
     unit: str | None = None
 
     def value(self, store: MetricStore, start: datetime, end: datetime) -> float | None:
-        return statistics.statistic(
-            store.between(self.metric, start, end, self.unit), self.statistic
-        )
+        return statistic(store.between(self.metric, start, end, self.unit), self.statistic)
 
     def samples(self, store: MetricStore, start: datetime, end: datetime) -> float:
         return store.between(self.metric, start, end, self.unit).count
@@ -48,24 +46,15 @@ class MathQuery:
 Query = MetricQuery | MathQuery
 
 
-def dimensions(given: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    return {one["Name"]: one["Value"] for one in given}
-
-
 def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
     """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
     found: dict[str, Query] = {}
     for one in given:
         if "MetricStat" in one:
             asked = one["MetricStat"]
-            metric = asked["Metric"]
-            statistics.check(asked["Stat"])
+            check_statistic(asked["Stat"])
             found[one["Id"]] = MetricQuery(
-                Metric.of(
-                    metric["Namespace"],
-                    metric["MetricName"],
-                    dimensions(metric.get("Dimensions", [])),
-                ),
+                Metric.named(asked["Metric"]),
                 asked["Stat"],
                 int(asked["Period"]),
                 asked.get("Unit"),
@@ -95,3 +84,35 @@ def _refuse_circles(found: Mapping[str, Query]) -> None:
 
     for name in found:
         walk(name, ())
+
+
+def alarm_query(request: Mapping[str, Any]) -> Query:
+    """Of PutMetricAlarm's request. Raises ValueError in words."""
+    if "Metrics" in request:
+        found = queries(request["Metrics"])
+        returned = [one["Id"] for one in request["Metrics"] if one.get("ReturnData", True)]
+        if len(returned) != 1:
+            raise ValueError(
+                "Exactly one of Metrics must have ReturnData true; here it is "
+                f"{', '.join(returned) or 'none'}."
+            )
+        query = found[returned[0]]
+    else:
+        name = request.get("ExtendedStatistic") or request.get("Statistic")
+        if not name or "MetricName" not in request or "Namespace" not in request:
+            raise ValueError(
+                "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
+            )
+        if "ExtendedStatistic" in request and "Statistic" in request:
+            raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
+        check_statistic(name)
+        query = MetricQuery(
+            Metric.named(request),
+            name,
+            int(request.get("Period", 0)),
+            request.get("Unit"),
+        )
+    seconds = query.period_seconds
+    if seconds not in (10, 20, 30) and (seconds <= 0 or seconds % 60):
+        raise ValueError(f"Period must be 10, 20, 30 or a multiple of 60 seconds, not {seconds}.")
+    return query

@@ -1,5 +1,5 @@
-"""The resource types that can be deployed, one small file each.
+"""The resource types that can be deployed, one module for each service.
 
 Each makes its resource by calls to the service, as CloudFormation does; a type without a
-file here fails to deploy, it is never skipped.
+class here fails to deploy, it is never skipped.
 """

@@ -1,20 +1,17 @@
 """What every emulated resource type answers: how it is made, changed and removed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from botocore import xform_name
+
 from servable_local.aws.loopback import Loopback
-
-Properties = Mapping[str, Any]
-
-
-class ResourceError(Exception):
-    """A service refused or failed. `str()` is the reason that CloudFormation shows."""
+from servable_local.aws.resources.shapes import Properties, ResourceError, fit
 
 
 @dataclass(frozen=True)
-class Made:
+class Physical:
     """What exists now: Ref answers `physical_id`, GetAtt answers `attributes`."""
 
     physical_id: str
@@ -22,7 +19,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Request:
+class Logical:
     """One logical resource of one stack, and the services to make it with."""
 
     aws: Loopback
@@ -35,30 +32,69 @@ class Request:
     def client(self, service: str) -> Any:
         return self.aws.client(service)
 
+    def call(self, service: str, operation: str, arguments: Properties) -> Any:
+        """The operation's answer, by its API name. Raises `ResourceError` for what does not fit."""
+        method = getattr(self.client(service), xform_name(operation))
+        return method(**fit(arguments, service, operation))
+
     def arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.aws.region}:{self.aws.account}:{resource}"
 
-    def name(self, properties: Properties, key: str, *, longest: int = 255) -> str:
-        """The name in the template or, left out there, one as CloudFormation makes it."""
-        return str(properties.get(key) or self.generate_name(longest))
-
 
 class ResourceType:
-    """One CloudFormation type. Subclasses are listed in servable_local/aws/resources/registry.py.
+    """One CloudFormation type. A subclass anywhere in servable_local/aws/resources/ is deployed.
 
     `create_only` are the properties whose change makes a new resource; `name_property` is
-    the one that names it, for CloudFormation cannot replace what has a fixed name.
+    the one that names it, for CloudFormation cannot replace what has a fixed name. `emulated`
+    are the properties that are known, where no API says it.
     """
 
     type: ClassVar[str]
     create_only: ClassVar[frozenset[str]] = frozenset()
     name_property: ClassVar[str | None] = None
+    longest_name: ClassVar[int] = 255
+    emulated: ClassVar[frozenset[str] | None] = None
 
-    def create(self, properties: Properties, request: Request) -> Made:
+    def check(self, properties: Properties) -> None:
+        """Raises `ResourceError` for a property that would be left out in silence."""
+        unknown = sorted(set(properties) - (self.emulated or set(properties)))
+        if unknown:
+            raise ResourceError(f"{self.type}: {', '.join(unknown)} is not emulated")
+
+    def name(self, properties: Properties, logical: Logical) -> str:
+        """The name in the template or, left out there, one as CloudFormation makes it."""
+        given = properties.get(self.name_property) if self.name_property else None
+        return str(given or logical.generate_name(self.longest_name))
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        return self.put(self.name(properties, logical), {}, properties, logical)
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        return self.put(physical, old, new, logical)
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        """Creates and updates, where the service has one operation for both. New: `old` is empty."""
         raise NotImplementedError
 
-    def update(self, physical_id: str, old: Properties, new: Properties, request: Request) -> Made:
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         raise NotImplementedError
 
-    def delete(self, physical_id: str, properties: Properties, request: Request) -> None:
-        raise NotImplementedError
+
+def retag(
+    old: Properties,
+    new: Properties,
+    *,
+    tag: Callable[[list[dict[str, str]]], Any],
+    untag: Callable[[list[str]], Any],
+) -> None:
+    """Calls `tag` and `untag` for what differs between the `Tags` of both states."""
+    before, after = tags_as_map(old.get("Tags", [])), tags_as_map(new.get("Tags", []))
+    if wanted := [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]:
+        tag(wanted)
+    if gone := [key for key in before if key not in after]:
+        untag(gone)
+
+
+def tags_as_map(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The form that some services take: {key: value}."""
+    return {str(tag["Key"]): str(tag["Value"]) for tag in tags}

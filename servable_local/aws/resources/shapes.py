@@ -6,13 +6,20 @@ API does not know is refused by name: nothing in a template is silently left out
 
 import functools
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import botocore.loaders
 import botocore.model
+from botocore.validate import ParamValidator
 
-from servable_local.aws.resources.resource_type import Properties, ResourceError
+Properties = Mapping[str, Any]
+_NUMBERS = ("integer", "long", "float", "double")
+
+
+class ResourceError(Exception):
+    """A service refused or failed. `str()` is the reason that CloudFormation shows."""
 
 
 @functools.cache
@@ -22,44 +29,31 @@ def service_model(service: str) -> botocore.model.ServiceModel:
 
 
 def fit(properties: Properties, service: str, operation: str) -> dict[str, Any]:
-    """The operation's arguments. Raises `ResourceError` naming what does not fit."""
+    """The operation's arguments. Raises `ResourceError` for a word that the API does not know.
+
+    What does not fit otherwise stays as it is: botocore refuses it by name, in whatever is called
+    with it.
+    """
     shape = service_model(service).operation_model(operation).input_shape
-    fitted = _fit(dict(properties), shape, "")
-    assert isinstance(fitted, dict)
-    return fitted
+    return {key: _fit(item, shape.members.get(key), f"/{key}") for key, item in properties.items()}
 
 
 def _fit(value: Any, shape: Any, path: str) -> Any:
-    kind = shape.type_name
-    if kind == "structure":
-        return _structure(value, shape, path)
+    kind = shape.type_name if shape is not None else None
+    if kind == "structure" and isinstance(value, Mapping):
+        return {k: _fit(item, shape.members.get(k), f"{path}/{k}") for k, item in value.items()}
     if kind == "list":
         items = value if isinstance(value, list) else [value]
         return [_fit(item, shape.member, f"{path}/{n}") for n, item in enumerate(items)]
-    if kind == "map":
+    if kind == "map" and isinstance(value, Mapping):
         return {key: _fit(item, shape.value, f"{path}/{key}") for key, item in value.items()}
     if kind == "string":
         return _string(value, shape, path)
-    if kind == "boolean":
-        return _boolean(value, path)
-    if kind in ("integer", "long", "float", "double"):
-        return _number(value, kind, path)
+    if kind == "boolean" and str(value).lower() in ("true", "false"):
+        return is_true(value)
+    if kind in _NUMBERS and not isinstance(value, bool):
+        return _number(value, whole=kind in ("integer", "long"))
     return value
-
-
-def _structure(value: Any, shape: Any, path: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ResourceError(f"{path or '/'}: {value!r} is not an object")
-    unknown = sorted(set(value) - set(shape.members))
-    if unknown:
-        raise ResourceError(
-            f"extraneous key [{', '.join(unknown)}] is not permitted at {path or '/'}; "
-            f"allowed: {', '.join(sorted(shape.members))}"
-        )
-    missing = sorted(set(shape.required_members) - set(value))
-    if missing:
-        raise ResourceError(f"required key [{', '.join(missing)}] not found at {path or '/'}")
-    return {key: _fit(item, shape.members[key], f"{path}/{key}") for key, item in value.items()}
 
 
 def _string(value: Any, shape: Any, path: str) -> str:
@@ -74,21 +68,84 @@ def _string(value: Any, shape: Any, path: str) -> str:
     return text
 
 
-def _boolean(value: Any, path: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() not in ("true", "false"):
-        raise ResourceError(f"{path}: {value!r} is not true or false")
-    return str(value).lower() == "true"
-
-
-def _number(value: Any, kind: str, path: str) -> int | float:
+def _number(value: Any, *, whole: bool) -> Any:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ResourceError(f"{path}: {value!r} is not a number") from None
-    if kind in ("float", "double"):
-        return number
-    if number != int(number):
-        raise ResourceError(f"{path}: {value!r} is not a whole number")
-    return int(value) if isinstance(value, (int, str)) else int(number)
+        return value
+    return int(number) if whole and number.is_integer() else number
+
+
+def is_true(value: Any) -> bool:
+    """CloudFormation takes "true" for true."""
+    return str(value).lower() == "true"
+
+
+def unmet(asked: dict[str, Any], service: str, operation: str) -> list[str]:
+    """Limits that botocore's model of a service states: lengths, sizes, numbers, patterns.
+
+    botocore itself checks only the lower ones before it sends; AWS checks all of them, and says
+    every one that is not met, in these words. Values are not repeated: they may be secrets.
+    """
+    shape = service_model(service).operation_model(operation).input_shape
+    misfits = ParamValidator().validate(asked, shape)
+    if misfits.has_errors():
+        return [str(misfits.generate_report())]
+    return list(_unmet(asked, shape, ""))
+
+
+def refusal(found: list[str]) -> str:
+    count = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
+    return count + "; ".join(found)
+
+
+def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
+    """Of a string, a list or a map."""
+    limits = shape.metadata
+    if len(value) > limits.get("max", len(value)):
+        yield _said(where, f"have length less than or equal to {limits['max']}")
+    if len(value) < limits.get("min", 0):
+        yield _said(where, f"have length greater than or equal to {limits['min']}")
+
+
+def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
+    stated = shape.metadata.get("pattern", "")
+    pattern = stated.removeprefix("^").removesuffix("$")
+    # Java's classes (\p{ASCII}) are not Python's; lengths alone are checked there.
+    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value):
+        yield _said(where, f"satisfy regular expression pattern: {stated}")
+
+
+def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
+    kind = shape.type_name
+    if value is None:
+        return  # left out
+    if kind == "structure":
+        for key, item in value.items():
+            name = key[0].lower() + key[1:]
+            yield from _unmet(item, shape.members[key], f"{where}.{name}" if where else name)
+    elif kind == "list":
+        yield from broken_length(value, shape, where)
+        for number, item in enumerate(value, start=1):  # AWS counts from one here
+            yield from _unmet(item, shape.member, f"{where}.{number}.member")
+    elif kind == "map":
+        yield from broken_length(value, shape, where)
+        for key, item in value.items():
+            yield from _unmet(key, shape.key, where)
+            yield from _unmet(item, shape.value, f"{where}.{key}.member")
+    elif kind == "string":
+        yield from broken_length(value, shape, where)
+        yield from broken_pattern(value, shape, where)
+    elif kind in _NUMBERS:
+        yield from _of_number(value, shape.metadata, where)
+
+
+def _of_number(value: float, limits: dict[str, Any], where: str) -> Iterator[str]:
+    if value > limits.get("max", value):
+        yield _said(where, f"have value less than or equal to {limits['max']}")
+    if value < limits.get("min", value):
+        yield _said(where, f"have value greater than or equal to {limits['min']}")
+
+
+def _said(where: str, must: str) -> str:
+    return f"Value at '{where}' failed to satisfy constraint: Member must {must}"

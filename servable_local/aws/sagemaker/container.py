@@ -1,13 +1,62 @@
 """A running container, started again when it has gone, as SageMaker replaces an instance."""
 
+import http.client
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
+from urllib.parse import urlparse
 
-from servable_local.aws.sagemaker.launching import Process
+Answered = tuple[int, http.client.HTTPMessage, bytes]
+
+
+class VariantStartError(Exception):
+    """A variant cannot serve. `str()` is the endpoint's FailureReason."""
+
+
+class Process(Protocol):
+    """A container that serves."""
+
+    url: str
+
+    def close(self) -> None: ...
+
+
+class Launch(Protocol):
+    """Returns when /ping answers; raises an exception whose text is the reason.
+
+    `archive` is None in multi-model mode.
+    """
+
+    def __call__(
+        self,
+        archive: Path | None,
+        variables: Mapping[str, str],
+        *,
+        ready_timeout_seconds: float = 60.0,
+        log: Path | None = None,
+    ) -> Process: ...
+
+
+def launch_double(
+    archive: Path | None,
+    variables: Mapping[str, str],
+    *,
+    ready_timeout_seconds: float = 60.0,
+    log: Path | None = None,
+) -> Process:
+    """Imported here and not above, so that the server starts without TensorFlow."""
+    from servable_local.container.launch import LaunchError, launch
+
+    try:
+        return cast(
+            Process,
+            launch(archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log),
+        )
+    except LaunchError as error:
+        raise VariantStartError(str(error)) from None
 
 
 class Container:
@@ -41,6 +90,21 @@ class Container:
         if found is None:
             raise ValueError("this container takes no trouble on request")
         return found
+
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
+    ) -> Answered:
+        """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        where = urlparse(self.url)
+        connection = http.client.HTTPConnection(
+            where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds
+        )
+        try:
+            connection.request("POST", path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
 
     def heal(self) -> None:
         """Starts it again, in the background, if it has ended."""

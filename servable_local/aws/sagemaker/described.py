@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from servable_local.aws.sagemaker.endpoint import Endpoint
-from servable_local.aws.sagemaker.fleet import Variant
-from servable_local.aws.sagemaker.rollout import Rollout
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.endpoint_update import EndpointUpdate
+from servable_local.aws.sagemaker.fleet import HostedVariant
 
 _EVENT_STATUS = {
     "Creating": "CREATING",
@@ -18,7 +18,7 @@ _EVENT_STATUS = {
 }
 
 
-def described(endpoint: Endpoint) -> dict[str, Any]:
+def described(endpoint: HostedEndpoint) -> dict[str, Any]:
     """DescribeEndpoint's answer."""
     fleet, rollout = endpoint.fleet, endpoint.rollout
     shown: dict[str, Any] = {
@@ -50,7 +50,7 @@ def described(endpoint: Endpoint) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def told(endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
+def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str, Any]:
     """The `detail` of its events: times in milliseconds, the status in capitals.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
@@ -63,7 +63,7 @@ def told(endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
     return dict(detail)
 
 
-def _variants(variants: Sequence[Variant], resolved: datetime) -> list[dict[str, Any]]:
+def _variants(variants: Sequence[HostedVariant], resolved: datetime) -> list[dict[str, Any]]:
     return [
         _capacity(variant)
         | {
@@ -79,7 +79,7 @@ def _variants(variants: Sequence[Variant], resolved: datetime) -> list[dict[str,
     ]
 
 
-def _pending(rollout: Rollout) -> dict[str, Any]:
+def _pending(rollout: EndpointUpdate) -> dict[str, Any]:
     status = {
         "Status": "Baking",
         "StatusMessage": rollout.stage.message,
@@ -95,7 +95,7 @@ def _pending(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def _capacity(variant: Variant) -> dict[str, Any]:
+def _capacity(variant: HostedVariant) -> dict[str, Any]:
     named = {
         "VariantName": variant.name,
         "CurrentWeight": variant.weight,

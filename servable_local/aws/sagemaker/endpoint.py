@@ -6,23 +6,52 @@ may meet in any order.
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from servable_local.aws.sagemaker.errors import StartError, ValidationError
-from servable_local.aws.sagemaker.fleet import Fleet
-from servable_local.aws.sagemaker.rollout import Rollout
-from servable_local.aws.sagemaker.surroundings import DEPLOYMENT, STATE, Route, Surroundings
-from servable_local.aws.sagemaker.turns import Turns
+from servable_local.aws.clock import Clock
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.container import VariantStartError
+from servable_local.aws.sagemaker.endpoint_update import EndpointUpdate, InAlarm
+from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant, Turns
 
+# EventBridge's kinds of events about endpoints.
+STATE = "SageMaker Endpoint State Change"
+DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 Config = Mapping[str, Any]
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 
-class Endpoint:
+@dataclass(frozen=True)
+class EndpointDependencies:
+    """Of one endpoint, as its account and region have them."""
+
+    clock: Clock
+    start: Callable[[str], Fleet]  # by the name of an endpoint configuration
+    in_alarm: InAlarm
+    tell: Callable[[str], None]  # a kind of event
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where one request goes. `config_name` only while an update is being watched."""
+
+    variant: HostedVariant
+    config_name: str | None
+    shadow: HostedVariant | None = None
+    """Where a copy of it goes."""
+
+
+def specified_variants(config: Config) -> list[Mapping[str, Any]]:
+    """Production variants and shadows."""
+    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+
+
+class HostedEndpoint:
     """Creating -> InService | Failed; Updating -> InService; Updating -> RollingBack -> InService."""
 
-    def __init__(self, name: str, arn: str, config: Config, around: Surroundings) -> None:
+    def __init__(self, name: str, arn: str, config: Config, around: EndpointDependencies) -> None:
         self.name = name
         self.arn = arn
         self.config = config
@@ -35,7 +64,7 @@ class Endpoint:
         self.overhead_seconds = 0.0
         self._around = around
         self._fleet: Fleet | None = None
-        self._rollout: Rollout | None = None
+        self._rollout: EndpointUpdate | None = None
         self._turns = Turns()
         self._deleted = False
         self._lock = threading.RLock()
@@ -45,8 +74,16 @@ class Endpoint:
         return self._fleet
 
     @property
-    def rollout(self) -> Rollout | None:
+    def rollout(self) -> EndpointUpdate | None:
         return self._rollout
+
+    @property
+    def kind(self) -> str:
+        """real_time, serverless or asynchronous."""
+        if "AsyncInferenceConfig" in self.config:
+            return "asynchronous"
+        variants = self.config["ProductionVariants"]
+        return "serverless" if any("ServerlessConfig" in v for v in variants) else "real_time"
 
     @property
     def in_progress(self) -> bool:
@@ -67,7 +104,7 @@ class Endpoint:
         """`retain` holds DesiredInstanceCount, DesiredWeight: what the old fleet's keep."""
         with self._lock:
             if self.in_progress:
-                raise ValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set("Updating")
             self.deployment_config = deployment_config
         self._around.tell(STATE)
@@ -76,7 +113,7 @@ class Endpoint:
     def delete(self) -> None:
         with self._lock:
             if self.in_progress:
-                raise ValidationError(f'Cannot update in-progress endpoint "{self.arn}".')
+                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self.status = "Deleting"
         self._around.tell(STATE)
         self.close()
@@ -129,7 +166,7 @@ class Endpoint:
     def _start(self, config: Config, retain: frozenset[str]) -> None:
         try:
             fleet = self._around.start(config["EndpointConfigName"])
-        except StartError as error:
+        except VariantStartError as error:
             self._failed(str(error))
             return
         except Exception as error:
@@ -140,7 +177,7 @@ class Endpoint:
             if not gone and old is not None:
                 fleet.retain(old, retain)
                 now = self._around.clock.now()
-                rollout = Rollout(fleet, config, self.deployment_config, now)
+                rollout = EndpointUpdate(fleet, config, self.deployment_config, now)
                 self._rollout = rollout
             elif not gone:
                 self._serve(fleet, config)
@@ -151,7 +188,7 @@ class Endpoint:
         else:
             self._proceed(rollout, now)
 
-    def _proceed(self, rollout: Rollout, now: datetime) -> None:
+    def _proceed(self, rollout: EndpointUpdate, now: datetime) -> None:
         with self._lock:
             if self._rollout is not rollout:
                 return  # deleted meanwhile, or the clock was quicker

@@ -1,28 +1,29 @@
-"""SageMaker's operations on endpoints."""
+"""SageMaker's operations on endpoints, and on the tags of what is hosted."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.described import described
-from servable_local.aws.sagemaker.endpoint import Endpoint
-from servable_local.aws.sagemaker.errors import ValidationError
+from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.model_api import ModelApi
-from servable_local.aws.sagemaker.surroundings import DEPLOYMENT
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
 
-class EndpointApi(ModelApi):
+class SageMakerApi(ModelApi):
+    """All of hosting; the other operations of SageMaker remain moto's."""
+
     def create_endpoint(self) -> ActionResult:
         asked, here = self._asked("CreateEndpoint"), self.here
-        name, config = asked["EndpointName"], here.config(asked["EndpointConfigName"])
+        name, config = asked["EndpointName"], here.configs.get(asked["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
-            raise ValidationError(f'Cannot create already existing endpoint "{arn}".')
+            raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
         self._tag(arn, asked)
-        endpoint = Endpoint(name, arn, config.request, here.surroundings(name))
+        endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
         endpoint.deployment_config = asked.get("DeploymentConfig")
         here.endpoints[name.lower()] = endpoint
         endpoint.create()
@@ -31,9 +32,9 @@ class EndpointApi(ModelApi):
     def update_endpoint(self) -> ActionResult:
         asked, here = self._asked("UpdateEndpoint"), self.here
         endpoint = here.endpoint(asked["EndpointName"])
-        config = here.config(asked["EndpointConfigName"]).request
+        config = here.configs.get(asked["EndpointConfigName"]).request
         if endpoint.in_progress:
-            raise ValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         self._refuse_scaled(endpoint, config)
         excluded = {
             one["VariantPropertyType"] for one in asked.get("ExcludeRetainedVariantProperties", [])
@@ -45,12 +46,12 @@ class EndpointApi(ModelApi):
         endpoint.update(config, retain=kept, deployment_config=deployment)
         return ActionResult({"EndpointArn": endpoint.arn})
 
-    def _refuse_scaled(self, endpoint: Endpoint, config: Mapping[str, Any]) -> None:
+    def _refuse_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
         """A scaled variant can neither go nor change its instance type."""
-        new = {v["VariantName"]: v.get("InstanceType") for v in _specified(config)}
+        new = {v["VariantName"]: v.get("InstanceType") for v in specified_variants(config)}
         touched = [
             variant["VariantName"]
-            for variant in _specified(endpoint.config)
+            for variant in specified_variants(endpoint.config)
             if new.get(variant["VariantName"]) != variant.get("InstanceType")
         ]
         targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
@@ -59,7 +60,7 @@ class EndpointApi(ModelApi):
         scaled = {target["ResourceId"] for target in targets}
         refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
         if refused:
-            raise ValidationError(
+            raise SageMakerError(
                 f'The variant(s) "[{", ".join(refused)}]" must be deregistered as scalable '
                 "targets with AWS Auto Scaling before they can be removed or have their "
                 "instance type modified."
@@ -70,11 +71,11 @@ class EndpointApi(ModelApi):
         endpoint = here.endpoint(asked["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
-            raise ValidationError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         for one in asked["DesiredWeightsAndCapacities"]:
             variants = {variant.name: variant for variant in fleet.everybody()}
             if one["VariantName"] not in variants:
-                raise ValidationError(f"Variant {one['VariantName']} does not exist.")
+                raise SageMakerError(f"Variant {one['VariantName']} does not exist.")
             variant = variants[one["VariantName"]]
             variant.weight = one.get("DesiredWeight", variant.weight)
             variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)
@@ -104,7 +105,30 @@ class EndpointApi(ModelApi):
         self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()
 
+    # --- tags of whatever is hosted
 
-def _specified(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Production variants and shadows."""
-    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+    def add_tags(self) -> ActionResult:
+        arn = self._get_param("ResourceArn")
+        if not self._hosted(arn):
+            return super().add_tags()
+        for tag in self._get_param("Tags"):
+            self.here.tags[arn][tag["Key"]] = tag["Value"]
+        return self.list_tags()
+
+    def list_tags(self) -> ActionResult:
+        arn = self._get_param("ResourceArn")
+        if not self._hosted(arn):
+            return super().list_tags()
+        tags = [{"Key": key, "Value": value} for key, value in self.here.tags[arn].items()]
+        return ActionResult({"Tags": tags})
+
+    def delete_tags(self) -> ActionResult:
+        arn = self._get_param("ResourceArn")
+        if not self._hosted(arn):
+            return super().delete_tags()
+        for key in self._get_param("TagKeys"):
+            self.here.tags[arn].pop(key, None)
+        return EmptyResult()
+
+    def _hosted(self, arn: str) -> bool:
+        return arn in self.here.tags

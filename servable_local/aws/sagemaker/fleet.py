@@ -1,18 +1,57 @@
-"""The running variants of one endpoint configuration."""
+"""The running variants of one endpoint configuration, and how they come to serve."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
+from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
-from servable_local.aws.sagemaker.turns import Turns
-from servable_local.aws.sagemaker.utilisation import Utilisation
+from servable_local.container.image_code import version_of_image
+from servable_local.container.settings import MULTI_MODEL
+
+# SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
+# a local start takes about 6 s.
+_READY_TIMEOUT_SECONDS = 60.0
+_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
+
+
+class Turns:
+    """Who is next, in proportion to weights: the same order every time, and evenly mixed.
+
+    Smooth weighted round robin, as NGINX has it: everybody gains their weight each turn, the
+    richest goes and pays the sum. With weights 3 and 1: a a b a. AWS draws lots; taking turns
+    gives the same shares, and a test the same answer.
+    """
+
+    def __init__(self) -> None:
+        self._credit: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def next(self, weights: Mapping[str, float]) -> str:
+        """One of `weights`, which may differ from call to call. All zero counts as all equal."""
+        if not any(weight > 0 for weight in weights.values()):
+            weights = dict.fromkeys(weights, 1.0)
+        with self._lock:
+            credit = {
+                name: self._credit.get(name, 0.0) + weight for name, weight in weights.items()
+            }
+            able = [name for name in credit if weights[name] > 0]
+            chosen = max(able, key=lambda name: credit[name])
+            credit[chosen] -= sum(weights.values())
+            self._credit = credit
+            return chosen
 
 
 @dataclass
-class Variant:
+class HostedVariant:
     """One variant that answers: a single container, whatever its instance count says."""
 
     name: str
@@ -31,9 +70,9 @@ class Fleet:
     def __init__(
         self,
         config_name: str,
-        variants: Sequence[Variant],
+        variants: Sequence[HostedVariant],
         archives: Path,
-        shadows: Sequence[Variant] = (),
+        shadows: Sequence[HostedVariant] = (),
     ) -> None:
         """`shadows` get copies of requests, and nobody gets their answers."""
         self.config_name = config_name
@@ -47,12 +86,12 @@ class Fleet:
         """What the endpoint is said to have, at least one."""
         return max(1, sum(variant.instance_count for variant in self.variants.values()))
 
-    def choose(self) -> Variant:
+    def choose(self) -> HostedVariant:
         """By weight, as SageMaker routes."""
         weights = {name: variant.weight for name, variant in self.variants.items()}
         return self.variants[self._turns.next(weights)]
 
-    def copied_to(self, variant: Variant) -> Variant | None:
+    def copied_to(self, variant: HostedVariant) -> HostedVariant | None:
         """The shadow whose turn it is: the share of requests that its weight is of the other's."""
         for shadow in self.shadows.values():
             share = min(1.0, shadow.weight / variant.weight) if variant.weight else 0.0
@@ -60,7 +99,7 @@ class Fleet:
                 return shadow
         return None
 
-    def everybody(self) -> list[Variant]:
+    def everybody(self) -> list[HostedVariant]:
         """Shadows too."""
         return [*self.variants.values(), *self.shadows.values()]
 
@@ -79,3 +118,84 @@ class Fleet:
         for variant in self.everybody():
             variant.container.close()
         shutil.rmtree(self._archives, ignore_errors=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetLauncher:
+    """How one endpoint's variants come to serve.
+
+    `model` finds what was asked for when the model of a name was made, in any case of the name.
+    `folder` takes the containers' logs, which stay, and their archives, which go.
+    """
+
+    model: Callable[[str], Mapping[str, Any] | None]
+    aws: Loopback
+    launch: Launch
+    folder: Path
+    endpoint_name: str
+
+    def start(self, config: Mapping[str, Any]) -> Fleet:
+        """Returns when every variant of the configuration answers its ping.
+
+        Raises `VariantStartError` and leaves nothing.
+        """
+        archives = Path(tempfile.mkdtemp(prefix="archives-", dir=self.folder))
+        following = config.get("ShadowProductionVariants", [])
+        specifications = [*config["ProductionVariants"], *following]
+        started: list[HostedVariant] = []
+        failures: list[str] = []
+        with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
+            for future in [pool.submit(self._variant, one, archives) for one in specifications]:
+                try:
+                    started.append(future.result())
+                except Exception as error:
+                    failures.append(str(error) or type(error).__name__)
+        shadows = {one["VariantName"] for one in following}
+        fleet = Fleet(
+            config["EndpointConfigName"],
+            [one for one in started if one.name not in shadows],
+            archives,
+            [one for one in started if one.name in shadows],
+        )
+        if failures:
+            fleet.close()
+            raise VariantStartError(" ".join(failures))
+        return fleet
+
+    def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
+        name = specification["VariantName"]
+        model = self.model(specification.get("ModelName", ""))
+        if model is None:
+            raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        container = containers[0]
+        url = data_url(container)
+        if len(containers) != 1 or url is None:
+            raise VariantStartError(f"{_ONLY}; variant {name} has another.")
+        many = container.get("Mode") == "MultiModel"
+        path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
+        variables = version_of_image(container.get("Image", ""))
+        variables |= container.get("Environment", {})
+        if many:  # SageMaker sets it; a template does not
+            variables[MULTI_MODEL] = "true"
+        ready_timeout_seconds = float(
+            specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
+        )
+        running = Container(
+            lambda: self.launch(
+                path,
+                variables,
+                ready_timeout_seconds=ready_timeout_seconds,
+                log=self.folder / f"{self.endpoint_name}-{name}.log",
+            )
+        )
+        models = TargetModels(running, url, aws=self.aws, folder=archives / name)
+        return HostedVariant(
+            name=name,
+            weight=float(specification.get("InitialVariantWeight", 1.0)),
+            instance_count=int(specification.get("InitialInstanceCount", 1)),
+            image=container.get("Image", ""),
+            container=running,
+            serverless=specification.get("ServerlessConfig"),
+            models=models if many else None,
+        )

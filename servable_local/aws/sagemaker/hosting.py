@@ -1,45 +1,94 @@
-"""Everything hosted in one account and region, and the threads' way to it."""
+"""Everything hosted in one account and region, and in all of them."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from servable_local.aws import events
-from servable_local.aws.clock import Clock, utc_now
-from servable_local.aws.cloudwatch.cloudwatches import CloudWatch
-from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.described import told
-from servable_local.aws.sagemaker.endpoint import Endpoint
-from servable_local.aws.sagemaker.errors import ValidationError
-from servable_local.aws.sagemaker.fleet import Fleet
-from servable_local.aws.sagemaker.launching import Launch
-from servable_local.aws.sagemaker.starting import start_fleet
-from servable_local.aws.sagemaker.surroundings import Surroundings
+from servable_local.aws.clock import utc_now
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.loopback import Loopback, Regions
+from servable_local.aws.sagemaker.container import Launch
+from servable_local.aws.sagemaker.described import event_detail
+from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
+from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher
+from servable_local.aws.sagemaker.published_metrics import publish_utilisation
 
 
-@dataclass
-class Record:
+@dataclass(frozen=True)
+class StoredDefinition:
     """A model or a configuration: exactly what was asked for, its ARN and its time."""
 
+    kind: str
     arn: str
     request: dict[str, Any]
     created: datetime = field(default_factory=utc_now)
 
+    def summary(self) -> dict[str, Any]:
+        name = f"{self.kind}Name"
+        known = {f"{self.kind}Arn": self.arn, "CreationTime": self.created}
+        return {name: self.request[name]} | known
 
-class Hosting:
+    def describe(self) -> dict[str, Any]:
+        return self.request | self.summary()
+
+
+class Definitions:
+    """All models, or all endpoint configurations. A name is found in any case."""
+
+    def __init__(self, kind: str, words: str, arn: Callable[[str], str]) -> None:
+        """`kind`, as the API's names have it; `words`, as refusals; `arn` of a name."""
+        self.arn = arn
+        self._kind = kind
+        self._words = words
+        self._all: dict[str, StoredDefinition] = {}
+
+    def check_new(self, name: str) -> None:
+        if name.lower() in self._all:
+            raise SageMakerError(
+                f'Cannot create already existing {self._words} "{self.arn(name)}".'
+            )
+
+    def add(self, name: str, request: dict[str, Any]) -> None:
+        self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """What was asked for."""
+        found = self._all.get(name.lower())
+        return None if found is None else found.request
+
+    def get(self, name: str) -> StoredDefinition:
+        found = self._all.get(name.lower())
+        if found is None:
+            raise SageMakerError(f'Could not find {self._words} "{self.arn(name)}".')
+        return found
+
+    def remove(self, name: str) -> StoredDefinition:
+        found = self.get(name)
+        del self._all[name.lower()]
+        return found
+
+    def summaries(self) -> list[dict[str, Any]]:
+        return [definition.summary() for definition in self._all.values()]
+
+
+class RegionalHosting:
     """One account and region. Names are found in any case: an ARN holds them in lower case."""
 
-    def __init__(
-        self, aws: Loopback, launch: Launch, folder: Path, clock: Clock, cloudwatch: CloudWatch
-    ) -> None:
+    def __init__(self, aws: Loopback, launch: Launch, folder: Path, cloudwatch: CloudWatch) -> None:
         self.aws = aws
-        self.clock = clock
+        self.clock = cloudwatch.clock
         self.cloudwatch = cloudwatch
-        self.models: dict[str, Record] = {}
-        self.configs: dict[str, Record] = {}
-        self.endpoints: dict[str, Endpoint] = {}
+        self.models = Definitions("Model", "model", lambda name: self.arn("model", name))
+        self.configs = Definitions(
+            "EndpointConfig",
+            "endpoint configuration",
+            lambda name: self.arn("endpoint-config", name),
+        )
+        self.endpoints: dict[str, HostedEndpoint] = {}
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
@@ -47,51 +96,66 @@ class Hosting:
     def arn(self, kind: str, name: str) -> str:
         return f"arn:aws:sagemaker:{self.aws.region}:{self.aws.account}:{kind}/{name.lower()}"
 
-    def model(self, name: str) -> Record:
-        if name.lower() not in self.models:
-            raise ValidationError(f'Could not find model "{self.arn("model", name)}".')
-        return self.models[name.lower()]
-
-    def config(self, name: str) -> Record:
-        if name.lower() not in self.configs:
-            arn = self.arn("endpoint-config", name)
-            raise ValidationError(f'Could not find endpoint configuration "{arn}".')
-        return self.configs[name.lower()]
-
-    def endpoint(self, name: str) -> Endpoint:
+    def endpoint(self, name: str) -> HostedEndpoint:
         if name.lower() not in self.endpoints:
-            raise ValidationError(f'Could not find endpoint "{self.arn("endpoint", name)}".')
+            raise SageMakerError(f'Could not find endpoint "{self.arn("endpoint", name)}".')
         return self.endpoints[name.lower()]
 
-    def surroundings(self, endpoint_name: str) -> Surroundings:
-        return Surroundings(
+    def dependencies(self, endpoint_name: str) -> EndpointDependencies:
+        return EndpointDependencies(
             clock=self.clock,
             start=lambda config_name: self._start_fleet(endpoint_name, config_name),
             in_alarm=self._in_alarm,
             tell=lambda kind: self.tell(self.endpoints[endpoint_name.lower()], kind),
         )
 
-    def tell(self, endpoint: Endpoint, kind: str) -> None:
+    def tell(self, endpoint: HostedEndpoint, kind: str) -> None:
         """EventBridge, of an endpoint's new state."""
-        events.tell(
-            self.aws,
+        self.aws.tell_event_bridge(
             source="aws.sagemaker",
             kind=kind,
-            detail=told(endpoint, self.tags.get(endpoint.arn, {})),
+            detail=event_detail(endpoint, self.tags.get(endpoint.arn, {})),
             resources=[endpoint.arn],
             at=self.clock.now(),
         )
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
-        return start_fleet(
-            self.config(config_name).request,
-            {name: record.request for name, record in self.models.items()},
+        launcher = FleetLauncher(
+            model=self.models.find,
             aws=self.aws,
             launch=self._launch,
             folder=self._folder,
             endpoint_name=endpoint_name,
         )
+        return launcher.start(self.configs.get(config_name).request)
 
     def _in_alarm(self, names: Sequence[str]) -> list[str]:
         found = [self.cloudwatch.alarms.get(name) for name in names]
         return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
+
+    def measure(self, at: datetime) -> None:
+        """What containers take of this machine, once a minute."""
+        for endpoint in list(self.endpoints.values()):
+            for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
+                publish_utilisation(
+                    self.cloudwatch.metrics,
+                    at,
+                    variant.utilisation.look(variant.container),
+                    endpoint=endpoint.name,
+                    variant=variant.name,
+                    kind=endpoint.kind,
+                )
+
+    def tick(self, at: datetime) -> None:
+        for endpoint in list(self.endpoints.values()):
+            endpoint.tick(at)
+
+
+def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
+    """Ends every endpoint's processes, in every account and region."""
+    endpoints = [one for hosting in hostings.all() for one in list(hosting.endpoints.values())]
+    threads = [threading.Thread(target=endpoint.close) for endpoint in endpoints]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

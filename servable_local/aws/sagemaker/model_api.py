@@ -1,39 +1,59 @@
 """SageMaker's operations on models and endpoint configurations."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from servable_local.aws.resources.constraints import refusal, unmet
-from servable_local.aws.resources.resource_type import ResourceError
-from servable_local.aws.resources.shapes import fit
-from servable_local.aws.sagemaker import archive
-from servable_local.aws.sagemaker.config_refusals import refuse
-from servable_local.aws.sagemaker.errors import ValidationError
-from servable_local.aws.sagemaker.hosting import Hosting, Record
-from servable_local.aws.sagemaker.hostings import Hostings
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.loopback import Regions
+from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.sagemaker.model_data import check_model_data, data_url
+
+
+def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
+    """Raises `SageMakerError` for kinds that SageMaker does not put together.
+
+    Source: API_CreateEndpointConfig.html (ShadowProductionVariants), serverless-endpoints.html
+    (feature exclusions) and shadow-tests-exclusions.html of SageMaker's documentation.
+    """
+    variants = asked["ProductionVariants"]
+    shadows = asked.get("ShadowProductionVariants", [])
+    queue = "AsyncInferenceConfig" in asked
+    if any("ServerlessConfig" in one for one in [*variants, *shadows]):
+        if len(variants) + len(shadows) > 1:
+            raise SageMakerError("A serverless endpoint has exactly one production variant.")
+        for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
+            if name in asked:
+                raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
+        if "InstanceType" in variants[0] or "InitialInstanceCount" in variants[0]:
+            raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
+    if shadows and (len(variants), len(shadows)) != (1, 1):
+        raise SageMakerError(
+            "With ShadowProductionVariants there is exactly one variant in each of both lists."
+        )
+    if shadows and queue:
+        raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
 
 
 class ModelApi(SageMakerResponse):
     """`hostings` is set when the server is built. Other operations remain moto's."""
 
-    hostings: ClassVar[Hostings]
+    hostings: ClassVar[Regions[RegionalHosting]]
 
     @property
-    def here(self) -> Hosting:
+    def here(self) -> RegionalHosting:
         return self.hostings.of(self.current_account, self.region)
 
     def _asked(self, operation: str) -> dict[str, Any]:
         """The request, held against botocore's model: what it knows, within its limits."""
-        try:
-            asked = fit(self.params, "sagemaker", operation)
-        except ResourceError as error:
-            raise ValidationError(f"1 validation error detected: {error}") from None
+        asked = dict(self.params)
         if found := unmet(asked, "sagemaker", operation):
-            raise ValidationError(refusal(found))
+            raise SageMakerError(refusal(found))
         return asked
 
     def _tag(self, arn: str, asked: dict[str, Any]) -> None:
@@ -43,19 +63,25 @@ class ModelApi(SageMakerResponse):
     def create_model(self) -> ActionResult:
         asked, here = self._asked("CreateModel"), self.here
         name = asked["ModelName"]
-        arn = here.arn("model", name)
-        if name.lower() in here.models:
-            raise ValidationError(f'Cannot create already existing model "{arn}".')
+        here.models.check_new(name)
         containers = asked.get("Containers") or [asked.get("PrimaryContainer")]
         if containers == [None]:
-            raise ValidationError("You must provide either PrimaryContainer or Containers.")
+            raise SageMakerError("You must provide either PrimaryContainer or Containers.")
         self._check_role(asked.get("ExecutionRoleArn"))
         for container in containers:
-            if url := archive.data_url(container):
-                archive.check_exists(url, here.aws)
+            if url := data_url(container):
+                check_model_data(url, here.aws)
+        return ActionResult({"ModelArn": self._add(here.models, name, asked)})
+
+    def _add(self, definitions: Definitions, name: str, asked: dict[str, Any]) -> str:
+        arn = definitions.arn(name)
         self._tag(arn, asked)
-        here.models[name.lower()] = Record(arn, asked)
-        return ActionResult({"ModelArn": arn})
+        definitions.add(name, asked)
+        return arn
+
+    def _remove(self, definitions: Definitions, name: str) -> ActionResult:
+        self.here.tags.pop(definitions.remove(name).arn, None)
+        return EmptyResult()
 
     def _check_role(self, arn: str | None) -> None:
         refusal = (
@@ -66,69 +92,38 @@ class ModelApi(SageMakerResponse):
             name = (arn or "").rsplit("/", 1)[-1]
             role = self.here.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
-            raise ValidationError(refusal) from None
+            raise SageMakerError(refusal) from None
         if "sagemaker.amazonaws.com" not in json.dumps(role["AssumeRolePolicyDocument"]):
-            raise ValidationError(refusal)
+            raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
-        record = self.here.model(self._get_param("ModelName"))
-        return ActionResult(
-            record.request | {"ModelArn": record.arn, "CreationTime": record.created}
-        )
+        return ActionResult(self.here.models.get(self._get_param("ModelName")).describe())
 
     def list_models(self) -> ActionResult:
-        models = [
-            {
-                "ModelName": record.request["ModelName"],
-                "ModelArn": record.arn,
-                "CreationTime": record.created,
-            }
-            for record in self.here.models.values()
-        ]
-        return ActionResult({"Models": models})
+        return ActionResult({"Models": self.here.models.summaries()})
 
     def delete_model(self) -> ActionResult:
-        record = self.here.model(self._get_param("ModelName"))
-        del self.here.models[record.request["ModelName"].lower()]
-        self.here.tags.pop(record.arn, None)
-        return EmptyResult()
+        return self._remove(self.here.models, self._get_param("ModelName"))
 
     def create_endpoint_config(self) -> ActionResult:
         asked, here = self._asked("CreateEndpointConfig"), self.here
         name = asked["EndpointConfigName"]
-        arn = here.arn("endpoint-config", name)
-        if name.lower() in here.configs:
-            raise ValidationError(f'Cannot create already existing endpoint configuration "{arn}".')
+        here.configs.check_new(name)
         names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
         if len(set(names)) < len(names):
-            raise ValidationError(f"Variant names must differ; given: {', '.join(names)}.")
+            raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
             if "ModelName" in variant:
-                here.model(variant["ModelName"])
-        refuse(asked)
-        self._tag(arn, asked)
-        here.configs[name.lower()] = Record(arn, asked)
-        return ActionResult({"EndpointConfigArn": arn})
+                here.models.get(variant["ModelName"])
+        refuse_mixed_kinds(asked)
+        return ActionResult({"EndpointConfigArn": self._add(here.configs, name, asked)})
 
     def describe_endpoint_config(self) -> ActionResult:
-        record = self.here.config(self._get_param("EndpointConfigName"))
-        return ActionResult(
-            record.request | {"EndpointConfigArn": record.arn, "CreationTime": record.created}
-        )
+        found = self.here.configs.get(self._get_param("EndpointConfigName"))
+        return ActionResult(found.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
-        configs = [
-            {
-                "EndpointConfigName": record.request["EndpointConfigName"],
-                "EndpointConfigArn": record.arn,
-                "CreationTime": record.created,
-            }
-            for record in self.here.configs.values()
-        ]
-        return ActionResult({"EndpointConfigs": configs})
+        return ActionResult({"EndpointConfigs": self.here.configs.summaries()})
 
     def delete_endpoint_config(self) -> ActionResult:
-        record = self.here.config(self._get_param("EndpointConfigName"))
-        del self.here.configs[record.request["EndpointConfigName"].lower()]
-        self.here.tags.pop(record.arn, None)
-        return EmptyResult()
+        return self._remove(self.here.configs, self._get_param("EndpointConfigName"))

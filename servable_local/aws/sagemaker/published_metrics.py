@@ -3,18 +3,40 @@
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from infra.catalog.metrics import REAL_TIME, publishes
+import psutil
+
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
-from servable_local.aws.sagemaker import utilisation
-from servable_local.aws.sagemaker.fleet import Variant
+from servable_local.aws.sagemaker.container import Container
 
 NAMESPACE = "AWS/SageMaker"
+# Of what the containers take; the instance is this machine.
+UTILISATION_NAMESPACE = "/aws/sagemaker/Endpoints"
 _MICROSECONDS_PER_SECOND = 1_000_000
 _COUNT, _TIME = "None", "Microseconds"
+# Below that a share of the time says nothing: a clock moved by hand, or a very quick one.
+_SHORTEST_SECONDS = 0.5
+# What SageMaker does not publish of these for endpoints that are not real-time ones.
+_NOT_PUBLISHED = {
+    "real_time": frozenset[str](),
+    "serverless": frozenset(
+        {"InvocationsPerInstance", "InvocationModelErrors", "CPUUtilization", "DiskUtilization"}
+    ),
+    "asynchronous": frozenset(
+        {
+            "Invocations",
+            "InvocationsPerInstance",
+            "InvocationModelErrors",
+            "OverheadLatency",
+        }
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +49,7 @@ class Invocation:
     overhead_seconds: float
 
 
-def publish(
+def publish_invocation(
     store: MetricStore,
     clock: Clock,
     invocation: Invocation,
@@ -35,49 +57,104 @@ def publish(
     endpoint: str,
     variant: str,
     config: str | None,
-    kind: str = REAL_TIME,
+    kind: str,
 ) -> None:
     """`config` adds a second set, of one fleet alone, while an update is watched.
 
-    `kind` of the endpoint: asynchronous and serverless ones publish less.
+    `kind` of the endpoint: real_time, serverless or asynchronous.
     """
     status = invocation.status
-    # Each is sent for every request, 0 or 1, so that its average is a share.
-    counted = {
-        "Invocations": 1.0,
-        "InvocationsPerInstance": 1.0 / max(1, invocation.instance_count),
-        "Invocation4XXErrors": float(400 <= status < 500),
-        "Invocation5XXErrors": float(500 <= status < 600),
+    published = {
+        # Each is sent for every request, 0 or 1, so that its average is a share.
+        "Invocations": (1.0, _COUNT),
+        "InvocationsPerInstance": (1.0 / max(1, invocation.instance_count), _COUNT),
+        "Invocation4XXErrors": (float(400 <= status < 500), _COUNT),
+        "Invocation5XXErrors": (float(500 <= status < 600), _COUNT),
         # Any answer but 2xx; broken connections and timeouts too, unlike the two above.
-        "InvocationModelErrors": float(not 200 <= status < 300),
-    }
-    timed = {
-        "ModelLatency": invocation.model_seconds,
-        "OverheadLatency": max(0.0, invocation.overhead_seconds),
+        "InvocationModelErrors": (float(not 200 <= status < 300), _COUNT),
+        "ModelLatency": (_microseconds(invocation.model_seconds), _TIME),
+        "OverheadLatency": (_microseconds(max(0.0, invocation.overhead_seconds)), _TIME),
     }
     at = clock.now()
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     of_one_fleet = [dimensions | {"EndpointConfigName": config}] if config else []
     for them in [dimensions, *of_one_fleet]:
-        for name, value in counted.items():
-            if not publishes(kind, name, NAMESPACE):
-                continue
-            store.add(Metric.of(NAMESPACE, name, them), value, unit=_COUNT, at=at)
-        for name, seconds in timed.items():
-            if not publishes(kind, name, NAMESPACE):
-                continue
-            microseconds = round(seconds * _MICROSECONDS_PER_SECOND)
-            store.add(Metric.of(NAMESPACE, name, them), microseconds, unit=_TIME, at=at)
+        for name, (value, unit) in published.items():
+            if name not in _NOT_PUBLISHED[kind]:
+                store.add(Metric.of(NAMESPACE, name, them), value, unit=unit, at=at)
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * _MICROSECONDS_PER_SECOND)
 
 
 def publish_utilisation(
-    store: MetricStore, at: datetime, *, endpoint: str, variant: Variant
+    store: MetricStore,
+    at: datetime,
+    percents: Mapping[str, float],
+    *,
+    endpoint: str,
+    variant: str,
+    kind: str,
 ) -> None:
     """Of the minute that ends at `at`."""
-    dimensions = {"EndpointName": endpoint, "VariantName": variant.name}
+    dimensions = {"EndpointName": endpoint, "VariantName": variant}
     within = at - timedelta(seconds=1)
-    for name, percent in variant.utilisation.look(variant.container).items():
-        if variant.serverless and not publishes("serverless", name, utilisation.NAMESPACE):
-            continue
-        metric = Metric.of(utilisation.NAMESPACE, name, dimensions)
-        store.add(metric, percent, unit="Percent", at=within)
+    for name, percent in percents.items():
+        if name not in _NOT_PUBLISHED[kind]:
+            metric = Metric.of(UTILISATION_NAMESPACE, name, dimensions)
+            store.add(metric, percent, unit="Percent", at=within)
+
+
+@dataclass
+class Utilisation:
+    """Of one container, from one look to the next."""
+
+    _looked: float = field(default_factory=time.monotonic)
+    _cpu_seconds: dict[int, float] = field(default_factory=dict)
+
+    def look(self, container: Container) -> dict[str, float]:
+        """{metric: percent} since the last look; empty where there is nothing to measure.
+
+        CPUUtilization is 100 for each busy core, as SageMaker has it.
+        """
+        elapsed_seconds = time.monotonic() - self._looked
+        if container.pid is None or elapsed_seconds < _SHORTEST_SECONDS:
+            return {}
+        before, self._cpu_seconds = self._cpu_seconds, {}
+        memory_bytes = 0
+        for process in _processes(container.pid):
+            try:
+                times = process.cpu_times()
+                self._cpu_seconds[process.pid] = times.user + times.system
+                # The share of what is shared: a forked worker has not copied its parent.
+                memory_bytes += process.memory_full_info().pss
+            except psutil.Error:
+                continue  # ended meanwhile
+        first, self._looked = not before, time.monotonic()
+        found = {"MemoryUtilization": 100 * memory_bytes / psutil.virtual_memory().total}
+        if container.folder is not None:
+            disk = psutil.disk_usage(str(container.folder)).total
+            found["DiskUtilization"] = 100 * _size_bytes(container.folder) / disk
+        if not first:
+            busy = sum(now - before.get(pid, 0.0) for pid, now in self._cpu_seconds.items())
+            found["CPUUtilization"] = 100 * busy / elapsed_seconds
+        return found
+
+
+def _processes(pid: int) -> Iterable[psutil.Process]:
+    try:
+        top = psutil.Process(pid)
+        return [top, *top.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _size_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_size
+        except OSError:
+            continue  # a temporary file, gone again
+    return total

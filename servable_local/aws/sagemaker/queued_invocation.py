@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.model_data import s3_location
 
 LONGEST_SHOWN = 1024
 Ask = Callable[[bytes], tuple[int, str, bytes]]
@@ -75,7 +76,7 @@ class QueuedInvocation:
 
     def _fetch(self, aws: Loopback) -> bytes | str:
         """The request's body; words where it cannot be read."""
-        bucket, _, key = self.input_location.removeprefix("s3://").partition("/")
+        bucket, key = s3_location(self.input_location)
         try:
             found: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         except ClientError as error:
@@ -86,20 +87,14 @@ class QueuedInvocation:
         where = self.failure_location
         if where is not None:
             self._put(aws, where, said.encode(), "text/plain")
-        reason = (
-            f"ModelError: Received {status} from container with message: {said}" if status else said
-        )
-        self._tell(
-            aws,
-            "ErrorTopic",
-            "Failed",
-            received,
-            {"outputLocation": where} if where else {},
-            failureReason=reason[:LONGEST_SHOWN],
-        )
+        if status:
+            said = f"ModelError: Received {status} from container with message: {said}"
+        response = {"outputLocation": where} if where else {}
+        reason = said[:LONGEST_SHOWN]
+        self._tell(aws, "ErrorTopic", "Failed", received, response, failureReason=reason)
 
     def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
-        bucket, _, key = location.removeprefix("s3://").partition("/")
+        bucket, key = s3_location(location)
         asked: dict[str, str] = {}
         if kms_key := self.config["OutputConfig"].get("KmsKeyId"):
             asked = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}

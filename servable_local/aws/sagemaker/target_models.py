@@ -8,12 +8,11 @@ import http.client
 import json
 import threading
 from pathlib import Path
-from urllib.parse import urlparse
 
+from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker import archive
-from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.errors import RuntimeValidationError, StartError
+from servable_local.aws.sagemaker.container import Container, VariantStartError
+from servable_local.aws.sagemaker.model_data import fetch_model_data, s3_location
 
 _LOAD_TIMEOUT_SECONDS = 300.0
 _ALREADY_LOADED = 409
@@ -32,7 +31,7 @@ class TargetModels:
         self._lock = threading.Lock()
 
     def path(self, target: str) -> str:
-        """Where the container answers for it. Raises `RuntimeValidationError`."""
+        """Where the container answers for it. Raises `ValidationError`."""
         # SageMaker too names it by a hash: a target may hold slashes.
         name = hashlib.sha256(target.encode()).hexdigest()[:32]
         with self._lock:
@@ -52,32 +51,29 @@ class TargetModels:
             url = f"{self._prefix.rstrip('/')}/{target.lstrip('/')}"
             fetched = self._folder / f"{name}.tar.gz"
             try:
-                archive.fetch(url, self._aws, fetched)
+                fetch_model_data(url, self._aws, fetched)
                 unpack(fetched, model)
-            except StartError:
-                bucket, _, object_key = url.removeprefix("s3://").partition("/")
-                raise RuntimeValidationError(
+            except VariantStartError:
+                bucket, object_key = s3_location(url)
+                raise ValidationError(
                     f"Failed to download model data(bucket: {bucket}, key: {object_key}). Please "
                     "ensure that there is an object located at the URL and that the role passed "
                     "to CreateModel has permissions to download the model."
                 ) from None
             except ArchiveError as error:
-                raise RuntimeValidationError(f"Failed to unpack {target}: {error}") from None
+                raise ValidationError(f"Failed to unpack {target}: {error}") from None
         self._ask_to_load(name, model, target)
 
     def _ask_to_load(self, name: str, model: Path, target: str) -> None:
-        where = urlparse(self._container.url)
-        connection = http.client.HTTPConnection(
-            where.hostname or "127.0.0.1", where.port, timeout=_LOAD_TIMEOUT_SECONDS
-        )
-        body = json.dumps({"model_name": name, "url": str(model)})
+        body = json.dumps({"model_name": name, "url": str(model)}).encode()
         try:
-            connection.request("POST", "/models", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            said = answer.read().decode("utf-8", "replace")
+            status, _, said = self._container.post(
+                "/models",
+                body,
+                {"Content-Type": "application/json"},
+                timeout_seconds=_LOAD_TIMEOUT_SECONDS,
+            )
         except (OSError, http.client.HTTPException) as error:
-            raise RuntimeValidationError(f"{target} could not be loaded: {error}") from None
-        finally:
-            connection.close()
-        if not 200 <= answer.status < 300 and answer.status != _ALREADY_LOADED:
-            raise RuntimeValidationError(f"{target} could not be loaded: {said}")
+            raise ValidationError(f"{target} could not be loaded: {error}") from None
+        if not 200 <= status < 300 and status != _ALREADY_LOADED:
+            raise ValidationError(f"{target} could not be loaded: {said.decode(errors='replace')}")

@@ -7,9 +7,9 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded, load
+from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
-from infra.preflight.placement import Placement, placements
 from servable.tune.container_space import current, settings_at, space
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import Space

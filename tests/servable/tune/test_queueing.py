@@ -10,7 +10,7 @@ from benchmarks.queueing.known import (
     mmc_percentile_ms,
 )
 from benchmarks.queueing.simulation import simulate
-from benchmarks.queueing.system import Batching, System, Work
+from benchmarks.queueing.system import SimulatedBatching, System, Work
 
 ANY_NUMBER = 10**9
 FOUR = System(cores=4, workers=ANY_NUMBER, calls_at_once=4, work=Work(call_ms=10))
@@ -36,14 +36,14 @@ def test_constant_work_waits_half_as_long_as_random_work() -> None:
 
 
 def test_full_batches_are_served_at_their_own_rate() -> None:
-    batching = Batching(max_requests=8, timeout_ms=5)
+    batching = SimulatedBatching(max_requests=8, timeout_ms=5)
     work = Work(call_ms=10, row_ms=1, spread="constant")
     system = System(cores=4, workers=ANY_NUMBER, batching=batching, work=work)
     assert simulate(system, users=64, seconds=20).throughput_rps == pytest.approx(8 / 0.018, 0.01)
 
 
 def test_a_lonely_request_waits_for_the_batch_s_timeout() -> None:
-    batching = Batching(max_requests=8, timeout_ms=5)
+    batching = SimulatedBatching(max_requests=8, timeout_ms=5)
     work = Work(call_ms=10, row_ms=1, spread="constant")
     system = System(cores=4, workers=ANY_NUMBER, batching=batching, work=work)
     assert simulate(system, rate_rps=1, seconds=200).latencies_ms.min() == pytest.approx(16)

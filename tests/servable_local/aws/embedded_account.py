@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.aws.cloudformation.change_set_api import CloudFormationApi
+from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.embedded_aws import REGION, EmbeddedAws
 from servable_local.aws.inventory import inventory
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -50,7 +50,7 @@ class Account:
 
     def settled(self, name: str = "stack") -> str:
         # Looked at from inside: asking all the time slows down what is waited for.
-        stack = CloudFormationApi.backend.region(self.number, REGION).stacks.get(name)
+        stack = CloudFormationApi.regions.of(self.number, REGION).get(name)
         deadline = time.monotonic() + 30
         while stack.in_progress and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from servable_local.aws.access_keys import AccessKey, AccessKeys
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signatures import AccessKey, AccessKeys
+from servable_local.aws.signed_request import ReceivedRequest
 
 FILE = Path(__file__).with_suffix(".jsonl")
 RUN_SECRET = "recorded-secret-of-the-run"
@@ -16,7 +16,7 @@ RUN_SECRET = "recorded-secret-of-the-run"
 @dataclass(frozen=True)
 class Recorded:
     client: str
-    request: Request
+    request: ReceivedRequest
     body: bytes
 
 
@@ -39,7 +39,7 @@ def recorded() -> tuple[RecordedKeys, list[Recorded]]:
     requests = [
         Recorded(
             one["client"],
-            Request(
+            ReceivedRequest(
                 one["method"], one["target"], [(name, value) for name, value in one["headers"]]
             ),
             _body(one["body"]),

@@ -9,9 +9,8 @@ from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAu
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from servable_local.aws.access_keys import AccessKeys
-from servable_local.aws.signatures import Verified, Verifier
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signatures import AccessKeys, VerifiedRequest, Verifier
+from servable_local.aws.signed_request import ReceivedRequest
 
 ACCOUNT = "123456789012"
 SECRET = "a-secret-of-a-test"
@@ -21,7 +20,7 @@ REGION = "eu-west-1"
 
 @dataclass(frozen=True)
 class Sent:
-    request: Request
+    request: ReceivedRequest
     body: bytes = b""
 
     def with_header(self, name: str, value: str | None) -> "Sent":
@@ -66,8 +65,8 @@ class Unsigned:
         parts = urlsplit(asked.url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = [("Host", HOST), *asked.headers.items()]
-        return Sent(Request(self.method, target, headers), self.body)
+        return Sent(ReceivedRequest(self.method, target, headers), self.body)
 
 
-def verified(sent: Sent, *, secret: str = SECRET, **more: Any) -> Verified:
+def verified(sent: Sent, *, secret: str = SECRET, **more: Any) -> VerifiedRequest:
     return Verifier(AccessKeys(secret), **more).verify(sent.request, lambda limit: sent.body)

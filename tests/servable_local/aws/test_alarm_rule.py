@@ -35,7 +35,8 @@ def test_a_rule_holds_or_not(text: str, wanted: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ALARM()", "ALARM(a", "(TRUE", "TRUE FALSE", "AND", "a", "NOT"]
+    "text",
+    ["", "ALARM()", "ALARM(a", "(TRUE", "TRUE FALSE", "AND", "a", "NOT", "NOT TRUE (FALSE)", "()"],
 )
 def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(RuleError):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.sagemaker.config_refusals import refuse
-from servable_local.aws.sagemaker.errors import ValidationError
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.model_api import refuse_mixed_kinds
 
 ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
 SERVERLESS = {"VariantName": "a", "ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}
@@ -32,8 +32,8 @@ QUEUE = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
     ids=["serverless-two", "serverless-capture", "serverless-queue", "both", "shadow-two", "queue"],
 )
 def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        refuse(asked)
+    with pytest.raises(SageMakerError, match=said):
+        refuse_mixed_kinds(asked)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) 
     ids=["serverless", "two", "shadow", "queue"],
 )
 def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
-    refuse(asked)
+    refuse_mixed_kinds(asked)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from servable_local.aws.sagemaker.container import Container
-from servable_local.aws.sagemaker.utilisation import Utilisation
+from servable_local.aws.sagemaker.published_metrics import Utilisation
 
 
 class Sleeper:

@@ -7,8 +7,8 @@ import pytest
 
 from servable_local.aws import EmbeddedAws, running
 from servable_local.aws.clock import ScaledClock
-from servable_local.aws.control_paths import CLOCK_PATH
 from servable_local.aws.controls import Controls
+from servable_local.aws.loopback import CLOCK_PATH
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 
 from infra.catalog.log_filters import log_filters
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.cloudwatch.filter_pattern import compiled
 from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.moto_patches.logs import compiled
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.embedded_account import Account

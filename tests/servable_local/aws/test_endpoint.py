@@ -32,7 +32,8 @@ def test_the_container_gets_the_archive_that_model_data_url_names(served: Accoun
 
 
 def test_the_container_gets_the_models_environment(served: Account) -> None:
-    assert _ask(served)["variables"] == {"SAGEMAKER_X": "7"}
+    # The second is the image's own: which version's code it holds.
+    assert _ask(served)["variables"] == {"SAGEMAKER_X": "7", "SAGEMAKER_TFS_VERSION": "2.20"}
 
 
 def test_ref_of_a_model_is_its_arn(served: Account) -> None:
@@ -197,7 +198,10 @@ def _two_variants(account: Account, weights: tuple[int, int]) -> None:
 
 def test_a_request_goes_to_the_target_variant(account: Account) -> None:
     _two_variants(account, (1, 0))
-    assert _ask(account, TargetVariant="second")["variables"] == {"WHO": "second"}
+    assert _ask(account, TargetVariant="second")["variables"] == {
+        "WHO": "second",
+        "SAGEMAKER_TFS_VERSION": "2.20",
+    }
 
 
 def test_a_variant_of_weight_zero_gets_no_request(account: Account) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from servable_local.aws import ACCOUNT, EmbeddedAws, StartError, down, running, status, up
+from servable_local.aws import ACCOUNT, EmbeddedAws, LocalAwsStartError, down, running, status, up
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -78,7 +78,7 @@ def test_a_second_one_on_its_port_says_that_it_holds_it(
     first = status(folder=running_folder)
     assert first is not None
     said = f"port {first.port} is held by another embedded AWS, process {first.pid}"
-    with pytest.raises(StartError, match=said):
+    with pytest.raises(LocalAwsStartError, match=said):
         up(folder=tmp_path, port=first.port)
 
 

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.local.command import local
-from servable_local.aws import down, state_file
+from servable_local.aws import down
+from servable_local.aws.state_file import StateFile
 
 
 def _run(folder: Path, *arguments: str) -> Result:
@@ -29,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_up_prints_the_line_that_points_clients_to_it(folder: Path) -> None:
-    state = state_file.StateFile(folder).read()
+    state = StateFile(folder).read()
     assert state is not None
     assert f"export AWS_ENDPOINT_URL={state.url}" in _run(folder, "up").stdout
 

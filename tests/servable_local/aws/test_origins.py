@@ -4,21 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from servable_local.aws.origins import check_origin
+from servable_local.aws.gateway import check_origin
 from servable_local.aws.refusals import AccessError
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signed_request import ReceivedRequest
 
 PORT = 4566
-PLAIN = Request("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
+PLAIN = ReceivedRequest("GET", "/bucket/key?list-type=2", [("Host", f"127.0.0.1:{PORT}")])
 
 
-def _with(*headers: tuple[str, str]) -> Request:
+def _with(*headers: tuple[str, str]) -> ReceivedRequest:
     return replace(PLAIN, headers=[*PLAIN.headers, *headers])
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:4566", "localhost:4566", "127.9.8.7:4566", "[::1]:4566"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "[::1]:4566"])
 def test_a_loopback_name_or_address_with_our_port_is_answered(host: str) -> None:
     check_origin(replace(PLAIN, headers=[("host", host)]), PORT)
 
@@ -27,25 +25,25 @@ def test_a_loopback_name_or_address_with_our_port_is_answered(host: str) -> None
     "host",
     [
         "evil.example:4566", "evil.example", "127.0.0.1", "localhost", "127.0.0.1:80",
-        "127.0.0.1:04566", "10.0.0.1:4566", "0.0.0.0:4566", "127.0.0.1.evil.example:4566",
+        "127.0.0.1:04566", "10.0.0.1:4566", "127.9.8.7:4566", "0.0.0.0:4566", "127.0.0.1.evil.example:4566",
         "localhost.evil.example:4566", "bucket.localhost:4566", "localhost.:4566", "::1:4566",
         "[127.0.0.1]:4566", "[::1:4566", "127.1:4566", "2130706433:4566", "", ":4566",
         "user@127.0.0.1:4566", "127.0.0.1:4566, evil.example",
     ],
 )  # fmt: skip
 def test_any_other_host_is_refused_and_told_ours(host: str) -> None:
-    with pytest.raises(AccessError, match="127.0.0.1:4566 and localhost:4566 are answered"):
+    with pytest.raises(AccessError, match="allowed: 127.0.0.1:4566, .*localhost:4566"):
         check_origin(replace(PLAIN, headers=[("Host", host)]), PORT)
 
 
 def test_a_request_without_a_host_is_refused() -> None:
-    with pytest.raises(AccessError, match="Host is ''"):
+    with pytest.raises(AccessError, match="no Host header"):
         check_origin(replace(PLAIN, headers=[]), PORT)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:4566", ""])
 def test_a_request_with_an_origin_is_refused(origin: str) -> None:
-    with pytest.raises(AccessError, match="it comes from a page"):
+    with pytest.raises(AccessError, match="requests of web pages are refused"):
         check_origin(_with(("oRiGiN", origin)), PORT)
 
 

@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, down, up
-from servable_local.aws.control_paths import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
+from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
 from tests.servable_local.aws.embedded_account import Account
 
 OTHER_ACCOUNT = "222222222222"

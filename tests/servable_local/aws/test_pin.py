@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.package.pin_archive import PinError, read, write
+from servable.package.pin import PinError, read, write
 from servable_local.aws.embedded_aws import EmbeddedAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID

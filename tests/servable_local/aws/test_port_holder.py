@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from servable_local.aws.embedded_aws import EmbeddedAws
-from servable_local.aws.port_holder import port_holder
+from servable_local.aws.lifecycle import port_holder
 
 
 def test_a_listening_process_is_named_with_its_command() -> None:

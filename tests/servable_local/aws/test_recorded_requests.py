@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from servable_local.aws.embedded_aws import ACCOUNT
-from servable_local.aws.origins import check_origin
+from servable_local.aws.gateway import check_origin
 from servable_local.aws.refusals import AccessError
-from servable_local.aws.signatures import Verified, Verifier
+from servable_local.aws.signatures import VerifiedRequest, Verifier
 from tests.servable_local.aws.recorded_requests import Recorded, recorded
 
 KEYS, REQUESTS = recorded()
@@ -20,7 +20,7 @@ def _named(one: Recorded) -> str:
     ]
 
 
-def _replayed(one: Recorded, body: bytes) -> Verified:
+def _replayed(one: Recorded, body: bytes) -> VerifiedRequest:
     signature = one.request.signature()
     assert signature is not None
     signed = datetime.strptime(signature.date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.cloudwatch.samples import Samples
-from servable_local.aws.cloudwatch.statistic import UnknownStatisticError, check, statistic
+from servable_local.aws.cloudwatch.statistics import (
+    Samples,
+    UnknownStatisticError,
+    check_statistic,
+    statistic,
+)
 
 VALUES = st.lists(st.integers(-(10**6), 10**6).map(float), min_size=1, max_size=200)
 
@@ -76,4 +80,4 @@ def test_nothing_has_no_statistic() -> None:
 
 def test_a_statistic_that_is_not_emulated_is_named() -> None:
     with pytest.raises(UnknownStatisticError, match="tm99"):
-        check("tm99")
+        check_statistic("tm99")

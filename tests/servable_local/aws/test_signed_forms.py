@@ -9,10 +9,14 @@ from botocore.auth import HmacV1Auth, HmacV1QueryAuth, SigV3Auth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.access_keys import AccessKeys
 from servable_local.aws.refusals import AccessError, refusal
-from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, SKEW_SECONDS, Verifier
-from servable_local.aws.signed_request import Request
+from servable_local.aws.signatures import (
+    LARGEST_UNSTATED_BODY_BYTES,
+    SKEW_SECONDS,
+    AccessKeys,
+    Verifier,
+)
+from servable_local.aws.signed_request import ReceivedRequest
 from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned, verified
 
 ASKED = Unsigned()
@@ -173,7 +177,7 @@ _HEADERS = st.sampled_from(
 def test_whatever_is_said_is_refused_in_words_that_a_client_can_read(
     headers: list[tuple[str, str]], query: str
 ) -> None:
-    request = Request("GET", "/?X-Amz-Signature=" + query, [("Host", HOST), *headers])
+    request = ReceivedRequest("GET", "/?X-Amz-Signature=" + query, [("Host", HOST), *headers])
     with pytest.raises(AccessError) as caught:
         Verifier(AccessKeys(SECRET)).verify(request, lambda limit: b"")
     assert refusal(request, caught.value).body

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.sagemaker.stages import longest_seconds, rollback_alarms, stages
+from servable_local.aws.sagemaker.endpoint_update import longest_seconds, rollback_alarms, stages
 
 
 def blue_green(kind: str, **sizes: Any) -> dict[str, Any]:

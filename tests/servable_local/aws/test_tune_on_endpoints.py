@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from infra.parameters.loading import Loaded, load
-from infra.preflight.placement import placements
+from infra.parameters.placement import placements
 from servable import aws_account as operations_account
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace

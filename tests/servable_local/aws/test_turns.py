@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.sagemaker.turns import Turns
+from servable_local.aws.sagemaker.fleet import Turns
 
 WEIGHTS = st.dictionaries(
     st.sampled_from("abcd"), st.integers(0, 10).map(float), min_size=1

@@ -10,7 +10,7 @@ import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
 from servable.aws_account import Account
-from servable.verify import image
+from servable.verify import model as verified_model
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.run import Report
 from servable_local.aws.clock import ManualClock
@@ -296,7 +296,9 @@ def test_an_image_whose_patches_have_ended_is_named(
 ) -> None:
     assert written.loaded.environment is not None
     nobody = Account(region="us-east-1", number="111111111111", aws=embedded)
-    found = image.look(running(version, nobody), written.loaded.environment, print)
+    found = verified_model.patched_images(
+        running(version, nobody), written.loaded.environment, print
+    )
     assert [one.kind for one in found] == kinds
 
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from infra.parameters.environment import stack_name
 from infra.parameters.loading import Loaded, load
-from infra.parameters.stack_name import stack_name
 from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.embedded_aws import REGION
-from servable_local.aws.sagemaker.endpoint import Endpoint
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.embedded_account import Account
@@ -73,7 +73,7 @@ class Watched:
     def containers(self, archive: bytes) -> list[StandIn]:
         return self.account.launcher.serving(archive)
 
-    def inside(self, name: str = "ranker", region: str = REGION) -> Endpoint:
+    def inside(self, name: str = "ranker", region: str = REGION) -> HostedEndpoint:
         """The endpoint itself, for its troubles."""
         return self._server.hostings.of(self.account.number, region).endpoint(name)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.container.http_messages import own_hosts, refusal
+from servable_local.cross_origin import own_hosts, refusal
 
 PORT = 8080
 OWN = own_hosts(PORT)

@@ -10,14 +10,12 @@ from hypothesis import given
 from infra.policy.container import (
     DEFAULT_MODEL_NAME,
     MULTI_MODEL_SWITCH,
-    setting_of,
-    variables_of,
-)
-from infra.policy.container_settings import (
     Batching,
     ContainerSettings,
     LogLevel,
     NginxLogLevel,
+    setting_of,
+    variables_of,
 )
 from infra.policy.wait_time import real_wait_seconds
 from servable_local.container.settings import (

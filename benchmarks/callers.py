@@ -1,0 +1,137 @@
+"""Callers of an endpoint: one in this process, or several in a process of their own.
+
+    python -m benchmarks.callers URL COUNT SECONDS CONTENT_TYPE < body
+
+Prints what `load` gives, as JSON. Bare sockets and a fixed request: a generator that costs more
+than what it measures, such as Locust's, would take the core that the endpoint needs.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from urllib.parse import urlparse
+
+import numpy as np
+
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Load:
+    requests: int
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+
+
+def load(url: str, body: bytes, *, callers: int, seconds: float, content_type: str) -> Load:
+    """What so many callers got in this time, each asking one request after the other."""
+    command = [sys.executable, "-m", "benchmarks.callers", url, str(callers), str(seconds)]
+    ran = subprocess.run([*command, content_type], input=body, check=True, stdout=subprocess.PIPE)
+    return Load(**json.loads(ran.stdout))
+
+
+class EndpointCaller:
+    """One kept connection."""
+
+    def __init__(self, url: str) -> None:
+        parsed = urlparse(url)
+        assert parsed.hostname is not None
+        assert parsed.port is not None
+        self._host = parsed.netloc
+        address = (parsed.hostname, parsed.port)
+        self._connection = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(
+        self,
+        body: bytes,
+        content_type: str,
+        attributes: str = "",
+        *,
+        path: str = "/invocations",
+        method: str = "POST",
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer. `attributes`: SageMaker's custom ones. Raises OSError."""
+        return self.send(self.request(body, content_type, attributes, path=path, method=method))
+
+    def request(
+        self,
+        body: bytes,
+        content_type: str,
+        attributes: str = "",
+        *,
+        path: str = "/invocations",
+        method: str = "POST",
+    ) -> bytes:
+        head = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: {self._host}",
+            f"Content-Type: {content_type}",
+            f"Accept: {content_type}",
+            f"Content-Length: {len(body)}",
+        ]
+        if attributes:
+            head.append(f"X-Amzn-SageMaker-Custom-Attributes: {attributes}")
+        return "\r\n".join([*head, "", ""]).encode() + body
+
+    def send(self, request: bytes) -> tuple[int, bytes]:
+        self._connection.sendall(request)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        head, _, answer = data.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        while len(answer) < length:
+            answer += self._more()
+        return int(head[9:12]), answer
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _more(self) -> bytes:
+        data = self._connection.recv(65536)
+        if not data:
+            raise ConnectionError("the endpoint closed the connection")
+        return data
+
+
+def _main() -> None:
+    # Ctrl-C is for all of the terminal's processes; whoever started this one says so.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    url, callers, seconds, content_type = sys.argv[1:]
+    body = sys.stdin.buffer.read()
+    latencies_ms: list[float] = []
+    statuses: list[int] = []
+    start = threading.Barrier(int(callers))
+
+    def call() -> None:
+        caller = EndpointCaller(url)
+        request = caller.request(body, content_type)
+        caller.send(request)
+        start.wait()
+        end = time.perf_counter() + float(seconds)
+        while (began := time.perf_counter()) < end:
+            status, _ = caller.send(request)
+            latencies_ms.append((time.perf_counter() - began) * 1000)
+            statuses.append(status)
+
+    threads = [threading.Thread(target=call) for _ in range(int(callers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    count = len(latencies_ms)
+    p50, p99 = np.percentile(latencies_ms, [50, 99]).tolist()
+    failed = count - statuses.count(200)
+    print(json.dumps(asdict(Load(count, count / float(seconds), p50, p99, failed))))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,127 @@
+"""Many callers: a model of 50 ms, one slow model server among four, four workers."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import workload
+from benchmarks.callers import EndpointCaller, load
+from benchmarks.command import Told
+from benchmarks.cost import pss_mb
+from infra.policy.container import variable_of
+from servable_handler.transport.http2.small_calls import SmallCalls
+from servable_local.container.launch import EndpointProcess, launch
+from servable_tensors import wire
+
+SECONDS = 6.0
+MODEL_MS = 50.0
+BODY, FORM = workload.body(workload.PROTOBUF, 1), workload.PROTOBUF
+
+
+def waiting(archive: Path, told: Told) -> list[dict[str, float]]:
+    """Requests per second through one worker, and of the model server asked directly."""
+    found = []
+    with launch(archive, {}) as process:
+        process.faults.slow(MODEL_MS)
+        for repeat in range(3):
+            ceiling = _directly(_grpc_port(process), 16)
+            through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
+            row = {
+                "ceiling_per_second": ceiling,
+                "through_per_second": through.requests_per_second,
+                "failed": through.failed,
+            }
+            found.append(row)
+            told(f"50 ms, 16 callers, {repeat + 1} of 3: {row}")
+    return found
+
+
+def choosing(archive: Path, told: Told) -> list[dict[str, Any]]:
+    """Latencies by the way to choose among four model servers, of which one is slower by 50 ms."""
+    found = []
+    for workers, callers in ((1, 4), (1, 16), (4, 16)):
+        for way in ("measured", "random", "two choices", "least busy"):
+            variables = {
+                variable_of("tfs_processes"): "4",
+                variable_of("gunicorn_workers"): str(workers),
+                "WAY_TO_CHOOSE": way,
+            }
+            with launch(archive, variables) as process:
+                process.faults.slow(MODEL_MS, server=3)
+                load(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
+                before = _counts(process) if workers == 1 else {}
+                one = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
+                after = _counts(process) if workers == 1 else {}
+            row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(one)}
+            if workers == 1:
+                got = {server: after[server] - before.get(server, 0) for server in after}
+                row["slow_share"] = got.get("3", 0) / sum(got.values())
+            found.append(row)
+            told(f"{way}, {workers} workers, {callers} callers: p99 {one.p99_ms:.1f} ms")
+    return found
+
+
+def workers(archive: Path, told: Told) -> dict[str, float]:
+    """Memory of four workers after they have answered, and how soon they do."""
+    with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
+        load(process.url, BODY, callers=8, seconds=3, content_type=FORM)
+        parts = process.parts
+        assert parts.gunicorn is not None
+        memory = pss_mb([parts.gunicorn, *parts.workers])
+        process.faults.kill("gunicorn")
+        ready = _ready_seconds(process, parts.gunicorn)
+    told(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
+    return {"pss_mb": memory, "ready_seconds": ready}
+
+
+def _ready_seconds(process: EndpointProcess, old: int) -> float:
+    """From the start of Gunicorn's new master until all of its workers have answered."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            gateway = process.parts.gunicorn
+            if gateway not in (None, old) and EndpointCaller(process.url).ask(BODY, FORM)[0] == 200:
+                load(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
+                return float(time.time() - 0.2 - psutil.Process(gateway).create_time())
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise RuntimeError("Gunicorn did not come back")
+
+
+def _counts(process: EndpointProcess) -> dict[str, int]:
+    found: dict[str, int] = json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1])
+    return found
+
+
+def _grpc_port(process: EndpointProcess) -> int:
+    environment = psutil.Process(process.parts.workers[0]).environ()
+    return int(environment["TFS_GRPC_PORTS"].split(",")[0])
+
+
+def _directly(port: int, callers: int) -> float:
+    """Requests per second that so many callers get out of the model server itself."""
+    request = wire.PredictRequest.FromString(BODY)
+    request.model_spec.name = "rows"
+    body = request.SerializeToString()
+    counts: list[int] = []
+    # The lightest client there is: one that works hard for a call would be what is measured.
+    calls = SmallCalls()
+
+    def call() -> None:
+        count, end = 0, time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            calls.call(port, "Predict", body, model="rows", deadline=time.monotonic() + 30)
+            count += 1
+        counts.append(count)
+
+    threads = [threading.Thread(target=call) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / SECONDS

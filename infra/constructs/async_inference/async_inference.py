@@ -1,0 +1,71 @@
+"""[asynchronous]: how requests wait, where answers go, and who is told of them."""
+
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.constructs.monitoring.notifications import subscription
+from infra.constructs.storage.locations import AsyncInferenceLocations
+from infra.parameters.retained import Asynchronous
+
+Config = sagemaker.CfnEndpointConfig
+
+
+class AsyncInference(Construct):
+    """Two encrypted topics that the model's role publishes to, over TLS only, and the configuration."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        asynchronous: Asynchronous,
+        locations: AsyncInferenceLocations,
+        key: kms.IKey,
+    ) -> None:
+        """`key`: of the topics."""
+        super().__init__(scope, construct_id)
+        self.locations = locations
+        self.key_arn = key.key_arn
+        self.success_arn = self._topic("Success", asynchronous.notify_success, key)
+        self.error_arn = self._topic("Error", asynchronous.notify_error, key)
+        most = asynchronous.max_concurrent_invocations_per_instance
+        self.config = Config.AsyncInferenceConfigProperty(
+            client_config=Config.AsyncInferenceClientConfigProperty(
+                max_concurrent_invocations_per_instance=most
+            )
+            if most
+            else None,
+            output_config=Config.AsyncInferenceOutputConfigProperty(
+                s3_output_path=locations.answers.url,
+                s3_failure_path=locations.failures.url,
+                kms_key_id=locations.answers.key_arn,
+                notification_config=Config.AsyncInferenceNotificationConfigProperty(
+                    success_topic=self.success_arn, error_topic=self.error_arn
+                ),
+            ),
+        )
+        """What the endpoint configuration says of it."""
+
+    def _topic(self, construct_id: str, addresses: list[str], key: kms.IKey) -> str:
+        topic = sns.Topic(self, construct_id, master_key=key, enforce_ssl=True)
+        for address in addresses:
+            topic.add_subscription(subscription(address))
+        return topic.topic_arn
+
+
+def optional_async_inference(
+    scope: Construct,
+    construct_id: str,
+    *,
+    asynchronous: Asynchronous | None,
+    locations: AsyncInferenceLocations | None,
+    key: kms.IKey,
+) -> AsyncInference | None:
+    """None where callers wait for their answers."""
+    if asynchronous is None or locations is None:
+        return None
+    return AsyncInference(
+        scope, construct_id, asynchronous=asynchronous, locations=locations, key=key
+    )

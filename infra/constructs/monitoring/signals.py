@@ -1,0 +1,187 @@
+"""What each alarm of an endpoint looks at, in the units that people use."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.constructs.monitoring.measured import Metric
+from infra.constructs.monitoring.watched_endpoint import (
+    MACHINES,
+    NAMESPACE,
+    EndpointMetrics,
+    WatchedVariant,
+)
+from infra.parameters.alarms import Alarms
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a person writes, against what CloudWatch holds."""
+
+    symbol: str
+    in_the_metric: float
+    """One of ours, in the metric's own unit."""
+
+
+# SageMaker publishes latency in microseconds; here, and only here, it becomes milliseconds.
+MILLISECONDS = Unit("ms", 1000)
+# The mean of a metric that is 0 or 1 per request is a share, 0 to 1.
+PERCENT = Unit("%", 0.01)
+OVERHEAD = "overhead-latency"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One alarm's question. `kind` is its section of the runbook and part of its name."""
+
+    kind: str
+    variant: str | None
+    """None: of the whole endpoint."""
+    what: str
+    metric: Metric
+    threshold: float
+    unit: Unit
+    minutes: int
+    """Consecutive ones that must show it."""
+    fires: Literal["above", "below"] = "above"
+    graph: str | None = None
+    """The graph of the variant that draws its line."""
+    breaks_objective: bool = False
+    in_words: str | None = None
+    """Where threshold and unit do not say it well."""
+    missing: Literal["notBreaching", "breaching"] = "notBreaching"
+    """No traffic is no data, and no reason to wake anybody."""
+
+    @property
+    def name(self) -> str:
+        """Short, and one of its own within the endpoint."""
+        return self.kind if self.variant is None else f"{self.variant}-{self.kind}"
+
+    @property
+    def earliest_minutes(self) -> int:
+        """From the beginning of the first minute that shows it: it cannot fire before."""
+        return self.minutes
+
+    @property
+    def said(self) -> str:
+        """As a person says it: p99 latency above 100 ms."""
+        if self.in_words is not None:
+            return self.in_words
+        amount = f"{self.threshold:g} {self.unit.symbol}".strip()
+        return f"{self.what} {self.fires} {amount}"
+
+
+# graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
+_WATCHED = {
+    "latency": {
+        "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
+        "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
+        "p99-latency": ("p99 latency", "ModelLatency", "p99", "p99_latency_ms"),
+        OVERHEAD: (
+            "mean latency that SageMaker adds",
+            "OverheadLatency",
+            "Average",
+            "overhead_latency_ms",
+        ),
+    },
+    "errors": {
+        "4xx": ("requests answered 4xx", "Invocation4XXErrors", "Average", "error_4xx_percent"),
+        "5xx": ("requests answered 5xx", "Invocation5XXErrors", "Average", "error_5xx_percent"),
+        "model-errors": (
+            "requests that the container failed",
+            "InvocationModelErrors",
+            "Average",
+            "model_error_percent",
+        ),
+    },
+    # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
+    "saturation": {
+        "cpu": ("CPU", "CPUUtilization", "Average", "cpu_percent"),
+        "memory": ("memory", "MemoryUtilization", "Maximum", "memory_percent"),
+        "disk": ("disk", "DiskUtilization", "Maximum", "disk_percent"),
+        "gpu": ("GPU", "GPUUtilization", "Average", "gpu_percent"),
+        "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
+    },
+}
+_OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
+
+
+def variant_signals(
+    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
+) -> Iterator[Signal]:
+    """Every alarm that a variant gets: of what its endpoint publishes, as far as the file asks."""
+    for graph, watched in _WATCHED.items():
+        namespace = MACHINES if graph == "saturation" else NAMESPACE
+        for kind, (what, metric, statistic, key) in watched.items():
+            threshold = getattr(alarms, key)
+            if threshold is None or not metrics.publishes(metric, namespace):
+                continue
+            if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
+                continue  # a cold start is overhead too, and usual where no instance runs: no news
+            if metric.startswith("GPU") and not variant.gpus:
+                continue
+            yield Signal(
+                kind=kind,
+                variant=variant.name,
+                what=what,
+                metric=metrics.of_variant(metric, variant.name, statistic, namespace),
+                threshold=threshold,
+                unit=_unit(graph, metric, variant),
+                minutes=alarms.window_minutes,
+                graph=graph,
+                breaks_objective=kind in _OBJECTIVE and not variant.shadow,
+            )
+    yield from _traffic(metrics, variant, alarms)
+
+
+def _unit(graph: str, metric: str, variant: WatchedVariant) -> Unit:
+    if graph == "saturation":
+        return Unit("%", variant.full_percent(metric) / 100)
+    return MILLISECONDS if graph == "latency" else PERCENT
+
+
+def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
+    counted = metrics.publishes("Invocations") and not variant.shadow
+    if alarms.no_traffic_minutes is not None and counted:
+        yield Signal(
+            kind="no-traffic",
+            variant=variant.name,
+            what="requests a minute",
+            in_words="no request",
+            graph="traffic",
+            metric=metrics.requests_or_zero(variant.name),
+            threshold=1,
+            unit=Unit("", 1),
+            minutes=alarms.no_traffic_minutes,
+            fires="below",
+            # An endpoint that never had a request has no metric that could be filled.
+            missing="breaching",
+        )
+    # Where nothing can be added on purpose, all in use is every day.
+    if variant.scales and variant.max_instances > variant.min_instances:
+        yield Signal(
+            kind="at-max",
+            variant=variant.name,
+            what="instances",
+            in_words=f"all {variant.max_instances} instances in use",
+            metric=metrics.instances(variant.name),
+            # Half of one below: the mean of a minute in which the last one came is a fraction.
+            threshold=variant.max_instances - 0.5,
+            unit=Unit("", 1),
+            minutes=alarms.at_max_minutes,
+        )
+
+
+def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
+    """Of the queue of an asynchronous endpoint, whichever variant is behind."""
+    if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+        yield Signal(
+            kind="queue-age",
+            variant=None,
+            what="age of the oldest request",
+            metric=metrics.queued("ApproximateAgeOfOldestRequest", "Maximum"),
+            threshold=alarms.oldest_request_minutes,
+            unit=Unit("min", 60),
+            minutes=alarms.window_minutes,
+            breaks_objective=True,
+        )

@@ -1,0 +1,170 @@
+"""Several instances at once where traffic jumps or falls, and the first of a queue without any."""
+
+from collections.abc import Iterable, Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from constructs import Construct
+
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.monitoring.measured import Computed, Metric
+from infra.parameters.scaling import Step
+
+SECONDS_PER_MINUTE = 60
+# Steps are as patient as target tracking: quick to add, slow to remove.
+# https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
+MINUTES_ABOVE = 3
+MINUTES_BELOW = 15
+# https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
+MINUTES_WAITING = 2
+Comparison = cloudwatch.ComparisonOperator
+Adjustments = Iterable[tuple[int, float | None, float | None]]
+"""Instances to add, from one distance to the alarm's threshold to another; None: no end."""
+
+
+class ScalingSteps(Construct):
+    """A policy and its alarm for the steps up, and one each for those down."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: ModelEndpoint,
+        variant: str,
+        target: autoscaling.ScalableTarget,
+        steps: Sequence[Step],
+        cooldown: cdk.Duration,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        per_instance = endpoint.metrics.invocations_per_instance(variant)
+        # No traffic is no data: as zero it is below every bound.
+        zeroed = Computed(
+            expression="FILL(requests, 0)",
+            using={"requests": per_instance},
+            label=f"{variant}: requests per instance",
+        )
+        up = sorted((one.above_rps, one.change) for one in steps if one.above_rps is not None)
+        down = sorted((one.below_rps, one.change) for one in steps if one.below_rps is not None)
+        for way, metric, bounds, minutes in (
+            ("Out", per_instance, up, MINUTES_ABOVE),
+            ("In", zeroed, down[::-1], MINUTES_BELOW),
+        ):
+            if not bounds:
+                continue
+            first = bounds[0][0]
+            word, comparison = (
+                ("above", Comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD)
+                if way == "Out"
+                else ("below", Comparison.LESS_THAN_OR_EQUAL_TO_THRESHOLD)
+            )
+            _step_policy(
+                self,
+                policy_id=way,
+                alarm_id=f"{way}Alarm",
+                target=target,
+                cooldown=cooldown,
+                adjustments=_adjustments(bounds, upward=way == "Out"),
+                name=f"{endpoint.name}-{variant}-steps-{way.lower()}",
+                description=f"Scales {endpoint.name}, variant {variant}: {word} {first:g} requests/s "
+                f"and instance for {minutes} minutes on end. It tells nobody.",
+                metric=metric,
+                threshold=_per_minute(first),
+                comparison=comparison,
+                minutes=minutes,
+                missing=cloudwatch.TreatMissingData.NOT_BREACHING,
+            )
+
+
+class ScaleFromZero(Construct):
+    """Without an instance there is no backlog per instance to track: this one sees a request wait.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (scale up
+    from zero for new requests)
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: ModelEndpoint,
+        variant: str,
+        target: autoscaling.ScalableTarget,
+        cooldown: cdk.Duration,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        _step_policy(
+            self,
+            policy_id="Out",
+            alarm_id="Alarm",
+            target=target,
+            cooldown=cooldown,
+            adjustments=[(1, 0, None)],
+            name=f"{endpoint.name}-{variant}-wake-up",
+            description=f"Starts the first instance of {endpoint.name}: a request waits and "
+            "there is none. It tells nobody.",
+            metric=endpoint.metrics.queued("HasBacklogWithoutCapacity", "Average"),
+            threshold=1,
+            comparison=Comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            minutes=MINUTES_WAITING,
+            missing=cloudwatch.TreatMissingData.MISSING,
+        )
+
+
+def _adjustments(bounds: Sequence[tuple[float, int]], *, upward: bool) -> Adjustments:
+    """Each bound reaches to the next one; the last has no end."""
+    first = bounds[0][0]
+    ends = [_per_minute(bound - first) for bound, _ in bounds[1:]]
+    for (bound, change), end in zip(bounds, [*ends, None], strict=True):
+        begin = _per_minute(bound - first)
+        yield (change, begin, end) if upward else (change, end, begin)
+
+
+def _step_policy(
+    scope: Construct,
+    *,
+    policy_id: str,
+    alarm_id: str,
+    target: autoscaling.ScalableTarget,
+    cooldown: cdk.Duration,
+    adjustments: Adjustments,
+    name: str,
+    description: str,
+    metric: Metric,
+    threshold: float,
+    comparison: cloudwatch.ComparisonOperator,
+    minutes: int,
+    missing: cloudwatch.TreatMissingData,
+) -> None:
+    """A policy, and the alarm that sets it off after so many minutes on end."""
+    action = autoscaling.StepScalingAction(
+        scope,
+        policy_id,
+        scaling_target=target,
+        adjustment_type=autoscaling.AdjustmentType.CHANGE_IN_CAPACITY,
+        cooldown=cooldown,
+        metric_aggregation_type=autoscaling.MetricAggregationType.AVERAGE,
+    )
+    for change, lower, upper in adjustments:
+        action.add_adjustment(adjustment=change, lower_bound=lower, upper_bound=upper)
+    alarm = cloudwatch.Alarm(
+        scope,
+        alarm_id,
+        alarm_name=name,
+        alarm_description=description,
+        metric=metric.for_cdk,
+        threshold=threshold,
+        comparison_operator=comparison,
+        evaluation_periods=minutes,
+        datapoints_to_alarm=minutes,
+        treat_missing_data=missing,
+    )
+    alarm.add_alarm_action(actions.ApplicationScalingAction(action))
+
+
+def _per_minute(rps: float) -> float:
+    """As SageMaker counts: requests of one instance in one minute."""
+    return rps * SECONDS_PER_MINUTE

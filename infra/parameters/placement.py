@@ -1,0 +1,129 @@
+"""A variant on its instance type: what it runs on, what it runs, and the settings that fit both."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.catalog import images
+from infra.catalog.instances import Instance
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from infra.parameters.model import Model, served
+from infra.parameters.variant import Variant, machine_of
+from infra.policy.container import ContainerSettings
+from infra.policy.derived_settings import Choice, Derived, derive
+from infra.policy.hosting import Hosting, hosting, newest_version
+from infra.policy.kinds import EndpointKind
+from infra.policy.sizing import SERVERLESS_DISK_GB, Served, start_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """One variant whose instance type and model are known."""
+
+    name: str
+    variant: Variant
+    model: Model
+    instance: Instance
+    tensorflow: str
+    """Of the image, as 2.20."""
+    served: Served
+    derived: Derived
+    kind: EndpointKind
+
+    @property
+    def settings(self) -> ContainerSettings:
+        """As they will be deployed, with what was chosen where the file says nothing."""
+        return self.derived.settings
+
+    def key(self, name: str) -> str:
+        """`name` inside the variant's table."""
+        return f"variants.{self.name}.{name}"
+
+    @property
+    def machine_key(self) -> str:
+        """What says how large its machine is."""
+        serverless = self.variant.serverless is not None
+        return self.key("serverless.memory_mib" if serverless else "instance_type")
+
+    @property
+    def volume_gb(self) -> int | None:
+        """Of the disk, where it is not the machine's own."""
+        return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
+
+    @property
+    def start_seconds(self) -> float | None:
+        """From the decision to add an instance to its first answer, estimated; None without instances."""
+        if not self.kind.has_instances:
+            return None
+        return start_seconds(self.served, processes=self.processes)
+
+    @property
+    def routing(self) -> Choice:
+        """How a request finds its instance; a value of None is SageMaker's own."""
+        if self.variant.routing is not None:
+            return Choice("routing", self.variant.routing, "file", "from the file")
+        if self.kind.queued:
+            why = "SageMaker's own: instances take requests from the queue"
+            return Choice("routing", None, "image", why)
+        if self.model.multi_model is not None:
+            return Choice("routing", None, "image", "SageMaker's own: to where the model is loaded")
+        why = "no request waits behind a slow one while another instance is free"
+        return Choice("routing", "least_outstanding_requests", "derived", why)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the image divides among its processes: none in multi-model mode, which does not."""
+        return 0 if self.served.multi_model else self.instance.gpus
+
+    @property
+    def processes(self) -> int:
+        return self.settings.tfs_processes or 1
+
+    @property
+    def workers(self) -> int:
+        """0 without code: there is no Gunicorn then."""
+        return 0 if self.served.has_code is False else self.settings.gunicorn_workers or 1
+
+    def hosting(self, region: str) -> Hosting:
+        """Image, driver, variables and patience. Raises KeyError for what preflight refuses."""
+        return hosting(
+            instance=self.instance,
+            tensorflow=self.model.tensorflow or self.tensorflow,
+            region=region,
+            derived=self.derived,
+            default_model=None if self.model.multi_model else self.variant.model,
+            served=self.served,
+            own_image=self.model.image,
+            own_variables=self.variant.variables,
+            inference_ami=self.variant.inference_ami,
+        )
+
+
+def placement(environment: Environment, name: str, root: Path) -> Placement | None:
+    """Of the variant of that name; None where nothing can be said, which is a rule's finding.
+
+    `root`: the project that the models' paths are relative to.
+    """
+    variant = environment.variants[name]
+    instance = machine_of(variant)
+    model = environment.models.get(variant.model)
+    if instance is None or model is None:
+        return None
+    known = served(environment.models, variant.model, root)
+    stated = model.tensorflow if model.tensorflow in images.versions() else None
+    return Placement(
+        name=name,
+        variant=variant,
+        model=model,
+        instance=instance,
+        tensorflow=stated or newest_version(instance),
+        served=known,
+        derived=derive(variant.container, instance=instance, served=known),
+        kind=environment.kind,
+    )
+
+
+def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
+    """Of all variants of which something can be said. `environment`: of the file, or its draft."""
+    found = (placement(environment, name, loaded.root) for name in environment.variants)
+    return tuple(one for one in found if one is not None)

@@ -1,0 +1,240 @@
+"""What a model's role may do, and what the policy of a key of your own must allow.
+
+The role is made from these tables and docs/permissions.md is written from them.
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
+https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+# Each stands for the ARNs of a deployment, and is shown to readers as this.
+PLACES = {
+    "archive": "the model's archive, or the files under its prefix, in S3",
+    "bucket": "the bucket of a model that is a prefix",
+    "repository": "the image's repository in ECR",
+    "log_group": "the endpoint's log group",
+    "log_streams": "every stream of that log group",
+    "rollback_alarms": "the alarms ENDPOINT-rollback-*",
+    "captured": "the objects captured/* of the bucket in ENV/data",
+    "capture_key": "the key of the samples",
+    "requests": "the objects requests/* of the queue's bucket in ENV/data",
+    "answers": "the objects answers/* and failures/* of that bucket",
+    "queue_key": "the key of requests and answers",
+    "topics": "the success and the error topic",
+    "topic_key": "the key of the notifications",
+    "volume_key": "endpoint.volume_kms_key",
+    "subnets": "network.subnets",
+    "security_groups": "network.security_groups",
+    "interfaces": "network interfaces of this account and region",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """Granted where every one of its places is known; `on` empty: AWS takes no resource."""
+
+    capability: str
+    actions: tuple[str, ...]
+    on: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Places that must be known although they are no resource of it."""
+    condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """operator -> key -> value; `{prefix}` in a value is the model's prefix."""
+    wildcard: str | None = None
+    """Why a resource has a star in it."""
+
+
+PERMISSIONS: tuple[Permission, ...] = (
+    Permission(
+        capability="read the model",
+        actions=("s3:GetObject",),
+        on=("archive",),
+        wildcard="only of a prefix, which carries the hash of the files under it",
+    ),
+    Permission(
+        capability="list the files of a model that is a prefix",
+        actions=("s3:ListBucket",),
+        on=("bucket",),
+        condition={"StringLike": {"s3:prefix": "{prefix}*"}},
+    ),
+    Permission(
+        capability="pull the image",
+        actions=(
+            "ecr:BatchCheckLayerAvailability",
+            "ecr:BatchGetImage",
+            "ecr:GetDownloadUrlForLayer",
+        ),
+        on=("repository",),
+    ),
+    Permission(
+        capability="log in to the image's registry",
+        actions=("ecr:GetAuthorizationToken",),
+        wildcard="ecr:GetAuthorizationToken takes no resource",
+    ),
+    Permission(
+        capability="write logs",
+        actions=("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
+        on=("log_group", "log_streams"),
+        wildcard="SageMaker names the streams of its containers after instances we cannot know",
+    ),
+    Permission(
+        capability="publish metrics",
+        actions=("cloudwatch:PutMetricData",),
+        condition={"StringLike": {"cloudwatch:namespace": "AWS/SageMaker,/aws/sagemaker/*"}},
+        wildcard="cloudwatch:PutMetricData takes no resource for a metric; narrowed by namespace",
+    ),
+    Permission(
+        capability="take back an update ([rollout])",
+        actions=("cloudwatch:DescribeAlarms",),
+        on=("rollback_alarms",),
+        wildcard="alarms are named after configurations that do not exist yet; naming them is a circle",
+    ),
+    Permission(
+        capability="capture samples ([capture])",
+        actions=("s3:PutObject",),
+        on=("captured",),
+        wildcard="SageMaker names each sample by its hour and a number of its own",
+    ),
+    Permission(
+        capability="encrypt samples ([capture])",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        on=("capture_key",),
+    ),
+    Permission(
+        capability="read requests ([asynchronous])",
+        actions=("s3:GetObject",),
+        on=("requests",),
+        wildcard="callers name their requests",
+    ),
+    Permission(
+        capability="write answers ([asynchronous])",
+        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
+        on=("answers",),
+        wildcard="SageMaker names each answer by a number of its own",
+    ),
+    Permission(
+        capability="encrypt requests and answers ([asynchronous])",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        on=("queue_key",),
+    ),
+    Permission(
+        capability="tell of an answer ([asynchronous])",
+        actions=("sns:Publish",),
+        on=("topics",),
+    ),
+    Permission(
+        capability="encrypt what it tells ([asynchronous])",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        on=("topic_key",),
+    ),
+    Permission(
+        capability="encrypt volumes (endpoint.volume_kms_key)",
+        actions=("kms:CreateGrant",),
+        on=("volume_key",),
+        condition={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        wildcard="only for an alias: the key behind it may change; narrowed to that alias",
+    ),
+    Permission(
+        capability="join the VPC ([network])",
+        actions=("ec2:CreateNetworkInterface",),
+        on=("subnets", "security_groups", "interfaces"),
+        wildcard="an interface has no name before it is made; its subnet and groups are named",
+    ),
+    Permission(
+        capability="hand over and give back its interfaces ([network])",
+        actions=(
+            "ec2:CreateNetworkInterfacePermission",
+            "ec2:DeleteNetworkInterface",
+            "ec2:DeleteNetworkInterfacePermission",
+        ),
+        on=("interfaces",),
+        needs=("subnets",),
+        wildcard="the interfaces are made by SageMaker, one for an instance, and named by EC2",
+    ),
+    Permission(
+        capability="look at the VPC ([network])",
+        actions=(
+            "ec2:DescribeDhcpOptions",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+        ),
+        needs=("subnets",),
+        wildcard="EC2's Describe actions take no resource",
+    ),
+)
+
+
+def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
+    """The rows of a deployment whose places these are."""
+    return [one for one in PERMISSIONS if all(places.get(place) for place in (*one.on, *one.needs))]
+
+
+# To publish to a topic that is encrypted with the key.
+PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPermission:
+    key: str
+    """Of the environment file."""
+    who: str
+    actions: tuple[str, ...]
+    condition: str
+
+
+KEY_PERMISSIONS = (
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="cloudwatch.amazonaws.com",
+        actions=PUBLISHING,
+        condition="aws:SourceAccount is the account",
+    ),
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="events.amazonaws.com",
+        actions=PUBLISHING,
+        condition="none: EventBridge sends no source to an encrypted topic",
+    ),
+    KeyPermission(
+        key="endpoint.log_kms_key",
+        who="logs.REGION.amazonaws.com",
+        actions=(
+            "kms:Encrypt*",
+            "kms:Decrypt*",
+            "kms:ReEncrypt*",
+            "kms:GenerateDataKey*",
+            "kms:Describe*",
+        ),
+        condition="kms:EncryptionContext:aws:logs:arn is the log group "
+        "/aws/sagemaker/Endpoints/ENDPOINT",
+    ),
+    KeyPermission(
+        key="endpoint.volume_kms_key",
+        who="the role that deploys, and the model's role",
+        actions=("kms:CreateGrant", "kms:DescribeKey"),
+        condition="kms:GrantIsForAWSResource is true",
+    ),
+    KeyPermission(
+        key="alarms.topic_kms_key",
+        who="the model's role, with [asynchronous]",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="asynchronous.kms_key",
+        who="the model's role, and the callers",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+    KeyPermission(
+        key="capture.kms_key",
+        who="the model's role",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        condition="none; a key policy that lets the account's own policies decide is enough",
+    ),
+)

@@ -1,0 +1,242 @@
+"""A first environment for a SavedModel: read, sized, and written with the reasons."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.catalog import images
+from infra.catalog.availability import regions_of
+from infra.catalog.instances import Instance, instances
+from infra.catalog.prices import price
+from infra.parameters.finding import Finding
+from infra.parameters.loading import load
+from infra.policy.container import ContainerSettings
+from infra.policy.derived_settings import derive
+from infra.policy.sizing import Served, memory
+from infra.preflight.check import check
+from model_packaging.beside import beside
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import SavedModelInfo, read, versions
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from servable.init.golden_request import golden_request
+
+BYTES_PER_GIB = 2**30
+MIB_PER_GIB = 1024
+# Room for requests in flight and for the next, somewhat larger, version of the model.
+MEMORY_SHARE = 0.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What was found out of a SavedModel, and the files that follow from it."""
+
+    name: str
+    """Of the environment."""
+    file: str
+    """Relative to the project, as all paths here."""
+    account: str
+    region: str
+    model: str
+    saved_model: str
+    version: int | None
+    """To state, where the folder is one SavedModel alone."""
+    info: SavedModelInfo
+    signature: str
+    size_gib: float
+    instance: Instance
+    reasons: dict[str, str]
+    body: str | None
+    """The golden request."""
+    notes: list[str]
+
+    @property
+    def request(self) -> str:
+        return f"golden/{self.name}/request.json"
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files to write."""
+        golden = {} if self.body is None else {self.request: self.body}
+        return {self.file: _text(self), **golden}
+
+
+def start(
+    root: Path, folder: Path, saved_model: Path, *, name: str | None, account: str, region: str
+) -> Start:
+    """Reads the SavedModel and decides. Writes nothing. Raises `PackagingError`.
+
+    `folder`: of the environment files. `name`: of the environment; None, the model's.
+    """
+    held, version = _held(saved_model)
+    info = read(held)
+    model = _model_name(saved_model)
+    chosen = name or model
+    file = folder / f"{chosen}.toml"
+    if file.exists():
+        raise PackagingError(file, "is there already", "give another --name, or delete it")
+    size_gib = _size_gib(saved_model)
+    machine, why = _cheapest(size_gib, region)
+    signature = _signature(info)
+    notes: list[str] = []
+    body = golden_request(signature, info.signatures[signature], notes)
+    if signature != DEFAULT_SIGNATURE:
+        said = (
+            f"requests must name a signature, as the golden one does: {', '.join(info.signatures)}"
+        )
+        notes.append(f"the model has no {DEFAULT_SIGNATURE}; {said}")
+    shown = _relative(root, saved_model)
+    if Path(shown).is_absolute():
+        notes.append(f"{shown} is outside of the project: nobody else has it, nor has a pipeline")
+    written_by = info.tensorflow_version or "?"
+    return Start(
+        name=chosen,
+        file=_relative(root, file),
+        account=account,
+        region=region,
+        model=model,
+        saved_model=shown,
+        version=version,
+        info=info,
+        signature=signature,
+        size_gib=size_gib,
+        instance=machine,
+        reasons={
+            "instance_type": why,
+            "tensorflow": f"the newest image; the model was written by {written_by}",
+        },
+        body=body,
+        notes=notes,
+    )
+
+
+def write(root: Path, folder: Path, found: Start) -> list[Finding]:
+    """Writes the files, each whole or not at all; what `servable check` then finds."""
+    for name, text in found.files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with beside(file) as to:
+            to.write(text.encode())
+    return next(check(one) for one in load(root, folder) if one.name == found.name)
+
+
+def _held(saved_model: Path) -> tuple[Path, int | None]:
+    """(the version's folder, the version to state where it is one SavedModel alone)."""
+    if saved_model.is_file():
+        remedy = (
+            "give the folder that holds it"
+            if saved_model.name == "saved_model.pb"
+            else f"export it: `keras.saving.load_model({saved_model.name!r}).export('exported')`"
+        )
+        raise PackagingError(saved_model, "is a file; a SavedModel is a folder", remedy)
+    if (saved_model / "saved_model.pb").is_file():
+        return saved_model, 1
+    return versions(saved_model)[-1], None
+
+
+def _model_name(saved_model: Path) -> str:
+    resolved = saved_model.resolve()
+    name = resolved.parent.name if resolved.name.isdigit() else resolved.name
+    made = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
+    return made if made[:1].isalpha() else f"model-{made}".rstrip("-")
+
+
+def _size_gib(saved_model: Path) -> float:
+    return (
+        sum(one.stat().st_size for one in saved_model.rglob("*") if one.is_file()) / BYTES_PER_GIB
+    )
+
+
+def _signature(info: SavedModelInfo) -> str:
+    """The one that a request without a name gets, else the first."""
+    return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in info.signatures else min(info.signatures)
+
+
+def _relative(root: Path, path: Path) -> str:
+    resolved = path.resolve()
+    return (
+        resolved.relative_to(root.resolve()).as_posix()
+        if resolved.is_relative_to(root.resolve())
+        else resolved.as_posix()
+    )
+
+
+def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
+    """The cheapest with a known price, that is in the region, that holds the model with room."""
+    served = Served(model_gib=size_gib)
+    fitting = []
+    for one in instances().values():
+        row = price(one.name, region)
+        if one.gpus or one.burstable or one.successor or one.architecture != "x86_64":
+            continue
+        if row is None or region not in regions_of(one.name):
+            continue
+        processes = derive(ContainerSettings(), instance=one, served=served).settings.tfs_processes
+        used = memory(one, served, processes=processes or 1, workers=0)
+        if used is not None and used.needed_gib <= MEMORY_SHARE * one.memory_gib:
+            fitting.append((row.usd_per_hour, one.vcpus, one.name, used.needed_gib, row.as_of))
+    if not fitting:
+        problem = f"no CPU instance of the catalog in {region} holds {size_gib:.1f} GiB"
+        raise PackagingError(
+            Path("init"), problem, "see examples/large_models for GPUs and splitting"
+        )
+    usd, vcpus, name, needed, as_of = min(fitting)
+    why = (
+        f"the cheapest CPU machine ({usd:g} $/h of {as_of}) that holds the model of {shown_size(size_gib)} "
+        f"with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; {vcpus} vCPUs. "
+        "Measure before production: `servable tune`"
+    )
+    return instances()[name], why
+
+
+def shown_size(gib: float) -> str:
+    """As people say it."""
+    if gib >= 1:
+        return f"{gib:.2f} GiB"
+    mib = gib * MIB_PER_GIB
+    return f"{mib:.1f} MiB" if mib >= 1 else f"{mib * MIB_PER_GIB:.0f} KiB"
+
+
+def _text(start: Start) -> str:
+    """The environment file, with the reasons for what is in it."""
+    newest = next(one for one in reversed(images.versions()) if one.count(".") == 1)
+    quoted = json.dumps
+    lines = [
+        "#:schema ./schema.json",
+        f"# Written by `servable init` for {start.saved_model}, {shown_size(start.size_gib)}.",
+        "# docs/parameters.md has every key; `servable check --explain` shows what is chosen for the rest.",
+        f"account = {quoted(start.account)}",
+        f"region  = {quoted(start.region)}",
+        "",
+        "[endpoint]",
+        f"name = {quoted(start.name)}",
+        "",
+        f"[models.{start.model}]",
+        f"saved_model = {quoted(start.saved_model)}",
+        *([f"version     = {start.version}"] if start.version is not None else []),
+        f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
+        *([f"warm_up     = [{quoted(start.request)}]"] if start.body is not None else []),
+        "",
+    ]
+    if start.body is not None:
+        answer = start.request.replace("request", "answer")
+        lines += [
+            f"# Made up: put a real one there. The answer: `servable serve {start.name}`, and then",
+            f"# servable invoke {start.name} --url URL --body {start.request} --output {answer}",
+            f"[models.{start.model}.golden]",
+            f"request = {quoted(start.request)}",
+            f"answer  = {quoted(answer)}",
+            "",
+        ]
+    lines += [
+        "[variants.primary]",
+        f"model         = {quoted(start.model)}",
+        *[f"# {line}" for line in start.reasons["instance_type"].split(". ")],
+        f"instance_type = {quoted(start.instance.name)}",
+        "min_instances = 1   # the cheapest that answers; production wants 2, and scaling",
+        "",
+        "# [alarms]",
+        "# p99_latency_ms = 100   # only you know the objective",
+        '# notify = ["oncall@example.com"]',
+    ]
+    return "\n".join(lines) + "\n"

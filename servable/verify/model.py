@@ -1,0 +1,135 @@
+"""What a model is made of: its archive in S3, byte for byte as packed, and its image, still patched."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from infra.catalog import images
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from model_packaging.digest import sha256_of
+from model_packaging.refusal import PackagingError
+from servable.aws_account import unless_absent
+from servable.package.package import Package, package
+from servable.verify.deployed import Deployed, Resource
+from servable.verify.difference import Difference, gone
+from servable.verify.resolving import UNKNOWN
+
+CHUNK_BYTES = 8 * 1024 * 1024
+PINNED = "SERVABLE_ARTIFACT_SHA256"
+_STOCK = re.compile(r"/tensorflow-inference:([0-9]+\.[0-9]+)")
+IMAGE_RULE = "image-ended"
+REMEDY = (
+    "new instances would serve other bytes: find out who wrote them, delete them, and deploy again"
+)
+
+
+def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> Iterator[Difference]:
+    """Reads every archive that a deployed model names, whole. `note`: told what is not compared."""
+    models = list(stack.of("AWS::SageMaker::Model"))
+    packed = _packed(loaded, models, note)
+    for one in models:
+        container = one.properties["PrimaryContainer"]
+        single = container.get("ModelDataUrl", UNKNOWN)
+        source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
+        url = str(source or single)
+        if single is UNKNOWN and not source:
+            continue
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        pinned = container.get("Environment", {}).get(PINNED)
+        wanted = {key: pinned} if pinned else _wanted(key, packed)
+        yield from _objects(stack, bucket, key, wanted, note)
+
+
+def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None]) -> list[Package]:
+    """As this machine packs it: the same inputs give the same bytes anywhere."""
+    if all(PINNED in one.properties["PrimaryContainer"].get("Environment", {}) for one in models):
+        return []
+    try:
+        return list(package(loaded))
+    except PackagingError as wrong:
+        note(f"the archive's bytes are not compared: {wrong}")
+        return []
+
+
+def _wanted(key: str, packed: list[Package]) -> dict[str, str | None]:
+    """Object -> its SHA-256, None where this machine cannot say."""
+    if not key.endswith("/"):
+        by_key = {f"{one.key}.tar.gz": one.sha256 for one in packed}
+        return {key: by_key.get(key.rsplit("/", 1)[-1])}
+    found: dict[str, str | None] = {}
+    for one in packed:
+        if one.path is not None:
+            found[f"{key}{one.model}.tar.gz"] = one.sha256
+        else:
+            found |= {f"{key}{file.name}": sha256_of(file.path) for file in one.tree.files}
+    return found
+
+
+def _objects(
+    stack: Deployed,
+    bucket: str,
+    key: str,
+    wanted: dict[str, str | None],
+    note: Callable[[str], None],
+) -> Iterator[Difference]:
+    s3 = stack.account.client("s3")
+    if not wanted:
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+        if not listed.get("KeyCount"):
+            yield gone("artefact", f"s3://{bucket}/{key}")
+    for name, sha256 in wanted.items():
+        url = f"s3://{bucket}/{name}"
+        found = digest(s3, bucket, name, whole=sha256 is not None)
+        if found is None:
+            yield gone("artefact", url)
+        elif sha256 is None:
+            note(f"{url}: is there; its bytes are not compared: the sources here pack to another")
+        elif found != sha256:
+            yield Difference(
+                kind="artefact changed",
+                resource=url,
+                key="sha256",
+                wanted=sha256,
+                found=found,
+                remedy=REMEDY,
+            )
+
+
+def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
+    """SHA-256 of an object, hex; without `whole` only whether it is there, as "". None: it is not."""
+    call = s3.get_object if whole else s3.head_object
+    answer = unless_absent(call, Bucket=bucket, Key=key)
+    if answer is None or not whole:
+        return None if answer is None else ""
+    found = hashlib.sha256()
+    for chunk in answer["Body"].iter_chunks(CHUNK_BYTES):
+        found.update(chunk)
+    return found.hexdigest()
+
+
+def patched_images(
+    stack: Deployed, environment: Environment, note: Callable[[str], None]
+) -> Iterator[Difference]:
+    """By today's clock: what was patched when it was deployed may be no longer."""
+    today = datetime.now(UTC).date().isoformat()
+    uris = {
+        one.properties["PrimaryContainer"]["Image"] for one in stack.of("AWS::SageMaker::Model")
+    }
+    for uri in sorted(map(str, uris)):
+        version = _STOCK.search(uri)
+        ended = images.ended(version[1], on=today) if version else None
+        if version is None or ended is None:
+            continue
+        if reason := environment.acknowledge.get(IMAGE_RULE):
+            note(f"patches of {uri} ended on {ended} or before; accepted: {reason}")
+            continue
+        yield Difference(
+            kind="ended image",
+            resource=uri,
+            wanted=f"patched on {today}",
+            found=f"patches ended on {ended} or before",
+            remedy=f"set a newer tensorflow, or acknowledge.{IMAGE_RULE} with a reason",
+        )

@@ -1,0 +1,151 @@
+"""A template bound to one stack: what it declares once parameters and conditions are known."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
+from servable_local.aws.cloudformation.stacks import Stack, StackResource
+from servable_local.aws.cloudformation.template import Template, creation_order, dependencies
+from servable_local.aws.errors import ValidationError
+
+
+class BoundTemplate(Evaluator):
+    """The active resources in creation order. `later` names resources that are not made yet."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        template: Template,
+        parameters: Mapping[str, Any],
+        exports: Mapping[str, str],
+    ) -> None:
+        """Raises `ValidationError` where the template contradicts itself."""
+        super().__init__(
+            pseudo={
+                "AWS::AccountId": stack.account,
+                "AWS::Region": stack.region,
+                "AWS::StackId": stack.id,
+                "AWS::StackName": stack.name,
+                "AWS::URLSuffix": "amazonaws.com",
+                "AWS::Partition": "aws",
+            },
+            exports=exports,
+            parameters=parameters,
+            mappings=template.get("Mappings"),
+        )
+        self.template = template
+        self.later: set[str] = set()
+        self._resources = stack.resources
+        try:
+            self._decide_conditions()
+            self._check_rules()
+        except TemplateError as error:
+            raise ValidationError(str(error)) from None
+        self.declared: dict[str, Any] = {
+            name: declaration
+            for name, declaration in template["Resources"].items()
+            if self._active(declaration)
+        }
+        self.depends_on = {
+            name: dependencies(declaration) & set(self.declared)
+            for name, declaration in self.declared.items()
+        }
+        self.order = creation_order(self.depends_on)
+        self._check_names()
+
+    def physical_id(self, name: str) -> Any:
+        return LATER if name in self.later else self._resource(name).physical_id
+
+    def attribute(self, name: str, attribute: str) -> Any:
+        if name in self.later:
+            return LATER
+        resource = self._resource(name)
+        if attribute not in resource.attributes:
+            known = ", ".join(sorted(resource.attributes)) or "none"
+            raise TemplateError(
+                f"Requested attribute {attribute} does not exist in schema for {resource.type}; "
+                f"the embedded AWS has: {known}"
+            )
+        return resource.attributes[attribute]
+
+    def _resource(self, name: str) -> StackResource:
+        if name not in self._resources:
+            raise TemplateError(
+                f"Template error: Unresolved resource dependencies [{name}] in the template"
+            )
+        return self._resources[name]
+
+    def properties(self, logical_id: str) -> dict[str, Any]:
+        """Evaluated properties. Raises `TemplateError`."""
+        found = self.evaluate(self.declared[logical_id].get("Properties") or {})
+        assert isinstance(found, dict)
+        return found
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """As DescribeStacks shows them. Raises `TemplateError`."""
+        shown = []
+        for key, output in (self.template.get("Outputs") or {}).items():
+            if not self._active(output):
+                continue
+            one = {
+                "OutputKey": key,
+                "OutputValue": str(self.evaluate(output["Value"])),
+                "Description": output.get("Description"),
+            }
+            if "Export" in output:
+                one["ExportName"] = self.evaluate(output["Export"]["Name"])
+            shown.append(one)
+        return shown
+
+    def _active(self, declaration: Mapping[str, Any]) -> bool:
+        name = declaration.get("Condition")
+        if name is None:
+            return True
+        if name not in self.conditions:
+            raise ValidationError(f"Template error: unresolved condition dependency {name}")
+        return self.conditions[name]
+
+    def _decide_conditions(self) -> None:
+        conditions = self.template.get("Conditions") or {}
+        waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
+        for name in creation_order(waits_for):
+            self.conditions[name] = bool(self.evaluate(conditions[name]))
+
+    def _check_rules(self) -> None:
+        """CDK's bootstrap version check is a rule."""
+        for rule in (self.template.get("Rules") or {}).values():
+            if "RuleCondition" in rule and not self.evaluate(rule["RuleCondition"]):
+                continue
+            for assertion in rule["Assertions"]:
+                if not self.evaluate(assertion["Assert"]):
+                    raise ValidationError(
+                        "Template validation error: "
+                        + assertion.get("AssertDescription", "an assertion of a rule is false")
+                    )
+
+    def _check_names(self) -> None:
+        known = {*self.declared, *self.parameters, *self.pseudo, "AWS::NoValue"}
+        unknown = sorted(
+            {
+                name
+                for declaration in self.declared.values()
+                for name in dependencies(declaration)
+                if name not in known
+                and name not in self.template["Resources"]
+                and not name.startswith("AWS::NotificationARNs")
+            }
+        )
+        if unknown:
+            raise ValidationError(
+                f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] "
+                "in the Resources block of the template"
+            )
+
+
+def _conditions_in(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {name for item in value for name in _conditions_in(item)}
+    if isinstance(value, dict):
+        own = {value["Condition"]} if isinstance(value.get("Condition"), str) else set()
+        return own | {name for item in value.values() for name in _conditions_in(item)}
+    return set()

@@ -1,0 +1,166 @@
+"""What a template would do to a stack: one change per resource, kept as a change set."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from servable_local.aws.cloudformation.bound_template import BoundTemplate
+from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
+from servable_local.aws.cloudformation.stacks import Stack, now
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.resources.registry import TYPES
+
+NO_CHANGES = (
+    "The submitted information didn't contain changes. "
+    "Submit different information to create a change set."
+)
+
+
+class Action(Enum):
+    ADD = "Add"
+    KEEP = "Keep"
+    MODIFY = "Modify"
+    REPLACE = "Replace"
+    REMOVE = "Remove"
+
+
+@dataclass(frozen=True)
+class ResourceChange:
+    """One resource's part. `replacement` is a change set's True, False or Conditional."""
+
+    action: Action
+    logical_id: str
+    type: str
+    physical_id: str | None = None
+    properties: frozenset[str] = frozenset()
+    replacement: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """As DescribeChangeSet shows it."""
+        replaced = self.action is Action.REPLACE
+        change: dict[str, Any] = {
+            "Action": "Modify" if replaced else self.action.value,
+            "LogicalResourceId": self.logical_id,
+            "ResourceType": self.type,
+            "Scope": ["Properties"] if self.properties else [],
+            "Details": [
+                {
+                    "Target": {
+                        "Attribute": "Properties",
+                        "Name": name,
+                        "RequiresRecreation": "Always" if replaced else "Never",
+                    },
+                    "Evaluation": "Static",
+                    "ChangeSource": "DirectModification",
+                }
+                for name in sorted(self.properties)
+            ],
+        }
+        if self.physical_id:
+            change["PhysicalResourceId"] = self.physical_id
+        if self.replacement:
+            change["Replacement"] = self.replacement
+        return {"Type": "Resource", "ResourceChange": change}
+
+
+def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(key for key in {*old, *new} if old.get(key) != new.get(key))
+
+
+def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
+    """The changes in the order in which they would happen. Raises `ValidationError`."""
+    changes = []
+    for logical_id in blueprint.order:
+        try:
+            change = _change(stack, blueprint, logical_id)
+        except TemplateError as error:
+            raise ValidationError(str(error)) from None
+        if change.action in (Action.ADD, Action.REPLACE):
+            # Who refers to it gets a value that is known only afterwards.
+            blueprint.later.add(logical_id)
+        changes.append(change)
+    changes += [
+        ResourceChange(Action.REMOVE, logical_id, resource.type, resource.physical_id)
+        for logical_id, resource in stack.resources.items()
+        if logical_id not in blueprint.declared
+    ]
+    return [change for change in changes if change.action is not Action.KEEP]
+
+
+def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange:
+    declared_type = blueprint.declared[logical_id]["Type"]
+    properties = blueprint.properties(logical_id)
+    current = stack.resources.get(logical_id)
+    if current is None or current.type != declared_type:
+        return ResourceChange(Action.ADD, logical_id, declared_type)
+    changed = changed_properties(current.properties, properties)
+    if not changed:
+        return ResourceChange(Action.KEEP, logical_id, declared_type, current.physical_id)
+    fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
+    if not fixed:
+        action, replacement = Action.MODIFY, "False"
+    else:
+        certain = any(not _holds_later(properties.get(name)) for name in fixed)
+        action, replacement = Action.REPLACE, "True" if certain else "Conditional"
+    return ResourceChange(
+        action, logical_id, declared_type, current.physical_id, changed, replacement
+    )
+
+
+def _holds_later(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds_later(item) for item in value.values())
+    if isinstance(value, list):
+        return any(_holds_later(item) for item in value)
+    return isinstance(value, str) and LATER in value
+
+
+@dataclass
+class ChangeSet:
+    name: str
+    stack: Stack
+    text: str
+    parameters: dict[str, str]
+    changes: list[ResourceChange]
+    about: dict[str, Any]
+    description: str | None
+    kind: str
+    id: str = ""
+    status: str = "CREATE_COMPLETE"
+    execution_status: str = "AVAILABLE"
+    reason: str | None = None
+    created: Any = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        where = self.stack.id.split(":stack/")[0]
+        self.id = f"{where}:changeSet/{self.name}/{uuid.uuid4()}"
+
+    def fail(self, reason: str) -> None:
+        self.status, self.execution_status, self.reason = "FAILED", "UNAVAILABLE", reason
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "ChangeSetId": self.id,
+            "ChangeSetName": self.name,
+            "StackId": self.stack.id,
+            "StackName": self.stack.name,
+            "Description": self.description,
+            "CreationTime": self.created,
+            "Status": self.status,
+            "StatusReason": self.reason,
+            "ExecutionStatus": self.execution_status,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        return self.summary() | {
+            "Changes": [change.describe() for change in self.changes],
+            "Parameters": [
+                {"ParameterKey": key, "ParameterValue": value}
+                for key, value in self.parameters.items()
+            ],
+            "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()],
+            "Capabilities": self.about["capabilities"],
+            "NotificationARNs": self.about["notification_arns"],
+        }

@@ -1,0 +1,188 @@
+"""CloudFormation's intrinsic functions, answered for one stack.
+
+Of the standard library alone, so that whoever reads a template can use it.
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference.html
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# A value that only the deployment will know, as a change set shows it.
+LATER = "{{changeSet:KNOWN_AFTER_APPLY}}"
+_NOTHING = object()
+_PLACEHOLDER = re.compile(r"\$\{(!?[^${}]+)\}")
+
+
+class TemplateError(Exception):
+    """A template says something that cannot be evaluated. `str()` is the whole sentence."""
+
+
+class Evaluator:
+    """Answers the functions. What resources there are, a subclass knows: `physical_id`, `attribute`."""
+
+    def __init__(
+        self,
+        *,
+        pseudo: Mapping[str, str],
+        exports: Mapping[str, str],
+        parameters: Mapping[str, Any] | None = None,
+        mappings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`pseudo`: AWS::Region and its like. `exports`: values by their names."""
+        self.pseudo = pseudo
+        self.exports = exports
+        self.parameters = parameters or {}
+        self.mappings = mappings or {}
+        self.conditions: dict[str, bool] = {}
+
+    def physical_id(self, name: str) -> Any:
+        """What Ref answers for a resource. Raises `TemplateError`."""
+        raise NotImplementedError
+
+    def attribute(self, name: str, attribute: str) -> Any:
+        """What GetAtt answers for a resource. Raises `TemplateError`."""
+        raise NotImplementedError
+
+    def evaluate(self, value: Any) -> Any:
+        """The value with every function answered. Raises `TemplateError`."""
+        found = self._evaluate(value)
+        return None if found is _NOTHING else found
+
+    def function(self, name: str, argument: Any) -> Any:
+        """One function's answer: Ref, Condition or one of Fn::. Raises `TemplateError`."""
+        if name not in _FUNCTIONS:
+            raise TemplateError(f"The function {name} is not emulated.")
+        return _FUNCTIONS[name](self, argument)
+
+    def dynamic_reference(self, text: str) -> Any:
+        """A text that names a value of Parameter Store or Secrets Manager."""
+        raise TemplateError(f"Dynamic references are not emulated: {text}")
+
+    def _evaluate(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [item for item in map(self._evaluate, value) if item is not _NOTHING]
+        if isinstance(value, str) and "{{resolve:" in value:
+            return self.dynamic_reference(value)
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            [(name, argument)] = value.items()
+            # A policy statement too has a key of the name Condition.
+            if name == "Ref" or name.startswith("Fn::") or self._is_condition(name, argument):
+                return self.function(name, argument)
+        pairs = ((key, self._evaluate(item)) for key, item in value.items())
+        return {key: item for key, item in pairs if item is not _NOTHING}
+
+    def _is_condition(self, name: str, argument: Any) -> bool:
+        return name == "Condition" and isinstance(argument, str) and argument in self.conditions
+
+    def _condition(self, name: str) -> bool:
+        if name not in self.conditions:
+            raise TemplateError(f"Template error: unresolved condition dependency {name}")
+        return self.conditions[name]
+
+    def _reference(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NOTHING
+        for values in (self.pseudo, self.parameters):
+            if name in values:
+                return values[name]
+        return self.physical_id(name)
+
+    def _get_attribute(self, argument: Any) -> Any:
+        name, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
+        return self.attribute(name, self._evaluate(attribute))
+
+    def _substitute(self, argument: Any) -> str:
+        text, own = (argument, {}) if isinstance(argument, str) else argument
+        own = {name: self._evaluate(value) for name, value in own.items()}
+
+        def answer(match: re.Match[str]) -> str:
+            name = match.group(1)
+            if name.startswith("!"):
+                return "${" + name[1:] + "}"
+            name = name.strip()
+            if name in own:
+                return str(own[name])
+            return str(self._get_attribute(name) if "." in name else self._reference(name))
+
+        return _PLACEHOLDER.sub(answer, text)
+
+    def _join(self, argument: Any) -> str:
+        separator, parts = argument
+        found = self.evaluate(parts)
+        # Text where a list belongs stands for one that is not known.
+        return found if isinstance(found, str) else str(separator).join(map(str, found))
+
+    def _select(self, argument: Any) -> Any:
+        index, choices = self.evaluate(argument)
+        if isinstance(choices, str):
+            return choices
+        if not 0 <= int(index) < len(choices):
+            raise TemplateError(
+                f"Template error: Fn::Select cannot select nonexistent value at index {index}"
+            )
+        return choices[int(index)]
+
+    def _split(self, argument: Any) -> Any:
+        separator, text = self.evaluate(argument)
+        return LATER if LATER in text else text.split(separator)
+
+    def _find_in_map(self, argument: Any) -> Any:
+        found: Any = self.mappings
+        for key in self.evaluate(argument)[:3]:
+            if key not in found:
+                raise TemplateError(f"Template error: Unable to get mapping for {argument}")
+            found = found[key]
+        return found
+
+    def _import_value(self, argument: Any) -> Any:
+        name = self.evaluate(argument)
+        if name not in self.exports:
+            raise TemplateError(f"No export named {name} found.")
+        return self.exports[name]
+
+    def _zones(self, argument: Any) -> list[str]:
+        region = self.evaluate(argument) or self.pseudo["AWS::Region"]
+        return [f"{region}{letter}" for letter in "abc"]
+
+    def _contains(self, argument: Any) -> bool:
+        choices, wanted = self.evaluate(argument)
+        return bool(wanted in choices)
+
+    def _equals(self, argument: Any) -> bool:
+        left, right = (self.evaluate(side) for side in argument)
+        return bool(_word(left) == _word(right))
+
+    def _if(self, argument: Any) -> Any:
+        name, yes, no = argument
+        return self._evaluate(yes if self._condition(name) else no)
+
+
+def _word(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+_FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
+    "Ref": Evaluator._reference,
+    "Condition": Evaluator._condition,
+    "Fn::GetAtt": Evaluator._get_attribute,
+    "Fn::Sub": Evaluator._substitute,
+    "Fn::Join": Evaluator._join,
+    "Fn::Select": Evaluator._select,
+    "Fn::Split": Evaluator._split,
+    "Fn::FindInMap": Evaluator._find_in_map,
+    "Fn::ImportValue": Evaluator._import_value,
+    "Fn::GetAZs": Evaluator._zones,
+    "Fn::Base64": lambda scope, text: base64.b64encode(scope.evaluate(text).encode()).decode(),
+    "Fn::ToJsonString": lambda scope, value: json.dumps(scope.evaluate(value)),
+    "Fn::If": Evaluator._if,
+    "Fn::Equals": Evaluator._equals,
+    "Fn::Contains": Evaluator._contains,
+    "Fn::Not": lambda scope, parts: not scope.evaluate(parts[0]),
+    "Fn::And": lambda scope, parts: all(scope.evaluate(part) for part in parts),
+    "Fn::Or": lambda scope, parts: any(scope.evaluate(part) for part in parts),
+}

@@ -1,0 +1,190 @@
+"""One resource, one call, one pair of events: what a deployment does, and how it fails."""
+
+import logging
+import secrets
+import string
+from collections.abc import Callable, Iterable
+
+from botocore.exceptions import (
+    ClientError,
+    ParamValidationError,
+)
+
+from servable_local.aws.cloudformation.stacks import Stack, StackResource, now
+from servable_local.aws.cloudformation.template import creation_order
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
+from servable_local.aws.resources.shapes import ResourceError
+
+_LETTERS = string.ascii_uppercase + string.digits
+_ENDING_LENGTH = 12
+_log = logging.getLogger(__name__)
+
+
+def physical_name(stack_name: str, logical_id: str, longest: int) -> str:
+    """At most `longest` characters; the random ending is never cut."""
+    ending = "".join(secrets.choice(_LETTERS) for _ in range(_ENDING_LENGTH))
+    room = longest - _ENDING_LENGTH - 2
+    logical = logical_id[: max(room // 2, room - len(stack_name))]
+    stack = stack_name[: room - len(logical)]
+    return f"{stack}-{logical}-{ending}"
+
+
+def reason_of(error: Exception) -> str:
+    if isinstance(error, ClientError):
+        answer = error.response
+        return (
+            f"{answer['Error'].get('Message') or error} (Service: {error.operation_name}, "
+            f"Status Code: {answer['ResponseMetadata'].get('HTTPStatusCode')}, "
+            f"Error Code: {answer['Error'].get('Code')})"
+        )
+    if isinstance(error, ParamValidationError):
+        return "Properties validation failed: " + "; ".join(str(error).splitlines()[1:])
+    if isinstance(error, ResourceError):
+        return str(error)
+    _log.exception("a resource type raised")
+    return f"Internal failure of the embedded AWS: {type(error).__name__}: {error}"
+
+
+class ResourceFailedError(Exception):
+    """A resource could not be made or changed; its event is written. `str()`: for the stack."""
+
+
+class Handling:
+    """Calls the resource types for one stack and writes the events."""
+
+    def __init__(self, stack: Stack, aws: Loopback) -> None:
+        self._stack = stack
+        self._aws = aws
+
+    def type_of(self, resource: StackResource) -> ResourceType:
+        kind = TYPES.get(resource.type)
+        if kind is None:
+            raise self._failed(
+                resource,
+                "CREATE",
+                f"Resource type {resource.type} is not emulated by the embedded AWS; "
+                f"it knows {', '.join(sorted(TYPES))}.",
+            )
+        return kind
+
+    def create(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
+        kind = self.type_of(wanted)
+        reason, shown, verb = None, None, "CREATE"
+        if replaces:
+            reason = "Requested update requires the creation of a new physical resource; hence creating one."
+            shown, verb = replaces.physical_id, "UPDATE"
+        self._event(wanted, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
+
+        def create() -> Physical:
+            kind.check(wanted.properties)
+            return kind.create(wanted.properties, self._logical(wanted))
+
+        self._settle(wanted, verb, create)
+        self._event(wanted, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
+        self._event(wanted, f"{verb}_COMPLETE")
+
+    def update(self, current: StackResource, wanted: StackResource) -> None:
+        kind = self.type_of(wanted)
+        known, old = current.physical_id, current.properties
+        wanted.physical_id, wanted.attributes = known, dict(current.attributes)
+        self._event(wanted, "UPDATE_IN_PROGRESS")
+        self._settle(
+            wanted,
+            "UPDATE",
+            lambda: kind.update(known, old, wanted.properties, self._logical(wanted)),
+        )
+        self._event(wanted, "UPDATE_COMPLETE")
+
+    def _settle(self, wanted: StackResource, verb: str, call: Callable[[], Physical]) -> None:
+        try:
+            made = call()
+        except Exception as error:
+            raise self._failed(wanted, verb, reason_of(error)) from error
+        wanted.physical_id, wanted.attributes = made.physical_id, dict(made.attributes)
+
+    def refuse_fixed_name(self, current: StackResource, wanted: StackResource) -> None:
+        name = TYPES[wanted.type].name_property
+        if name is None or current.type != wanted.type or name not in wanted.properties:
+            return
+        if current.properties.get(name) == wanted.properties[name]:
+            raise self._failed(
+                wanted,
+                "UPDATE",
+                "CloudFormation cannot update a stack when a custom-named resource requires "
+                f"replacing. Rename {wanted.properties[name]} and update the stack again.",
+            )
+
+    def delete_all(
+        self,
+        resources: Iterable[StackResource],
+        *,
+        replaced: bool = False,
+        rolling_back: bool = False,
+    ) -> list[StackResource]:
+        """Deletes, what refers before what is referred to. Returns those that are gone."""
+        by_name = {resource.logical_id: resource for resource in resources}
+        order = creation_order(
+            {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
+        )
+        gone = []
+        for name in reversed(order):
+            resource = by_name[name]
+            # A rollback removes what it made even where the template says Retain.
+            keep = resource.keep_on_replace if replaced else resource.keep_on_delete
+            if keep and not rolling_back:
+                self._event(resource, "DELETE_SKIPPED")
+                gone.append(resource)
+            elif self._delete(resource):
+                gone.append(resource)
+        return gone
+
+    def _delete(self, resource: StackResource) -> bool:
+        self._event(resource, "DELETE_IN_PROGRESS")
+        try:
+            TYPES[resource.type].delete(
+                resource.physical_id, resource.properties, self._logical(resource)
+            )
+        except Exception as error:
+            self._event(resource, "DELETE_FAILED", reason_of(error))
+            return False
+        self._event(resource, "DELETE_COMPLETE")
+        return True
+
+    def _logical(self, resource: StackResource) -> Logical:
+        def exists(physical_id: str) -> None:
+            resource.physical_id = physical_id
+
+        return Logical(
+            aws=self._aws,
+            stack_name=self._stack.name,
+            logical_id=resource.logical_id,
+            generate_name=lambda longest: physical_name(
+                self._stack.name, resource.logical_id, longest
+            ),
+            exists=exists,
+        )
+
+    def _event(
+        self,
+        resource: StackResource,
+        status: str,
+        reason: str | None = None,
+        physical_id: str | None = None,
+    ) -> None:
+        resource.status, resource.reason, resource.changed = status, reason, now()
+        self._stack.record(
+            resource.logical_id,
+            resource.type,
+            physical_id or resource.physical_id,
+            status,
+            reason,
+        )
+
+    def _failed(self, resource: StackResource, verb: str, reason: str) -> ResourceFailedError:
+        self._event(resource, f"{verb}_FAILED", reason)
+        doing = "create" if verb == "CREATE" else "update"
+        return ResourceFailedError(
+            f"The following resource(s) failed to {doing}: [{resource.logical_id}]."
+        )

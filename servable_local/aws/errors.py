@@ -1,0 +1,31 @@
+"""What the services here refuse, each in its own service's code."""
+
+from moto.core.exceptions import ServiceException
+
+
+class ValidationError(ServiceException):
+    """The request cannot be carried out as it stands. The CDK CLI shows the message."""
+
+    code = "ValidationError"
+
+
+class SageMakerError(ServiceException):
+    """SageMaker's one code for whatever it refuses; its runtime has `ValidationError`'s."""
+
+    code = "ValidationException"
+
+
+class AlreadyExistsError(ServiceException):
+    code = "AlreadyExistsException"
+
+
+class ChangeSetNotFoundError(ServiceException):
+    code = "ChangeSetNotFound"
+
+
+class InvalidParameterValueError(ServiceException):
+    code = "InvalidParameterValue"
+
+
+class ResourceNotFoundError(ServiceException):
+    code = "ResourceNotFound"

@@ -1,0 +1,175 @@
+"""CloudWatch Logs keeps saved queries, one metric filter of a name, and counts by it.
+
+Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric filter that
+is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
+the old one's place, and publishes its metric for every line that it matches.
+
+Of filter patterns words and quoted phrases are known, and patterns of space-delimited fields;
+none of JSON, none of regular expressions.
+Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+"""
+
+import json
+import operator
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from moto.core.exceptions import JsonRESTError
+from moto.logs.responses import LogsResponse
+
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.cloudwatch.metric_store import Metric
+from servable_local.aws.loopback import Regions
+
+Matches = Callable[[str], bool]
+_TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')
+_FIELD = re.compile(r'\[[^\]]*\]|"[^"]*"|\S+')
+_CONDITION = re.compile(r'\s*\w+\s*(!=|<=|>=|=|<|>)\s*(?:"([^"]*)"|(\S+))\s*')
+_FIELD_NAME = re.compile(r"\s*\w+\s*")
+_ELLIPSIS = "..."
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+Queries = dict[str, dict[str, Any]]
+
+
+def compiled(pattern: str) -> Matches:
+    """Raises ValueError for what is not understood."""
+    text = pattern.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return _fields(text[1:-1])
+    if text.startswith(("{", "%")):
+        raise ValueError(f"{pattern}: patterns of JSON and regular expressions are not known here")
+    return _terms(text)
+
+
+def _terms(text: str) -> Matches:
+    """All of them, none of `-those`; where each has a `?`, any."""
+    found = [(sign, phrase or word) for sign, phrase, word in _TERM.findall(text)]
+    if found and all(sign == "?" for sign, _ in found):
+        return lambda line: any(term in line for _, term in found)
+    wanted = [term for sign, term in found if sign == ""]
+    banned = [term for sign, term in found if sign == "-"]
+    return lambda line: (
+        all(term in line for term in wanted) and not any(term in line for term in banned)
+    )
+
+
+def _fields(text: str) -> Matches:
+    """One condition, or none, for each field; what is in quotes or brackets is one field."""
+    parts = [one.strip() for one in text.split(",")]
+    at = parts.index(_ELLIPSIS) if _ELLIPSIS in parts else None
+    conditions = [_condition(one) for one in parts if one != _ELLIPSIS]
+
+    def matches(line: str) -> bool:
+        fields = [one.strip('"[]') for one in _FIELD.findall(line)]
+        if len(fields) < len(conditions):
+            return False
+        if at is None:  # the last field holds the rest of the line
+            last = len(conditions) - 1
+            fields = [*fields[:last], " ".join(fields[last:])]
+        else:  # as many fields as the ellipsis has to stand for
+            fields = fields[:at] + fields[len(fields) - (len(conditions) - at) :]
+        return all(holds(one) for holds, one in zip(conditions, fields, strict=True))
+
+    return matches
+
+
+def _condition(text: str) -> Matches:
+    if _FIELD_NAME.fullmatch(text):
+        return lambda field: True
+    for sign, together in (("||", any), ("&&", all)):
+        if sign in text:
+            parts = [_comparison(one) for one in text.split(sign)]
+            return lambda field: together(holds(field) for holds in parts)
+    return _comparison(text)
+
+
+def _comparison(text: str) -> Matches:
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text}: not a condition on a field")
+    sign, wanted = found[1], found[2] if found[2] is not None else found[3]
+    like = re.compile(".*".join(map(re.escape, wanted.split("*"))), re.DOTALL)
+
+    def holds(field: str) -> bool:
+        try:
+            return _COMPARED[sign](float(field), float(wanted))
+        except ValueError:
+            return sign in ("=", "!=") and (like.fullmatch(field) is not None) == (sign == "=")
+
+    return holds
+
+
+class LogsApi(LogsResponse):
+    """`cloudwatches` is set when the server is built."""
+
+    cloudwatches: ClassVar[Regions[CloudWatch]]
+    _queries: ClassVar[dict[tuple[str, str], Queries]] = {}
+
+    @property
+    def _here(self) -> Queries:
+        return self._queries.setdefault((self.current_account, self.region), {})
+
+    def put_query_definition(self) -> str:
+        known = ("name", "queryString", "logGroupNames", "queryLanguage")
+        asked = {key: self._get_param(key) for key in known}
+        query_id = self._get_param("queryDefinitionId") or str(uuid.uuid4())
+        self._here[query_id] = {
+            "queryDefinitionId": query_id,
+            **{key: value for key, value in asked.items() if value is not None},
+        }
+        return json.dumps({"queryDefinitionId": query_id})
+
+    def describe_query_definitions(self) -> str:
+        prefix = self._get_param("queryDefinitionNamePrefix") or ""
+        found = [one for one in self._here.values() if one["name"].startswith(prefix)]
+        return json.dumps({"queryDefinitions": sorted(found, key=lambda one: str(one["name"]))})
+
+    def delete_query_definition(self) -> str:
+        if self._here.pop(self._get_param("queryDefinitionId"), None) is None:
+            raise JsonRESTError("ResourceNotFoundException", "The query definition is not there.")
+        return json.dumps({"success": True})
+
+    def put_metric_filter(self) -> str:
+        name, group = self._get_param("filterName"), self._get_param("logGroupName")
+        try:
+            compiled(self._get_param("filterPattern"))
+        except ValueError as error:
+            raise JsonRESTError("InvalidParameterException", str(error)) from None
+        self.logs_backend.delete_metric_filter(name, group)
+        return super().put_metric_filter()
+
+    def put_log_events(self) -> str:
+        answer = str(super().put_log_events())
+        self._count(self._get_param("logGroupName"), self._get_param("logEvents"))
+        return answer
+
+    def _count(self, group: str, lines: Sequence[dict[str, Any]]) -> None:
+        """Each line at its own time, in the metric of every filter: its value where it matches,
+        else the default value, if there is one."""
+        metrics = self.cloudwatches.of(self.current_account, self.region).metrics
+        for one in self.logs_backend.describe_metric_filters(log_group_name=group):
+            matches = compiled(one["filterPattern"])
+            for to in one["metricTransformations"]:
+                metric = Metric.of(to["metricNamespace"], to["metricName"], {})
+                for line in lines:
+                    value = to.get("metricValue" if matches(line["message"]) else "defaultValue")
+                    at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC)
+                    if value is not None:
+                        metrics.add(
+                            metric,
+                            float(value),
+                            unit=to.get("unit", "None"),
+                            at=at.replace(tzinfo=None),
+                        )

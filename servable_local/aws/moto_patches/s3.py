@@ -1,0 +1,55 @@
+"""S3: a bucket policy's conditions count, and a bucket may log before its target lets the log in.
+
+Upstream (moto 5.2.5): every statement of a bucket policy is enforced as if it had no
+condition, or denied where it has one, so the usual "deny what is not TLS" denies all.
+Here aws:SecureTransport counts as true, for nothing leaves this machine; a statement with
+any other condition is left out: its answer is not known.
+
+PutBucketLogging wants the target's policy, or its access control list, to be there already.
+AWS looks at the policy when it delivers; CloudFormation makes it last, because its condition
+names the bucket that logs.
+Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.s3.models import FakeBucket
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(FakeBucket, "get_permission", _permission)  # noqa: B010 - mypy forbids the plain form
+    always = staticmethod(lambda target_bucket, target_prefix: True)
+    setattr(FakeBucket, "_log_permissions_enabled_policy", always)  # noqa: B010
+
+
+def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:
+    if bucket.policy is None:
+        return PermissionResult.NEUTRAL
+    document = json.loads(bucket.policy)
+    statements = document["Statement"]
+    if isinstance(statements, dict):
+        statements = [statements]
+    applying = [
+        {key: value for key, value in statement.items() if key != "Condition"}
+        for statement in statements
+        if _applies(statement.get("Condition", {}))
+    ]
+    policy = IAMPolicy(json.dumps(document | {"Statement": applying}))
+    return policy.is_action_permitted(action, resource)
+
+
+def _applies(condition: Mapping[str, Any]) -> bool:
+    return all(
+        operator == "Bool" and key.lower() == "aws:securetransport" and _is_true(wanted)
+        for operator, keys in condition.items()
+        for key, wanted in keys.items()
+    )
+
+
+def _is_true(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(str(one).lower() == "true" for one in values)

@@ -1,0 +1,84 @@
+"""Topics: an EventBridge rule delivers to one, and what one sends does not leave this machine.
+
+Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
+event matches, and a template's `<name>` without a value stays as it is. AWS publishes to
+the topic and leaves out what the event does not hold.
+Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+
+A subscription of an https URL is posted to, wherever it is. AWS does that too; but somebody
+who tries prod.toml here must not wake the person on call. Addresses of this machine are
+posted to.
+"""
+
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from moto.core.utils import iso_8601_datetime_without_milliseconds, utcfromtimestamp
+from moto.events.models import Rule
+from moto.sns.models import Subscription, sns_backends
+from moto.utilities.arns import parse_arn
+
+_SEND = Rule.send_to_targets
+_PLACE = re.compile(r"<([^<>]+)>")
+_STEP = re.compile(r"[^.\[\]]+")
+_PUBLISH = Subscription.publish
+_HERE = ("127.0.0.1", "localhost", "::1")
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 - mypy forbids the plain form
+    setattr(Subscription, "publish", _publish)  # noqa: B010
+
+
+def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
+    if not rule.event_pattern.matches_event(original_event):
+        return
+    everywhere = rule.targets
+    topics = [one for one in everywhere if parse_arn(one["Arn"]).service == "sns"]
+    for target in topics:
+        arn = parse_arn(target["Arn"])
+        sns_backends[arn.account][arn.region].publish(
+            arn=target["Arn"], message=_message(target, original_event)
+        )
+    rule.targets = [one for one in everywhere if one not in topics]
+    try:
+        if rule.targets:
+            _SEND(rule, original_event, transform_input)
+    finally:
+        rule.targets = everywhere
+
+
+def _message(target: dict[str, Any], event: Any) -> str:
+    shown = dict(event)
+    if isinstance(shown.get("time"), int | float):
+        shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return json.dumps(shown)
+    paths = transformer.get("InputPathsMap", {})
+    template = str(transformer["InputTemplate"])
+    words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
+    return words[1:-1] if words.startswith('"') and words.endswith('"') else words
+
+
+def _value(event: Any, path: str) -> str:
+    """`$.detail.names[0]` and the like: what rules here use."""
+    found = event
+    for step in _STEP.findall(path.removeprefix("$")):
+        if isinstance(found, list):
+            found = found[int(step)] if int(step) < len(found) else None
+        else:
+            found = found.get(step) if isinstance(found, dict) else None
+    if found is None:
+        return ""
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:
+    away = urlsplit(subscription.endpoint).hostname not in _HERE
+    if subscription.protocol in ("http", "https") and away:
+        return
+    _PUBLISH(subscription, *arguments, **more)

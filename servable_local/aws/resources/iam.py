@@ -1,0 +1,160 @@
+"""Roles, and the policies that are put on them."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
+from servable_local.aws.resources.shapes import Properties
+
+_ROLE_AT_CREATION = (
+    "AssumeRolePolicyDocument",
+    "Description",
+    "MaxSessionDuration",
+    "Path",
+    "PermissionsBoundary",
+    "Tags",
+)
+_HOLDERS = (("Roles", "Role"), ("Users", "User"), ("Groups", "Group"))
+
+
+class IamRole(ResourceType):
+    """With its inline and attached policies."""
+
+    type = "AWS::IAM::Role"
+    create_only = frozenset({"Path", "RoleName"})
+    name_property = "RoleName"
+    longest_name = 64
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        name = self.name(properties, logical)
+        wanted = {key: properties[key] for key in _ROLE_AT_CREATION if key in properties}
+        made = logical.call("iam", "CreateRole", wanted | {"RoleName": name})["Role"]
+        logical.exists(name)
+        _settle_policies(name, {}, properties, logical)
+        return Physical(name, {"Arn": made["Arn"], "RoleId": made["RoleId"]})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        iam, role = logical.client("iam"), {"RoleName": physical}
+        trust = {"PolicyDocument": new["AssumeRolePolicyDocument"]}
+        logical.call("iam", "UpdateAssumeRolePolicy", role | trust)
+        change = {key: new[key] for key in ("Description", "MaxSessionDuration") if key in new}
+        if change:
+            logical.call("iam", "UpdateRole", role | change)
+        _settle_policies(physical, old, new, logical)
+        retag(
+            old,
+            new,
+            tag=lambda tags: iam.tag_role(**role, Tags=tags),
+            untag=lambda keys: iam.untag_role(**role, TagKeys=keys),
+        )
+        made = iam.get_role(**role)["Role"]
+        return Physical(physical, {"Arn": made["Arn"], "RoleId": made["RoleId"]})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        iam, role = logical.client("iam"), {"RoleName": physical}
+        for attached in iam.list_attached_role_policies(**role)["AttachedPolicies"]:
+            iam.detach_role_policy(**role, PolicyArn=attached["PolicyArn"])
+        for policy in iam.list_role_policies(**role)["PolicyNames"]:
+            iam.delete_role_policy(**role, PolicyName=policy)
+        iam.delete_role(**role)
+
+
+def _settle_policies(role: str, old: Properties, new: Properties, logical: Logical) -> None:
+    iam = logical.client("iam")
+    for policy in new.get("Policies", []):
+        logical.call("iam", "PutRolePolicy", {**policy, "RoleName": role})
+    kept = {policy["PolicyName"] for policy in new.get("Policies", [])}
+    for policy in old.get("Policies", []):
+        if policy["PolicyName"] not in kept:
+            iam.delete_role_policy(RoleName=role, PolicyName=policy["PolicyName"])
+    came, went = _difference("ManagedPolicyArns", old, new)
+    for arn in came:
+        iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+    for arn in went:
+        iam.detach_role_policy(RoleName=role, PolicyArn=arn)
+
+
+def _difference(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
+    before, after = old.get(key, []), new.get(key, [])
+    return [one for one in after if one not in before], [one for one in before if one not in after]
+
+
+class IamPolicy(ResourceType):
+    """One inline policy, put on roles, users and groups."""
+
+    type = "AWS::IAM::Policy"
+    longest_name = 128
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        policy = {key: new[key] for key in ("PolicyName", "PolicyDocument")}
+        for kind, name in _holders(new):
+            logical.call("iam", f"Put{kind}Policy", policy | {f"{kind}Name": name})
+        if old:
+            same_name = old["PolicyName"] == new["PolicyName"]
+            self._remove(old, set(_holders(new)) if same_name else set(), logical)
+        return Physical(physical, {"Id": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        self._remove(properties, set(), logical)
+
+    def _remove(self, old: Properties, kept: set[tuple[str, str]], logical: Logical) -> None:
+        policy = {"PolicyName": old["PolicyName"]}
+        for kind, name in set(_holders(old)) - kept:
+            # Else the holder went first and took its policies with it.
+            with suppress(logical.client("iam").exceptions.NoSuchEntityException):
+                logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
+
+
+def _holders(properties: Properties) -> Iterator[tuple[str, str]]:
+    for key, kind in _HOLDERS:
+        for name in properties.get(key, []):
+            yield kind, name
+
+
+class IamManagedPolicy(ResourceType):
+    type = "AWS::IAM::ManagedPolicy"
+    create_only = frozenset({"ManagedPolicyName", "Description", "Path"})
+    name_property = "ManagedPolicyName"
+    longest_name = 128
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        wanted = {
+            k: properties[k] for k in ("PolicyDocument", "Description", "Path") if k in properties
+        }
+        name = {"PolicyName": self.name(properties, logical)}
+        arn = logical.call("iam", "CreatePolicy", wanted | name)["Policy"]["Arn"]
+        logical.exists(arn)
+        _attach(arn, {}, properties, logical)
+        return Physical(arn, {"PolicyArn": arn})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        if old["PolicyDocument"] != new["PolicyDocument"]:
+            version = {"PolicyDocument": new["PolicyDocument"], "SetAsDefault": True}
+            logical.call("iam", "CreatePolicyVersion", version | {"PolicyArn": physical})
+            _drop_old_versions(logical.client("iam"), physical)
+        _attach(physical, old, new, logical)
+        return Physical(physical, {"PolicyArn": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        iam = logical.client("iam")
+        _attach(physical, properties, {}, logical)
+        _drop_old_versions(iam, physical)
+        iam.delete_policy(PolicyArn=physical)
+
+
+def _attach(arn: str, old: Properties, new: Properties, logical: Logical) -> None:
+    iam = logical.client("iam")
+    came, went = _difference("Roles", old, new)
+    for role in came:
+        iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+    for role in went:
+        with suppress(iam.exceptions.NoSuchEntityException):  # else the role went first
+            iam.detach_role_policy(RoleName=role, PolicyArn=arn)
+
+
+def _drop_old_versions(iam: Any, arn: str) -> None:
+    """IAM keeps five at most, and deletes no policy that has more than one."""
+    for version in iam.list_policy_versions(PolicyArn=arn)["Versions"]:
+        if not version["IsDefaultVersion"]:
+            iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])

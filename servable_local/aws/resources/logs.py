@@ -1,0 +1,101 @@
+"""Log groups of CloudWatch Logs, their metric filters, and saved queries."""
+
+from typing import Any
+
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    ResourceType,
+    retag,
+    tags_as_map,
+)
+from servable_local.aws.resources.shapes import Properties
+
+
+def _lower(properties: Properties) -> dict[str, Any]:
+    """The API of CloudWatch Logs begins its names with a small letter."""
+    return {name[0].lower() + name[1:]: value for name, value in properties.items()}
+
+
+class LogGroup(ResourceType):
+    type = "AWS::Logs::LogGroup"
+    create_only = frozenset({"LogGroupName"})
+    name_property = "LogGroupName"
+    longest_name = 512
+    emulated = frozenset({"LogGroupName", "KmsKeyId", "RetentionInDays", "LogGroupClass", "Tags"})
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        name = self.name(properties, logical)
+        given = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
+        if properties.get("Tags"):
+            given["Tags"] = tags_as_map(properties["Tags"])
+        logical.call("logs", "CreateLogGroup", _lower(given | {"LogGroupName": name}))
+        logical.exists(name)
+        _retain(name, properties, logical)
+        return _log_group(name, logical)
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        logs, group = logical.client("logs"), {"logGroupName": physical}
+        _retain(physical, new, logical)
+        if new.get("KmsKeyId") != old.get("KmsKeyId"):
+            if "KmsKeyId" in new:
+                logs.associate_kms_key(**group, kmsKeyId=new["KmsKeyId"])
+            else:
+                logs.disassociate_kms_key(**group)
+        retag(
+            old,
+            new,
+            tag=lambda tags: logs.tag_log_group(**group, tags=tags_as_map(tags)),
+            untag=lambda keys: logs.untag_log_group(**group, tags=keys),
+        )
+        return _log_group(physical, logical)
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("logs").delete_log_group(logGroupName=physical)
+
+
+def _retain(name: str, properties: Properties, logical: Logical) -> None:
+    logs = logical.client("logs")
+    if "RetentionInDays" in properties:
+        days = int(properties["RetentionInDays"])
+        logs.put_retention_policy(logGroupName=name, retentionInDays=days)
+    else:
+        logs.delete_retention_policy(logGroupName=name)
+
+
+def _log_group(name: str, logical: Logical) -> Physical:
+    return Physical(name, {"Arn": logical.arn("logs", f"log-group:{name}:*")})
+
+
+class MetricFilter(ResourceType):
+    """Lines that are put into its group are counted by it (servable_local/aws/moto_patches/logs.py)."""
+
+    type = "AWS::Logs::MetricFilter"
+    create_only = frozenset({"FilterName", "LogGroupName"})
+    name_property = "FilterName"
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        transformations = [_lower(one) for one in new["MetricTransformations"]]
+        wanted = _lower({**new, "FilterName": physical, "MetricTransformations": transformations})
+        logical.call("logs", "PutMetricFilter", wanted)
+        return Physical(physical)
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("logs").delete_metric_filter(
+            filterName=physical, logGroupName=properties["LogGroupName"]
+        )
+
+
+class QueryDefinition(ResourceType):
+    """Kept and described; there is no Logs Insights to run it (docs/local.md)."""
+
+    type = "AWS::Logs::QueryDefinition"
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        known = {"queryDefinitionId": physical} if old else {}
+        made = logical.call("logs", "PutQueryDefinition", _lower(new) | known)
+        query_id = str(made["queryDefinitionId"])
+        return Physical(query_id, {"QueryDefinitionId": query_id})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("logs").delete_query_definition(queryDefinitionId=physical)

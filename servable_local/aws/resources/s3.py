@@ -1,0 +1,136 @@
+"""Buckets and their policies."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
+from servable_local.aws.resources.shapes import Properties, ResourceError, is_true
+
+_RULE_AS_IT_IS = ("Status", "AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration")
+_RULE_EMULATED = {
+    *_RULE_AS_IT_IS,
+    "Id",
+    "Prefix",
+    "ExpirationInDays",
+    "ExpiredObjectDeleteMarker",
+    "NoncurrentVersionExpirationInDays",
+}
+
+
+class S3Bucket(ResourceType):
+    """A bucket that still holds objects is not deleted, here as on AWS."""
+
+    type = "AWS::S3::Bucket"
+    create_only = frozenset({"BucketName"})
+    name_property = "BucketName"
+    longest_name = 63
+    emulated = frozenset(
+        {
+            "AccessControl",
+            "BucketEncryption",
+            "BucketName",
+            "LifecycleConfiguration",
+            "LoggingConfiguration",
+            "OwnershipControls",
+            "PublicAccessBlockConfiguration",
+            "Tags",
+            "VersioningConfiguration",
+        }
+    )
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        name = self.name(properties, logical).lower()
+        where: dict[str, Any] = {}
+        if logical.aws.region != "us-east-1":  # which S3 refuses to be told
+            where["CreateBucketConfiguration"] = {"LocationConstraint": logical.aws.region}
+        logical.client("s3").create_bucket(Bucket=name, **where)
+        logical.exists(name)
+        return self.put(name, {}, properties, logical)
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        _configure(logical.client("s3"), physical, old, new)
+        region = logical.aws.region
+        return Physical(
+            physical,
+            {
+                "Arn": f"arn:aws:s3:::{physical}",
+                "DomainName": f"{physical}.s3.amazonaws.com",
+                "DualStackDomainName": f"{physical}.s3.dualstack.{region}.amazonaws.com",
+                "RegionalDomainName": f"{physical}.s3.{region}.amazonaws.com",
+                "WebsiteURL": f"http://{physical}.s3-website-{region}.amazonaws.com",
+            },
+        )
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("s3").delete_bucket(Bucket=physical)
+
+
+def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
+    if encryption := new.get("BucketEncryption"):
+        rules = []
+        for rule in encryption["ServerSideEncryptionConfiguration"]:
+            renamed = {k: v for k, v in rule.items() if k != "ServerSideEncryptionByDefault"}
+            renamed["ApplyServerSideEncryptionByDefault"] = rule["ServerSideEncryptionByDefault"]
+            rules.append(renamed)
+        s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
+    elif "BucketEncryption" in old:
+        s3.delete_bucket_encryption(Bucket=name)
+    if block := new.get("PublicAccessBlockConfiguration"):
+        switches = {switch: is_true(value) for switch, value in block.items()}
+        s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=switches)
+    elif "PublicAccessBlockConfiguration" in old:
+        s3.delete_public_access_block(Bucket=name)
+    if versioning := new.get("VersioningConfiguration"):
+        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versioning)
+    elif "VersioningConfiguration" in old:
+        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
+    if lifecycle := new.get("LifecycleConfiguration"):
+        s3.put_bucket_lifecycle_configuration(
+            Bucket=name,
+            LifecycleConfiguration={"Rules": [_lifecycle_rule(r) for r in lifecycle["Rules"]]},
+        )
+    elif "LifecycleConfiguration" in old:
+        s3.delete_bucket_lifecycle(Bucket=name)
+    if ownership := new.get("OwnershipControls"):
+        s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=ownership)
+    if log := new.get("LoggingConfiguration"):
+        status = {"TargetBucket": log.get("DestinationBucketName", name)}
+        status["TargetPrefix"] = log.get("LogFilePrefix", "")
+        s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={"LoggingEnabled": status})
+    if new.get("Tags"):
+        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": new["Tags"]})
+    elif old.get("Tags"):
+        s3.delete_bucket_tagging(Bucket=name)
+
+
+def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """CloudFormation's spelling becomes S3's."""
+    unknown = sorted(set(rule) - _RULE_EMULATED)
+    if unknown:
+        raise ResourceError(f"LifecycleConfiguration/Rules: {', '.join(unknown)} is not emulated")
+    found: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
+    found["Filter"] = {"Prefix": rule.get("Prefix", "")}
+    if "Id" in rule:
+        found["ID"] = rule["Id"]
+    if "ExpirationInDays" in rule:
+        found["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
+    elif "ExpiredObjectDeleteMarker" in rule:
+        marker = is_true(rule["ExpiredObjectDeleteMarker"])
+        found["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
+    if "NoncurrentVersionExpirationInDays" in rule:
+        days = int(rule["NoncurrentVersionExpirationInDays"])
+        found["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
+    return found
+
+
+class S3BucketPolicy(ResourceType):
+    type = "AWS::S3::BucketPolicy"
+    create_only = frozenset({"Bucket"})
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        policy = {"Bucket": new["Bucket"], "Policy": new["PolicyDocument"]}
+        logical.call("s3", "PutBucketPolicy", policy)
+        return Physical(new["Bucket"])
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("s3").delete_bucket_policy(Bucket=physical)

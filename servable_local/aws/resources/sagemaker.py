@@ -1,0 +1,144 @@
+"""Models, endpoint configurations and endpoints of SageMaker; their physical names are ARNs.
+
+An ARN has a name in lower case; SageMaker finds it all the same.
+"""
+
+import time
+from typing import Any, ClassVar
+
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
+from servable_local.aws.resources.shapes import Properties, ResourceError
+
+# From the first look to the next, and at most: an update may bake for an hour.
+_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.01, 0.1
+# Only of an update; an endpoint that does not exist has no properties to retain.
+_UPDATE_ONLY = (
+    "ExcludeRetainedVariantProperties",
+    "RetainAllVariantProperties",
+    "RetainDeploymentConfig",
+)
+
+
+class SageMakerModel(ResourceType):
+    """Nothing but its tags can change: any other change makes a new model.
+
+    `kind` is what the operations, the name and the ARN are called by.
+    """
+
+    type = "AWS::SageMaker::Model"
+    kind: ClassVar[str] = "Model"
+    create_only = frozenset(
+        {
+            "Containers",
+            "EnableNetworkIsolation",
+            "ExecutionRoleArn",
+            "InferenceExecutionConfig",
+            "ModelName",
+            "PrimaryContainer",
+            "VpcConfig",
+        }
+    )
+    name_property = "ModelName"
+    longest_name = 63
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        name = self.name(properties, logical)
+        wanted = {**properties, f"{self.kind}Name": name}
+        made = logical.call("sagemaker", f"Create{self.kind}", wanted)
+        return self._known(made[f"{self.kind}Arn"], name)
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        sagemaker = logical.client("sagemaker")
+        retag(
+            old,
+            new,
+            tag=lambda tags: sagemaker.add_tags(ResourceArn=physical, Tags=tags),
+            untag=lambda keys: sagemaker.delete_tags(ResourceArn=physical, TagKeys=keys),
+        )
+        found = self._call("Describe", physical, logical)
+        return self._known(physical, found[f"{self.kind}Name"])
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        self._call("Delete", physical, logical)
+
+    def _call(self, verb: str, arn: str, logical: Logical) -> Any:
+        name = {f"{self.kind}Name": arn.split("/", 1)[1]}
+        return logical.call("sagemaker", f"{verb}{self.kind}", name)
+
+    def _known(self, arn: str, name: str) -> Physical:
+        return Physical(arn, {f"{self.kind}Name": name, f"{self.kind}Arn": arn, "Id": arn})
+
+
+class SageMakerEndpointConfig(SageMakerModel):
+    """Nothing but its tags can change: any other change makes a new configuration."""
+
+    type = "AWS::SageMaker::EndpointConfig"
+    kind = "EndpointConfig"
+    create_only = frozenset(
+        {
+            "AsyncInferenceConfig",
+            "DataCaptureConfig",
+            "EnableNetworkIsolation",
+            "EndpointConfigName",
+            "ExecutionRoleArn",
+            "ExplainerConfig",
+            "KmsKeyId",
+            "MetricsConfig",
+            "ProductionVariants",
+            "ShadowProductionVariants",
+            "VpcConfig",
+        }
+    )
+    name_property = "EndpointConfigName"
+
+
+class SageMakerEndpoint(SageMakerModel):
+    """Waits until it serves, as CloudFormation does."""
+
+    type = "AWS::SageMaker::Endpoint"
+    kind = "Endpoint"
+    create_only = frozenset({"EndpointName"})
+    name_property = "EndpointName"
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        wanted = {k: v for k, v in properties.items() if k not in _UPDATE_ONLY}
+        made = super().create(wanted, logical)
+        logical.exists(made.physical_id)
+        found = self._settled(made.physical_id, logical)
+        if found["EndpointStatus"] != "InService":
+            raise ResourceError(found.get("FailureReason", found["EndpointStatus"]))
+        return made
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        config = new["EndpointConfigName"].rsplit("/", 1)[-1]
+        current = self._call("Describe", physical, logical)
+        # A rollback finds the old configuration serving: SageMaker has gone back already.
+        if current["EndpointConfigName"] != config or current["EndpointStatus"] == "Failed":
+            wanted = {k: v for k, v in new.items() if k != "Tags"}
+            wanted |= {"EndpointName": current["EndpointName"], "EndpointConfigName": config}
+            logical.call("sagemaker", "UpdateEndpoint", wanted)
+            found = self._settled(physical, logical)
+            if found["EndpointConfigName"] != config or found["EndpointStatus"] != "InService":
+                raise ResourceError(found.get("FailureReason", found["EndpointStatus"]))
+        return super().update(physical, old, new, logical)
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        try:
+            super().delete(physical, properties, logical)
+        except logical.client("sagemaker").exceptions.ClientError as error:
+            if "Could not find endpoint" not in str(error):
+                raise
+
+    def _settled(self, arn: str, logical: Logical) -> Any:
+        poll_seconds = _POLL_SECONDS
+        while True:
+            found = self._call("Describe", arn, logical)
+            if found["EndpointStatus"] not in (
+                "Creating",
+                "Updating",
+                "SystemUpdating",
+                "RollingBack",
+            ):
+                return found
+            time.sleep(poll_seconds)
+            poll_seconds = min(poll_seconds * 1.5, _LONGEST_POLL_SECONDS)

@@ -1,0 +1,146 @@
+"""Topics, their policies, and subscriptions: an e-mail address is subscribed, no mail is sent."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
+from servable_local.aws.resources.shapes import Properties
+
+_TOPIC_ATTRIBUTES = (
+    "DisplayName",
+    "KmsMasterKeyId",
+    "SignatureVersion",
+    "TracingConfig",
+    "ContentBasedDeduplication",
+    "FifoTopic",
+    "ArchivePolicy",
+)
+_SUBSCRIPTION_ATTRIBUTES = (
+    "DeliveryPolicy",
+    "FilterPolicy",
+    "FilterPolicyScope",
+    "RawMessageDelivery",
+    "RedrivePolicy",
+    "SubscriptionRoleArn",
+)
+
+
+def _attributes(names: Sequence[str], properties: Properties) -> dict[str, str]:
+    given = {name: properties[name] for name in names if name in properties}
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()}
+
+
+def _changed(names: Sequence[str], old: Properties, new: Properties) -> Iterator[dict[str, str]]:
+    """The arguments of a call for each attribute that differs."""
+    before, after = _attributes(names, old), _attributes(names, new)
+    for name in names:
+        if before.get(name) != after.get(name):
+            yield {"AttributeName": name, "AttributeValue": after.get(name, "")}
+
+
+class SnsTopic(ResourceType):
+    """Its inline `Subscription` list is made with it."""
+
+    type = "AWS::SNS::Topic"
+    create_only = frozenset({"TopicName", "FifoTopic"})
+    name_property = "TopicName"
+    longest_name = 256
+    emulated = frozenset({*_TOPIC_ATTRIBUTES, "TopicName", "Tags", "Subscription"})
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        arn = logical.client("sns").create_topic(
+            Name=self.name(properties, logical),
+            Attributes=_attributes(_TOPIC_ATTRIBUTES, properties),
+            Tags=properties.get("Tags", []),
+        )["TopicArn"]
+        logical.exists(arn)
+        return _subscribed(arn, {}, properties, logical)
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        sns = logical.client("sns")
+        for change in _changed(_TOPIC_ATTRIBUTES, old, new):
+            sns.set_topic_attributes(TopicArn=physical, **change)
+        retag(
+            old,
+            new,
+            tag=lambda tags: sns.tag_resource(ResourceArn=physical, Tags=tags),
+            untag=lambda keys: sns.untag_resource(ResourceArn=physical, TagKeys=keys),
+        )
+        return _subscribed(physical, old, new, logical)
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("sns").delete_topic(TopicArn=physical)
+
+
+def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+    for one in new.get("Subscription", []):
+        if one not in old.get("Subscription", []):
+            logical.client("sns").subscribe(
+                TopicArn=arn, Protocol=one["Protocol"], Endpoint=one["Endpoint"]
+            )
+    return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1]})
+
+
+class SnsSubscription(ResourceType):
+    type = "AWS::SNS::Subscription"
+    create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        made = logical.client("sns").subscribe(
+            TopicArn=properties["TopicArn"],
+            Protocol=properties["Protocol"],
+            Endpoint=properties.get("Endpoint", ""),
+            Attributes=_attributes(_SUBSCRIPTION_ATTRIBUTES, properties),
+            ReturnSubscriptionArn=True,
+        )
+        arn = made["SubscriptionArn"]
+        return Physical(arn, {"Arn": arn})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
+            logical.client("sns").set_subscription_attributes(SubscriptionArn=physical, **change)
+        return Physical(physical, {"Arn": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.client("sns").unsubscribe(SubscriptionArn=physical)
+
+
+class SnsTopicPolicy(ResourceType):
+    """The access policy of one or more topics."""
+
+    type = "AWS::SNS::TopicPolicy"
+    longest_name = 64
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        left = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]
+        _set_policy(left, _owner_only(logical), logical)
+        _set_policy(new["Topics"], new["PolicyDocument"], logical)
+        return Physical(physical, {"Id": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        """A topic always has a policy: deleting puts the default one back."""
+        _set_policy(properties["Topics"], _owner_only(logical), logical)
+
+
+def _set_policy(topics: Sequence[str], document: Any, logical: Logical) -> None:
+    policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document)}
+    for topic in topics:
+        logical.client("sns").set_topic_attributes(TopicArn=topic, **policy)
+
+
+def _owner_only(logical: Logical) -> dict[str, Any]:
+    return {
+        "Version": "2008-10-17",
+        "Id": "__default_policy_ID",
+        "Statement": [
+            {
+                "Sid": "__default_statement_ID",
+                "Effect": "Allow",
+                "Principal": {"AWS": "*"},
+                "Action": ["SNS:Publish", "SNS:Subscribe"],
+                "Resource": "*",
+                "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
+            }
+        ],
+    }

@@ -1,0 +1,134 @@
+"""An update that is under way: the new fleet beside the old, stage by stage.
+
+Sources: deployment-guardrails-blue-green*.html of the SageMaker guide; that the wait before
+termination is watched as well is in the guide's example event, "Baking for 600 seconds
+(TerminationWaitInSeconds)".
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from servable_local.aws.sagemaker.fleet import Fleet
+
+InAlarm = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`active` of `total` instances of the new fleet take traffic, watched for `bake_seconds`."""
+
+    active: int
+    total: int
+    bake_seconds: int
+    interval: str = "TerminationWaitInSeconds"
+
+    @property
+    def share(self) -> float:
+        """Of all requests."""
+        return self.active / self.total
+
+    @property
+    def message(self) -> str:
+        kind = "full" if self.active == self.total else "canary"
+        return (
+            f"Baking for {self.bake_seconds} seconds ({self.interval}) with traffic enabled on "
+            f"{kind} capacity of {self.active} instance(s)."
+        )
+
+
+def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[Stage]:
+    """The last one has all the traffic. Without a policy: at once, unwatched."""
+    config = deployment_config or {}
+    if rolling := config.get("RollingUpdatePolicy"):
+        batch = _instances(rolling["MaximumBatchSize"], instances)
+        wait = int(rolling["WaitIntervalInSeconds"])
+        steps = [*range(batch, instances, batch), instances]
+        return [Stage(step, instances, wait, "WaitIntervalInSeconds") for step in steps]
+    policy = config.get("BlueGreenUpdatePolicy")
+    if policy is None:
+        return [Stage(instances, instances, 0)]
+    routing = policy["TrafficRoutingConfiguration"]
+    wait = int(routing.get("WaitIntervalInSeconds", 0))
+    first: list[int] = []
+    if routing["Type"] == "CANARY":
+        # Of a single instance the canary is all of it, and bakes all the same.
+        first = [_instances(routing["CanarySize"], instances)]
+    elif routing["Type"] == "LINEAR":
+        step = _instances(routing["LinearStepSize"], instances)
+        first = list(range(step, instances, step))
+    return [
+        *(Stage(active, instances, wait, "WaitIntervalInSeconds") for active in first),
+        Stage(instances, instances, int(policy.get("TerminationWaitInSeconds", 0))),
+    ]
+
+
+def _instances(size: Mapping[str, Any], total: int) -> int:
+    """Capacity is whole instances: 10 % of two is one."""
+    value = int(size["Value"])
+    wanted = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(total * value / 100)
+    return min(max(wanted, 1), total)
+
+
+def longest_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
+    """MaximumExecutionTimeoutInSeconds, after which an update is taken back."""
+    config = deployment_config or {}
+    policy = config.get("BlueGreenUpdatePolicy") or config.get("RollingUpdatePolicy") or {}
+    found = policy.get("MaximumExecutionTimeoutInSeconds")
+    return None if found is None else int(found)
+
+
+def rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
+    found = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
+    return [one["AlarmName"] for one in found.get("Alarms", [])]
+
+
+@dataclass
+class EndpointUpdate:
+    """Moved on by the clock; knows when it is through, and when it has to go back."""
+
+    fleet: Fleet
+    config: Mapping[str, Any]
+    deployment_config: Mapping[str, Any] | None
+    started: datetime
+    stages: list[Stage] = field(init=False)
+    _at: int = 0
+    _since: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stages = stages(self.deployment_config, self.fleet.instance_count)
+        self._since = self.started
+
+    @property
+    def stage(self) -> Stage:
+        return self.stages[self._at]
+
+    @property
+    def stage_started(self) -> datetime:
+        return self._since
+
+    def move_on(self, now: datetime) -> bool:
+        """True when every stage is over."""
+        while now >= self._since + timedelta(seconds=self.stage.bake_seconds):
+            self._since += timedelta(seconds=self.stage.bake_seconds)
+            if self._at + 1 == len(self.stages):
+                return True
+            self._at += 1
+        return False
+
+    def trouble(self, now: datetime, in_alarm: InAlarm) -> str | None:
+        """Why it has to be taken back. None: nothing is wrong."""
+        if raised := in_alarm(rollback_alarms(self.deployment_config)):
+            return (
+                f"The deployment was rolled back: alarm(s) [{', '.join(raised)}] in the "
+                "auto-rollback configuration went into ALARM state."
+            )
+        longest = longest_seconds(self.deployment_config)
+        if longest is not None and now >= self.started + timedelta(seconds=longest):
+            return (
+                "The deployment was rolled back: it took longer than "
+                f"MaximumExecutionTimeoutInSeconds, {longest}."
+            )
+        return None

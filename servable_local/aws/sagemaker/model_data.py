@@ -1,0 +1,95 @@
+"""Where a model's data is: found when the model is made, fetched when an endpoint starts."""
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.container import VariantStartError
+
+
+def keys_under(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
+    """The keys under the prefix."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        yield from (one["Key"] for one in page.get("Contents", []))
+
+
+def write_archive(s3: Any, bucket: str, prefix: str, target: Path) -> None:
+    """Writes what lies under the prefix as the archive that it would have been.
+
+    SageMaker mounts such a model without unpacking; here a container takes one archive.
+    """
+    with tarfile.open(target, "w:gz", compresslevel=1) as tar:
+        for key in keys_under(s3, bucket, prefix):
+            answer = s3.get_object(Bucket=bucket, Key=key)
+            member = tarfile.TarInfo(key.removeprefix(prefix))
+            member.size = answer["ContentLength"]
+            tar.addfile(member, answer["Body"])
+
+
+def data_url(container: Mapping[str, Any]) -> str | None:
+    """The s3:// address of the archive, or of a prefix of files, which ends with a slash.
+
+    Raises `SageMakerError` for data that is neither.
+    """
+    if "ModelDataSource" not in container:
+        return container.get("ModelDataUrl")
+    source = container["ModelDataSource"]["S3DataSource"]
+    said = (source["S3DataType"], source["CompressionType"])
+    uri = str(source["S3Uri"])
+    if said == ("S3Object", "Gzip"):
+        return uri
+    if said == ("S3Prefix", "None"):
+        if not uri.endswith("/"):
+            raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
+        return uri
+    raise SageMakerError(
+        "The embedded AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
+        f"files under a prefix (S3Prefix, None), not {said[0]} and {said[1]}."
+    )
+
+
+def check_model_data(url: str, aws: Loopback) -> None:
+    """CreateModel looks for the object, so a wrong address fails there and then."""
+    bucket, key = s3_location(url)
+    try:
+        if key.endswith("/"):
+            if not any(keys_under(aws.client("s3"), bucket, key)):
+                raise SageMakerError(f"Could not find model data at {url}.")
+            return
+        aws.client("s3").head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("403", "AccessDenied"):
+            raise SageMakerError(f"Could not access model data at {url}.") from None
+        raise SageMakerError(f"Could not find model data at {url}.") from None
+
+
+def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
+    """Downloads beside and renames. Raises `VariantStartError`."""
+    bucket, key = s3_location(url)
+    beside = target.with_name(target.name + ".part")
+    try:
+        if key.endswith("/"):
+            write_archive(aws.client("s3"), bucket, key, beside)
+        else:
+            aws.client("s3").download_file(bucket, key, str(beside))
+    except ClientError:
+        raise VariantStartError(
+            f'Failed to download model data for container "container_1" from URL: "{url}". '
+            "Please ensure that there is an object located at the URL and that the role passed "
+            "to CreateModel has permissions to download the model."
+        ) from None
+    beside.replace(target)
+    return target
+
+
+def s3_location(url: str) -> tuple[str, str]:
+    """Bucket and key of `s3://BUCKET/KEY`, or of `https://s3.REGION.amazonaws.com/BUCKET/KEY`."""
+    scheme, _, rest = url.partition("://")
+    where = rest if scheme == "s3" else rest.partition("/")[2]
+    bucket, _, key = where.partition("/")
+    return bucket, key

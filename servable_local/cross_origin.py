@@ -1,0 +1,58 @@
+"""Refuses requests that a web page in the developer's browser can send to a port of 127.0.0.1.
+
+A page of any site can send requests to ports of the computer on which the browser runs. The
+browser marks them: with an Origin header (every POST, and every request whose answer the page
+may read), or, where the page's own name was made to resolve to 127.0.0.1 (DNS rebinding), with
+a Host header that holds the page's name. Programs send neither.
+
+Sources: https://fetch.spec.whatwg.org/#origin-header, https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+"""
+
+import functools
+from collections.abc import Sequence
+
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_HTTP_PORT = 80  # the only one that a Host header leaves out
+_LONGEST_SHOWN = 100
+
+
+@functools.cache  # asked for every connection
+def own_hosts(port: int) -> frozenset[bytes]:
+    """The values of a Host header, in lower case, that name a server on this port."""
+    hosts = {f"{name}:{port}".encode() for name in _NAMES}
+    if port == _HTTP_PORT:
+        hosts |= {name.encode() for name in _NAMES}
+    return frozenset(hosts)
+
+
+def refusal(
+    allowed: frozenset[bytes], *, hosts: Sequence[bytes], origin: bytes | None, target: bytes
+) -> tuple[int, str] | None:
+    """HTTP status and sentence for a request that does not go through; None for one that does.
+
+    `allowed`: see `own_hosts`. `hosts`: the values of all its Host headers. `origin`: the value
+    of an Origin header, where there is one. `target`: the request line's second word.
+    """
+    if origin is not None:
+        return 403, (
+            f"Origin {_shown(origin)}: requests of web pages are refused, whatever their site; "
+            "call this address from a program that sends no Origin header"
+        )
+    if len(hosts) != 1:
+        count = "no Host header" if not hosts else f"{len(hosts)} Host headers"
+        return 400, f"{count} in the request; send exactly one: {_one_of(allowed)}"
+    if hosts[0].lower() not in allowed:
+        return 403, (
+            f"Host {_shown(hosts[0])}: not an address of this server; allowed: {_one_of(allowed)}"
+        )
+    if not target.startswith(b"/"):
+        return 400, f"request target {_shown(target)}: send the path alone, beginning with '/'"
+    return None
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:_LONGEST_SHOWN].decode("latin-1"))
+
+
+def _one_of(allowed: frozenset[bytes]) -> str:
+    return ", ".join(sorted(host.decode() for host in allowed))

@@ -1,0 +1,51 @@
+"""A template's references, as the resources that CloudFormation made answer them."""
+
+from typing import Any
+
+import pytest
+
+from servable.verify.resolving import UNKNOWN, DeployedEvaluator
+
+_PARTITION = {"Ref": "AWS::Partition"}
+_DEPLOYED = DeployedEvaluator(
+    physical={"Role": "ranker-role", "Model": "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"},
+    types={"Role": "AWS::IAM::Role", "Model": "AWS::SageMaker::Model"},
+    pseudo={"AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "1"},
+    exports={"data:bucket": "captures"},
+    endpoint_names={},
+)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"Ref": "Role"}, "ranker-role"),
+        ({"Fn::GetAtt": ["Role", "Arn"]}, "arn:aws:iam::1:role/ranker-role"),
+        ({"Fn::GetAtt": ["Model", "ModelName"]}, "RANKER-1"),
+        ({"Fn::Join": ["", ["arn:", _PARTITION, ":s3:::b/*"]]}, "arn:aws:s3:::b/*"),
+        ({"Fn::Sub": "${AWS::Region}/${!Literal}"}, "eu-west-1/${Literal}"),
+        ({"Fn::ImportValue": "data:bucket"}, "captures"),
+        ([{"Ref": "AWS::NoValue"}, 1], [1]),
+        ({"Condition": {"Bool": {}}}, {"Condition": {"Bool": {}}}),
+    ],
+)
+def test_what_the_stack_says_takes_the_place_of_its_function(part: Any, said: Any) -> None:
+    assert _DEPLOYED.evaluate(part) == said
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"Ref": "Parameter"},
+        {"Fn::GetAtt": ["Role", "RoleId"]},
+        {"Fn::Join": ["", ["a", {"Ref": "Parameter"}]]},
+        {"Fn::Join": [",", {"Ref": "Subnets"}]},
+        {"Fn::Sub": "a/${Parameter}"},
+        {"Fn::ImportValue": "of another"},
+        {"Fn::If": ["Condition", 1, 2]},
+        {"Fn::GetAZs": ""},
+        "{{resolve:ssm:/name}}",
+    ],
+)
+def test_what_only_cloudformation_knows_is_unknown_as_a_whole(part: Any) -> None:
+    assert _DEPLOYED.evaluate({"Key": part})["Key"] is UNKNOWN

@@ -12,6 +12,7 @@ CHECKS = {
     "format": ["ruff", "format", "--check", "--quiet", "."],
     "types": ["mypy"],
     "imports": ["lint-imports", "--no-cache"],
+    "structure": [*PYTHON, "-m", "scripts.check_structure"],
     "generated": [*PYTHON, "scripts/generate.py", "--check"],
     "pages": [*PYTHON, "-m", "scripts.check_pages"],
     "locks": [*PYTHON, "scripts/check_locks.py"],

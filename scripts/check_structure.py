@@ -35,7 +35,9 @@ MODULES_OF_A_FOLDER = 25  # more than that hide another folder
 LINES_OF_A_FUNCTION = 60  # what a screen shows
 LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belong into it
 # The same word for two things that a reader meets in different rooms; each with its reason.
-TWICE: Mapping[str, str] = {}
+TWICE: Mapping[str, str] = {
+    "Endpoint": "the table [endpoint] of a file, and what an application asks; both are public",
+}
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "circles of imports": (circles, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }
-MOST_LINES = 52_500
+# 52,500 is wanted (decision 0046 says what that would cost); to be lowered whenever it can be.
+MOST_LINES = 57_400
 
 
 def main() -> int:

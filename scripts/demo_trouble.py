@@ -22,7 +22,7 @@ from scripts.trouble_demonstration import (
     TROUBLES,
     Demonstration,
     DemonstrationError,
-    Finding,
+    FaultOutcome,
 )
 from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
 from servable_local.aws.clock import floor
@@ -59,7 +59,7 @@ def show(aws: EmbeddedAws, *, as_json: bool) -> None:
     report(found, demonstration.findings)
 
 
-def report_json(found: Sequence[timeline.Minute], findings: Sequence[Finding]) -> None:
+def report_json(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcome]) -> None:
     told = {
         "seconds_per_minute": SECONDS_PER_MINUTE,
         "requests_per_second": REQUESTS_PER_SECOND,
@@ -69,7 +69,7 @@ def report_json(found: Sequence[timeline.Minute], findings: Sequence[Finding]) -
     print(json.dumps(told, indent=2))
 
 
-def report_text(found: Sequence[timeline.Minute], findings: Sequence[Finding]) -> None:
+def report_text(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcome]) -> None:
     console.print("\nWhat callers saw, minute by minute", style="bold cyan")
     for line in timeline.lines(found):
         console.print(f"  {line}", markup=False)

@@ -14,7 +14,7 @@ OK = "answered"
 
 
 @dataclass(frozen=True)
-class Request:
+class TimedRequest:
     """`seen` is "answered", or the error as the caller reads it."""
 
     sent: datetime
@@ -33,7 +33,7 @@ class SteadyLoad:
         requests_per_second: float,
         callers: int = 24,
     ) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[TimedRequest] = []
         self._ask = ask
         self._now = now
         self._gap_seconds = 1 / requests_per_second
@@ -62,7 +62,7 @@ class SteadyLoad:
             seen = self._seen()
             if not self._stop.is_set():  # what is under way at the end is nobody's finding
                 latency_ms = (time.perf_counter() - began) * 1000
-                self.requests.append(Request(sent, seen, latency_ms))
+                self.requests.append(TimedRequest(sent, seen, latency_ms))
 
     def _seen(self) -> str:
         try:
@@ -97,9 +97,11 @@ class Event:
     said: str
 
 
-def minutes(start: datetime, requests: Sequence[Request], events: Iterable[Event]) -> list[Minute]:
+def minutes(
+    start: datetime, requests: Sequence[TimedRequest], events: Iterable[Event]
+) -> list[Minute]:
     """From `start`, which is the beginning of minute 0, without gaps."""
-    by_minute: dict[int, list[Request]] = {}
+    by_minute: dict[int, list[TimedRequest]] = {}
     for request in requests:
         by_minute.setdefault(_number(start, request.sent), []).append(request)
     said: dict[int, list[str]] = {}
@@ -109,7 +111,7 @@ def minutes(start: datetime, requests: Sequence[Request], events: Iterable[Event
     return [_minute(n, by_minute.get(n, []), said.get(n, [])) for n in range(last + 1)]
 
 
-def _minute(number: int, requests: Sequence[Request], said: list[str]) -> Minute:
+def _minute(number: int, requests: Sequence[TimedRequest], said: list[str]) -> Minute:
     latencies = sorted(one.latency_ms for one in requests)
     errors = Counter(one.seen for one in requests if one.seen != OK)
     return Minute(

@@ -60,7 +60,7 @@ class DemonstrationError(Exception):
 
 
 @dataclass
-class Finding:
+class FaultOutcome:
     """What one trouble came to. Minutes are the clock's."""
 
     trouble: str
@@ -85,7 +85,7 @@ class Demonstration:
         self._alarms = {metric: name for name, metric in self._metrics.items()}
         self._began = began
         self.events: list[timeline.Event] = []
-        self.findings: list[Finding] = []
+        self.findings: list[FaultOutcome] = []
 
     def quiet(self) -> None:
         """All well for some minutes."""
@@ -113,7 +113,7 @@ class Demonstration:
         self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
         recovered = self._changed(alarm, "OK", ended)
         self.findings.append(
-            Finding(
+            FaultOutcome(
                 trouble.name, trouble.metric, _minutes(began, fired), _minutes(ended, recovered)
             )
         )

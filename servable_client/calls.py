@@ -2,11 +2,12 @@
 
 from servable_client.arrays import Arrays, Outputs
 from servable_client.errors import BodyTooLargeError, PredictionError, RefusedError
-from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request, Transport
+from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request
 from servable_client.forks import in_each_process
 from servable_client.formats import ANY_ANSWER, content_type, decode, encode
 from servable_client.options import Options
 from servable_client.retries import Retries
+from servable_client.transport import Transport
 
 UNSUPPORTED = 415
 

@@ -9,12 +9,13 @@ from servable_client.arrays import Outputs, as_arrays, typed
 from servable_client.batches import Batches, Told
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInputError
-from servable_client.exchange import Answer, Deadline, Request, Transport
+from servable_client.exchange import Answer, Deadline, Request
 from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
 from servable_client.retries import Backoff, Retries
 from servable_client.split import Part, Split, as_split
+from servable_client.transport import Transport
 
 # boto3's own pool; and as many parts as the split of S4's ranking model.
 CONNECTIONS = 10

@@ -1,12 +1,10 @@
-"""One request, its answer, and who carries them."""
+"""One request, its answer, and the time it may take."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from servable_client.errors import BadAnswerError, BadInputError
-from servable_client.job import Job
 from servable_client.options import Selection
 
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
@@ -52,19 +50,6 @@ def check_framed(headers: Mapping[str, str]) -> None:
             f"the answer has the Content-Length {length!r} and is not chunked, so a part of it "
             "cannot be told from the whole; the container must send one of the two"
         )
-
-
-class Transport(Protocol):
-    """SageMaker's API, a container, or a fake. Safe between threads, and in forked children."""
-
-    def send(self, request: Request, *, seconds: float) -> Answer:
-        """One attempt. Raises `PredictionError`."""
-
-    def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
-        """One attempt at an asynchronous inference. Raises `PredictionError`."""
-
-    def close(self) -> None:
-        """Ends its connections."""
 
 
 class Deadline:

@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from servable_client.arrays import Outputs
 from servable_client.errors import BadInputError, DeadlineExceededError, PredictionError
+from servable_client.exchange import Answer
 from servable_client.formats import decode
-
-if TYPE_CHECKING:
-    from servable_client.exchange import Answer
 
 # The first look comes soon, for a model that is quick; later ones cost a request to S3 each.
 FIRST_LOOK_SECONDS = 0.1
@@ -26,7 +24,7 @@ class Job:
         inference_id: str,
         output_location: str,
         failure_location: str | None,
-        look: "Callable[[], Answer | None]",
+        look: Callable[[], Answer | None],
     ) -> None:
         self.inference_id = inference_id
         self.output_location = output_location

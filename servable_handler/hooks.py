@@ -62,7 +62,7 @@ class Hooks:
             arrays = {str(name): _fitted(str(name), one, signature) for name, one in made.items()}
             signature.check(arrays)
         except (RequestError, TensorError) as error:
-            status = error.status if isinstance(error, _UnfitValue) else 500
+            status = error.status if isinstance(error, _UnfitValueError) else 500
             raise RequestError(status, f"the hook preprocess: {error}") from None
         except (ValueError, TypeError) as error:
             raise RequestError(
@@ -131,7 +131,7 @@ def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         raise RequestError(500, f"the hook {name} failed ({_kind(error)}{_place(error)})") from None
 
 
-class _UnfitValue(RequestError):
+class _UnfitValueError(RequestError):
     """A value that the signature's type does not hold."""
 
 
@@ -158,7 +158,7 @@ def _fitted(name: str, made: Any, signature: Signature) -> Array:
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
         return cast_exactly(array, array_dtype(spec.dtype))
     except InexactCastError as error:
-        raise _UnfitValue(400, f"{name}: {error}; the signature wants {spec}") from None
+        raise _UnfitValueError(400, f"{name}: {error}; the signature wants {spec}") from None
 
 
 def _first_number(array: Array) -> int | None:

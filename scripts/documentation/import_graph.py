@@ -13,7 +13,7 @@ APP = "app.py"
 
 
 @dataclass(frozen=True)
-class Part:
+class Box:
     """A box of the picture. `column`: where it stands, from the left; the row is computed."""
 
     name: str
@@ -23,22 +23,22 @@ class Part:
 
 
 PARTS = (
-    Part("servable", "the command and its work", 1),
-    Part(APP, "every environment is a stage", 0),
-    Part("stacks", "what is deployed together", 0),
-    Part(
+    Box("servable", "the command and its work", 1),
+    Box(APP, "every environment is a stage", 0),
+    Box("stacks", "what is deployed together", 0),
+    Box(
         "infra.constructs", "one AWS thing each", 0, also=("infra.recording", "infra.functions")
     ),
-    Part("infra.preflight", "what would fail or hurt", 1),
-    Part("infra.packing", "what goes into an archive", 0),
-    Part("infra.parameters", "an environment file's shape", 0),
-    Part("infra.policy", "sizing, settings, permissions", 0),
-    Part("infra.catalog", "facts about AWS, with sources", 0),
-    Part("model_packaging", "a model becomes model.tar.gz", 1),
-    Part("servable_local", "local container, local AWS", 2),
-    Part("servable_client", "what an application installs", 3),
-    Part("servable_handler", "what runs in the container", 2),
-    Part("servable_tensors", "arrays, messages, codecs", 2),
+    Box("infra.preflight", "what would fail or hurt", 1),
+    Box("infra.packing", "what goes into an archive", 0),
+    Box("infra.parameters", "an environment file's shape", 0),
+    Box("infra.policy", "sizing, settings, permissions", 0),
+    Box("infra.catalog", "facts about AWS, with sources", 0),
+    Box("model_packaging", "a model becomes model.tar.gz", 1),
+    Box("servable_local", "local container, local AWS", 2),
+    Box("servable_client", "what an application installs", 3),
+    Box("servable_handler", "what runs in the container", 2),
+    Box("servable_tensors", "arrays, messages, codecs", 2),
 )  # fmt: skip
 
 Arrows = frozenset[tuple[str, str]]

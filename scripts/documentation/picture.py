@@ -2,7 +2,7 @@
 
 from xml.sax.saxutils import escape
 
-from scripts.documentation.import_graph import APP, PARTS, Arrows, Part, rows, without_detours
+from scripts.documentation.import_graph import APP, PARTS, Arrows, Box, rows, without_detours
 
 # All in the picture's pixels.
 WIDTH = 1200
@@ -58,7 +58,7 @@ def svg(found: Arrows) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _box(part: Part, x: int, y: int) -> list[str]:
+def _box(part: Box, x: int, y: int) -> list[str]:
     fill, edge = list(KINDS.values())[KIND_OF.get(part.name, 1)]
     return [
         f'<rect x="{x - BOX_WIDTH // 2}" y="{y - BOX_HEIGHT // 2}" width="{BOX_WIDTH}" '

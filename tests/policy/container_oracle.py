@@ -13,7 +13,7 @@ GUNICORN_LEVELS = {"debug", "info", "warning", "error", "critical"}
 NGINX_LEVELS = {"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}
 
 
-class Hangs(Exception):
+class HangsError(Exception):
     """The container neither serves nor ends."""
 
 
@@ -35,7 +35,7 @@ def start(
     has_code: bool,
     port_range: str = "20000-29999",
 ) -> Started:
-    """Raises ValueError or IndexError where the image's script does; `Hangs` where it hangs."""
+    """Raises ValueError or IndexError where the image's script does; `HangsError` where it hangs."""
     read = dict(variables)
     margin = float(read.get("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", 0.2))
     count = int(read.get("SAGEMAKER_TFS_INSTANCE_COUNT", 1))
@@ -49,9 +49,9 @@ def start(
         raise ValueError("SAGEMAKER_TFS_ENABLE_BATCHING")
     ports = _ports(read.get("SAGEMAKER_SAFE_PORT_RANGE", port_range), count)
     if count == 0:
-        raise Hangs("no upstream: NGINX refuses its configuration")
+        raise HangsError("no upstream: NGINX refuses its configuration")
     if read.get("SAGEMAKER_TFS_NGINX_LOGLEVEL", "error") not in NGINX_LEVELS:
-        raise Hangs("NGINX refuses its configuration")
+        raise HangsError("NGINX refuses its configuration")
     share = round((1 - margin) / float(count), 4)
     inter = read.get("SAGEMAKER_TFS_INTER_OP_PARALLELISM", 0)
     intra = read.get("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", 0)
@@ -87,7 +87,7 @@ def _gunicorn(read: Mapping[str, str], timeout: int) -> list[str]:
     kind = read.get("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent")
     level = read.get("SAGEMAKER_GUNICORN_LOGLEVEL", "info")
     if workers == 0:
-        raise Hangs("Gunicorn without a worker")
+        raise HangsError("Gunicorn without a worker")
     if kind not in GUNICORN_CLASSES:
         raise ValueError("SAGEMAKER_GUNICORN_WORKER_CLASS")
     if level not in GUNICORN_LEVELS:

@@ -144,7 +144,7 @@ def test_a_server_that_answers_unavailable_is_503_and_the_request_is_not_sent_ag
     server: FakeModelServer,
 ) -> None:
     def fault() -> None:
-        raise Unavailable
+        raise UnavailableError
 
     server.fault = fault
     with pytest.raises(RequestError) as raised:
@@ -152,7 +152,7 @@ def test_a_server_that_answers_unavailable_is_503_and_the_request_is_not_sent_ag
     assert (raised.value.status, raised.value.retry_after_seconds, asked(server)) == (503, None, 1)
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """Makes the fake abort."""
 
 

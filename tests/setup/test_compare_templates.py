@@ -23,11 +23,22 @@ def test_another_property_is_shown() -> None:
     [
         (f"s3://assets/{KEY}.tar.gz", f"s3://assets/{OTHER_KEY}.tar.gz"),
         ("RolloutRollbackprimary5xx4d2f12d8B5EB0BE2", "RolloutRollbackprimary5xx00aa11bb01234567"),
+        ("ranker-prod-rollback-primary-5xx-4d2f12d8", "ranker-prod-rollback-primary-5xx-00aa11bb"),
+        ("VariantaModelRolePolicy553eca7e964F3248", "VariantaModelRolePolicyb8a66fa522E8F579"),
     ],
-    ids=["the key of an archive", "the id of a rollback alarm"],
+    ids=[
+        "the key of an archive",
+        "the id of a rollback alarm",
+        "the name of a rollback alarm",
+        "the id of a grant",
+    ],
 )
 def test_what_hangs_on_our_own_sources_is_masked(old: str, new: str) -> None:
     assert compared(old, new) == []
+
+
+def test_a_rollback_alarm_of_another_variant_is_shown() -> None:
+    assert compared("Rollbackprimary5xx4d2f12d8B5EB0BE2", "Rollbacknext5xx4d2f12d8B5EB0BE2")
 
 
 def test_another_alarm_is_no_rollback_alarm() -> None:
@@ -37,4 +48,4 @@ def test_another_alarm_is_no_rollback_alarm() -> None:
 def test_what_was_masked_is_counted() -> None:
     masked: Counter[str] = Counter()
     differences("one", KEY, OTHER_KEY, MASKS, masked)
-    assert masked == {"SHA-256": 1}
+    assert +masked == {"SHA-256": 1}

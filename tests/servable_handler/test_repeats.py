@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Self
 
@@ -132,9 +132,7 @@ class Raw:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._listener.close()
-        for one in self._kept:
-            one.close()
+        _end(self._listener, self._kept)
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -187,6 +185,15 @@ class Raw:
         connection.settimeout(None)
 
 
+def _end(listener: socket.socket, kept: list[socket.socket]) -> None:
+    """Channels of grpcio connect again for as long as something listens: each would keep a file open."""
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)  # wakes accept(), which close() alone does not
+    listener.close()
+    for one in kept:
+        one.close()
+
+
 def _answer(stream: int, *, http2: bool) -> bytes:
     if http2:
         return whole(stream).removeprefix(SETTINGS)
@@ -219,11 +226,15 @@ class Refusing:
         self._kept: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def close(self) -> None:
+        _end(self._listener, self._kept)
+
     def _accept(self) -> None:
-        while True:
-            connection, _ = self._listener.accept()
-            self._kept.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._kept.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         got, stream = b"", 1
@@ -243,6 +254,20 @@ class Refusing:
                 got, stream = b"", stream + 2
 
 
+Refuse = Callable[[Callable[[int], bytes]], Refusing]
+
+
+@pytest.fixture
+def refusing() -> Iterator[Refuse]:
+    """Makes servers that refuse, which end with the test."""
+    with ExitStack() as ends:
+
+        def make(words: Callable[[int], bytes]) -> Refusing:
+            return ends.enter_context(closing(Refusing(words)))
+
+        yield make
+
+
 def refused(stream: int) -> bytes:
     return frame(3, 0, stream, b"\0\0\0\7")
 
@@ -254,9 +279,9 @@ def going_away(stream: int) -> bytes:
 @pytest.mark.parametrize("words", [refused, going_away])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_call_that_servers_refuse_before_they_begin_is_sent_twice_at_most(
-    words: Callable[[int], bytes], count: int
+    refusing: Refuse, words: Callable[[int], bytes], count: int
 ) -> None:
-    those = [Refusing(words) for _ in range(count)]
+    those = [refusing(words) for _ in range(count)]
     ports = tuple(one.port for one in those)
     with pytest.raises(RequestError) as raised:
         by_small_calls(ModelServers(ports, ports), b"1")
@@ -266,9 +291,10 @@ def test_a_call_that_servers_refuse_before_they_begin_is_sent_twice_at_most(
 
 @pytest.mark.parametrize("words", [refused, going_away])
 def test_a_call_through_grpcio_is_sent_once_since_it_does_not_say_why_it_failed(
+    refusing: Refuse,
     words: Callable[[int], bytes],
 ) -> None:
-    those = [Refusing(words) for _ in range(2)]
+    those = [refusing(words) for _ in range(2)]
     ports = tuple(one.port for one in those)
     with pytest.raises(RequestError) as raised:
         by_grpcio(ModelServers(ports, ports), b"1")
@@ -276,8 +302,8 @@ def test_a_call_through_grpcio_is_sent_once_since_it_does_not_say_why_it_failed(
     assert (raised.value.status, raised.value.retry_after_seconds) == (503, None)
 
 
-def test_a_call_refused_by_one_server_is_answered_by_another() -> None:
-    first, second = Refusing(refused), Refusing(lambda stream: whole(stream).removeprefix(SETTINGS))
+def test_a_call_refused_by_one_server_is_answered_by_another(refusing: Refuse) -> None:
+    first, second = refusing(refused), refusing(lambda stream: whole(stream).removeprefix(SETTINGS))
     ports = (first.port, second.port)
     those = ModelServers(ports, ports)
     those._choice.take = lambda avoid=None: 0 if avoid is None else 1  # type: ignore[method-assign]

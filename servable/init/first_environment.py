@@ -13,6 +13,7 @@ from infra.parameters.finding import Finding
 from infra.parameters.loading import load
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
+from infra.policy.hosting import newest_version
 from infra.policy.sizing import Served, memory
 from infra.preflight.check import check
 from model_packaging.beside import beside
@@ -171,7 +172,10 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
             continue
         if row is None or region not in regions_of(one.name):
             continue
-        processes = derive(ContainerSettings(), instance=one, served=served).settings.tfs_processes
+        chosen = derive(
+            ContainerSettings(), instance=one, served=served, tensorflow=newest_version(one)
+        )
+        processes = chosen.settings.tfs_processes
         used = memory(one, served, processes=processes or 1, workers=0)
         if used is not None and used.needed_gib <= MEMORY_SHARE * one.memory_gib:
             fitting.append((row.usd_per_hour, one.vcpus, one.name, used.needed_gib, row.as_of))

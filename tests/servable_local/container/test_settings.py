@@ -197,3 +197,11 @@ def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(tensorf
     for processes in range(1, 9):
         advised = default_seconds(tensorflow, processes=processes)
         assert image.wait_seconds(processes) == advised
+
+
+@pytest.mark.parametrize(("tensorflow", "worker_class"), [("2.19", "gthread"), ("2.20", "gevent")])
+def test_multi_model_mode_has_the_worker_class_of_the_image(
+    tensorflow: str, worker_class: str
+) -> None:
+    settings = read_settings({"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow})
+    assert settings.worker_class == worker_class

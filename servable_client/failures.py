@@ -68,6 +68,9 @@ def of_container(
         return QueueFullError(said, status=429, retry_after_seconds=_seconds(retry_after))
     if status == 404:
         return EndpointNotFoundError(f"the container answers 404: {said}", status=404)
+    if status == 415:
+        hint = 'without a handler it takes JSON, JSON lines and CSV only: set handler = "servable"'
+        return RefusedError(f"the container answers 415: {said}; {hint}", status=415)
     if status is not None and 400 <= status < 500:
         return RefusedError(f"the container answers {status}: {said}", status=status)
     answers = f"answers {status}" if status else "does not answer"

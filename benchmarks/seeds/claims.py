@@ -177,7 +177,10 @@ def swapping(found: dict[str, Any]) -> list[Claim]:
     p99 = partial(values, found["loading"], "p99_ms")
     beside, back = partial(values, found["together"], "p99_ms"), partial(values, found["back"])
     holds, one = "p99 holds while models are swapped", "several models in one process"
-    alone = "One thread is the image's default: nobody is answered before the load has ended."
+    alone = (
+        "With the image's code up to 2.19, whose default is one thread: nobody is answered before the load "
+        "has ended. 2.20 uses gevent there, and was not measured."
+    )
     loads = f"Loading takes a core. {CORES}"
     while_loading = "while another is loaded"
     return [

@@ -257,9 +257,9 @@ PARTS: dict[str, dict[str, PagePart]] = {
     "swapping": {
         "swapping": PagePart(
             title="Several models, and the way back (S3)",
-            words="Multi-model mode with 4 Gunicorn threads, then with the image's default of one; two "
-            "callers, one row each; the model that comes and goes has 400 MB of weights. Then two models, "
-            "one caller each.",
+            words="Multi-model mode as the image's code up to 2.19 has it (gthread; 2.20 uses gevent), with "
+            "4 Gunicorn threads, then with the image's default of one; two callers, one row each; the model "
+            "that comes and goes has 400 MB of weights. Then two models, one caller each.",
             corner="the small model's latency",
             grid=_swapping,
             after=_back,

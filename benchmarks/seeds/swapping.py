@@ -12,15 +12,16 @@ from benchmarks.callers import EndpointCaller
 from benchmarks.seeds.background import ModelPath, background_callers
 from benchmarks.seeds.bench import Bench
 from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH, variable_of
+from servable_local.container.image_code import VERSION
 from servable_local.container.launch import EndpointProcess
 
 MODELS = ("small", "largest")
 REPEATS, CALLERS = 5, 2
 STEADY_SECONDS, SHORT_SECONDS = 2.0, 1.0
-# Multi-model mode runs Gunicorn's gthread. Of one thread, the image's default, a load takes the
-# only one: so there is one for each caller, one for the load, and one to spare.
+# Up to 2.19 multi-model mode runs Gunicorn's gthread. Of one thread, the image's default, a load
+# takes the only one: so there is one for each caller, one for the load, and one to spare.
 THREADS = 4
-ONE_THREAD = {MULTI_MODEL_SWITCH: "true"}
+ONE_THREAD = {MULTI_MODEL_SWITCH: "true", VERSION: "2.19"}
 MULTI_MODEL = {**ONE_THREAD, variable_of("gunicorn_threads"): str(THREADS)}
 OLD, NEW = ModelPath("/models/old/invoke"), ModelPath("/models/new/invoke")
 Row = dict[str, Any]

@@ -87,5 +87,8 @@ class Traffic(Table):
     """Body of the largest request."""
     answer_bytes: Bytes | None = None
     """Body of the largest answer."""
+    content_types: list[Annotated[str, Field(pattern=r"^[\x20-\x7e]{1,128}$")]] = Field(default=[])
+    """Content types of the requests, as text/csv: whether the container converts them itself, and at
+    what cost, is then checked."""
     caller_timeout_ms: Annotated[float, Field(gt=0, le=600_000)] | None = None
     """Milliseconds after which a caller gives up."""

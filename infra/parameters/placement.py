@@ -111,14 +111,15 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
         return None
     known = served(environment.models, variant.model, root)
     stated = model.tensorflow if model.tensorflow in images.versions() else None
+    tensorflow = stated or newest_version(instance)
     return Placement(
         name=name,
         variant=variant,
         model=model,
         instance=instance,
-        tensorflow=stated or newest_version(instance),
+        tensorflow=tensorflow,
         served=known,
-        derived=derive(variant.container, instance=instance, served=known),
+        derived=derive(variant.container, instance=instance, served=known, tensorflow=tensorflow),
         kind=environment.kind,
     )
 

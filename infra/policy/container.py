@@ -66,11 +66,11 @@ class ContainerSettings(_Settings):
     """Python processes that run inference.py. Inert without code. The image's default is 1; 0 makes
     the container hang."""
     gunicorn_threads: Positive | None = None
-    """Threads in one worker. Inert without code, and inert with gevent, which multi-model mode does
-    not use. The image's default is 1."""
+    """Threads in one worker. Inert without code, and inert with gevent. Up to TensorFlow 2.19
+    multi-model mode uses gthread, whatever the worker class is. The image's default is 1."""
     gunicorn_worker_class: WorkerClass | None = None
     """sync for compute-bound code, gevent or gthread for code that waits. The image's default is
-    gevent."""
+    gevent. Up to TensorFlow 2.19 multi-model mode uses gthread, whatever this is."""
     gunicorn_timeout_seconds: Positive | None = None
     """Seconds after which a busy worker is killed. The image's default is 30."""
     gunicorn_log_level: LogLevel | None = None
@@ -109,6 +109,18 @@ OPENMP_THREADS = "OMP_NUM_THREADS"
 # Of the images that Intel's TensorFlow was built into; no string of today's libtensorflow.
 OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
+
+
+def worker_class_of(settings: ContainerSettings, tensorflow: str, *, multi_model: bool) -> str:
+    """Gunicorn's worker class in the image of this version.
+
+    Source: serve.py, https://github.com/aws/deep-learning-containers, read 2026-11-22: since 2.20
+    in scripts/docker/tensorflow/inference/sagemaker, before in
+    tensorflow/inference/docker/build_artifacts/sagemaker
+    """
+    if multi_model and not images.has("rewritten_code", tensorflow):
+        return "gthread"
+    return settings.gunicorn_worker_class or "gevent"
 
 
 def is_upstream(tensorflow: str) -> bool:

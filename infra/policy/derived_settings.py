@@ -11,7 +11,7 @@ from infra.catalog.instances import Instance
 from infra.policy import gpu_memory
 from infra.policy.container import Batching, ContainerSettings
 from infra.policy.sizing import SYSTEM_SHARE, Served, load_seconds
-from infra.policy.wait_time import DEFAULT_SECONDS, real_wait_seconds, wait_seconds_for
+from infra.policy.wait_time import default_seconds, real_wait_seconds, wait_seconds_for
 
 Origin = Literal["file", "derived", "image"]
 
@@ -64,8 +64,13 @@ LONGEST_ANSWER_SECONDS = 60
 LOAD_SAFETY = 2
 
 
-def derive(written: ContainerSettings, *, instance: Instance, served: Served) -> Derived:
-    """The settings that are deployed, and why. `written` wins wherever it says something."""
+def derive(
+    written: ContainerSettings, *, instance: Instance, served: Served, tensorflow: str
+) -> Derived:
+    """The settings that are deployed, and why. `written` wins wherever it says something.
+
+    `tensorflow`: the image's version, as 2.20.
+    """
     found: Found = {}
     processes = 1
     if served.multi_model:
@@ -81,7 +86,7 @@ def derive(written: ContainerSettings, *, instance: Instance, served: Served) ->
         _take(found, "gunicorn_timeout_seconds", written, LONGEST_ANSWER_SECONDS, _TIMEOUT)
     _threads(found, written, instance, served, processes)
     _batching(found, written, instance, processes, workers)
-    _wait(found, served, processes)
+    _wait(found, served, processes, tensorflow)
     if not served.multi_model:
         _gpu_memory(found, instance, processes)
     _leave(found, "onednn", "left to TensorFlow, which knows its kernels; measure both")
@@ -166,16 +171,19 @@ def _batching(
     )
 
 
-def _wait(found: Found, served: Served, processes: int) -> None:
+def _wait(found: Found, served: Served, processes: int, tensorflow: str) -> None:
     load = load_seconds(served, processes=processes)
-    if load is None or LOAD_SAFETY * load <= real_wait_seconds(DEFAULT_SECONDS):
-        _leave(found, "wait_time_seconds", "the image's 60 s, of which it really waits 51")
+    default = default_seconds(tensorflow, processes=processes)
+    real = real_wait_seconds(default, tensorflow)
+    if load is None or LOAD_SAFETY * load <= real:
+        reason = f"the image's {default} s, of which it really waits {real:.0f}"
+        _leave(found, "wait_time_seconds", reason)
         return
-    wait = wait_seconds_for(LOAD_SAFETY * load)
+    wait = wait_seconds_for(LOAD_SAFETY * load, tensorflow)
     found["wait_time_seconds"] = (
         wait,
         f"loading takes about {load:.0f} s; of this the image really waits "
-        f"{real_wait_seconds(wait):.0f}",
+        f"{real_wait_seconds(wait, tensorflow):.0f}",
     )
 
 

@@ -1,15 +1,18 @@
 """How long SageMaker waits for an instance's model and first answer, and the container for a load.
 
-While the model server's port is closed the container looks again after pauses that double
-from 0.2 s and stay at 120 s, so the last look is before the time that was configured: 3 s for
-6, 25 s for 50, 51 s for 60, 205 s for 300. The first of these was observed with the image's code.
-Source: tfs_utils.wait_for_model of the image (urllib3's Retry, backoff_factor 0.1,
-https://urllib3.readthedocs.io/en/stable/reference/urllib3.util.html#urllib3.util.Retry)
+While the model server's port is closed, the container waits in pauses that double from 0.2 s and
+stay at 120 s (urllib3's Retry, backoff_factor 0.1). The configured time only decides how many
+there are, so that the container waits for less than what is configured, and not for the same in
+every image. 3.0 s for 6 s was observed with the code of 2.20.
+Source: wait_for_model and retry_from_timeout in tfs_utils.py of the image,
+https://github.com/aws/deep-learning-containers, since 2.20 in scripts/docker/tensorflow/inference,
+before in tensorflow/inference/docker/build_artifacts, read 2026-11-22;
+https://urllib3.readthedocs.io/en/stable/reference/urllib3.util.html#urllib3.util.Retry
 """
 
 import math
-from collections.abc import Iterator
 
+from infra.catalog import images
 from infra.catalog.limits import least, most
 from infra.policy.sizing import Served, download_seconds, load_seconds
 
@@ -36,30 +39,44 @@ def _timeout(estimate_seconds: float | None, shape: str) -> int | None:
     return min(most(shape), whole_minutes)
 
 
-FIRST_PAUSE_SECONDS = 0.2
-# urllib3.util.Retry.DEFAULT_BACKOFF_MAX
-LONGEST_PAUSE_SECONDS = 120.0
-# What the image waits for when nothing is configured. 300 in older images.
-DEFAULT_SECONDS = 60
-# InvokeEndpoint's own limit is 60 s; nobody waits a day for a model.
+# The image's rule as a table: from so many configured seconds on, it really waits for so long.
+# In 2.20 floor(log2(10 * seconds + 1)) retries fit, and the first comes at once, without a pause.
+_SINCE_2_20 = (
+    (1, 0.6), (2, 1.4), (4, 3.0), (7, 6.2), (13, 12.6), (26, 25.4), (52, 51.0), (103, 102.2),
+    (205, 204.6), (410, 324.6), (820, 444.6), (1639, 564.6), (3277, 684.6), (6554, 804.6),
+    (13_108, 924.6), (26_215, 1044.6), (52_429, 1164.6),
+)  # fmt: skip
+_UP_TO_2_19 = (
+    (1, 0.6), (3, 1.4), (6, 3.0), (13, 6.2), (25, 12.6), (51, 25.4), (102, 51.0), (205, 102.2),
+    (409, 204.6), (819, 324.6), (1638, 444.6), (3277, 564.6), (6553, 684.6), (13_107, 804.6),
+    (26_214, 924.6), (52_429, 1044.6),
+)  # fmt: skip
+# A request may take as long as is configured for a load, so nothing longer than a day is advised.
 LONGEST_SECONDS = 86_400
 
 
-def real_wait_seconds(configured_seconds: float) -> float:
-    """When the container looks for the last time, in seconds after the model server's start."""
-    return max(look for look in _looks(configured_seconds) if look <= configured_seconds)
+def default_seconds(tensorflow: str, *, processes: int) -> int:
+    """What the image of this version waits for where nothing is configured.
+
+    Source: serve.py of the image
+    """
+    return 60 if images.has("rewritten_code", tensorflow) else 55 // processes
 
 
-def wait_seconds_for(load_seconds: float) -> int:
-    """The smallest whole number to configure so that the last look is not before the load ends."""
-    last = next(look for look in _looks(LONGEST_SECONDS) if look >= load_seconds)
-    return int(last) + 1
+def real_wait_seconds(configured_seconds: int, tensorflow: str) -> float:
+    """How long the image of this version really waits for a model whose port is closed."""
+    rows = _rows(tensorflow)
+    return max((real for configured, real in rows if configured <= configured_seconds), default=0.0)
 
 
-def _looks(until_seconds: float) -> Iterator[float]:
-    look, pause = 0.0, FIRST_PAUSE_SECONDS
-    yield look
-    while look <= until_seconds:
-        look = round(look + pause, 1)
-        yield look
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+def wait_seconds_for(load_seconds: float, tensorflow: str) -> int:
+    """The smallest whole number to configure so that the image really waits for such a load.
+
+    LONGEST_SECONDS for a load that no row of the table outlasts.
+    """
+    outlasting = (configured for configured, real in _rows(tensorflow) if real >= load_seconds)
+    return next(outlasting, LONGEST_SECONDS)
+
+
+def _rows(tensorflow: str) -> tuple[tuple[int, float], ...]:
+    return _SINCE_2_20 if images.has("rewritten_code", tensorflow) else _UP_TO_2_19

@@ -13,6 +13,7 @@ from infra.parameters.finding import Finding
 from infra.parameters.loading import load
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
+from infra.policy.hosting import newest_version
 from infra.policy.sizing import Served, memory
 from infra.preflight.check import check
 from model_packaging.beside import beside
@@ -163,7 +164,7 @@ def _relative(root: Path, path: Path) -> str:
 
 def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
     """The cheapest with a known price, that is in the region, that holds the model with room."""
-    served = Served(model_gib=size_gib)
+    served = Served(model_gib=size_gib, has_code=True)  # the handler that is written
     fitting = []
     for one in instances().values():
         row = price(one.name, region)
@@ -171,8 +172,11 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
             continue
         if row is None or region not in regions_of(one.name):
             continue
-        processes = derive(ContainerSettings(), instance=one, served=served).settings.tfs_processes
-        used = memory(one, served, processes=processes or 1, workers=0)
+        chosen = derive(
+            ContainerSettings(), instance=one, served=served, tensorflow=newest_version(one)
+        )
+        processes, workers = chosen.settings.tfs_processes, chosen.settings.gunicorn_workers
+        used = memory(one, served, processes=processes or 1, workers=workers or 1)
         if used is not None and used.needed_gib <= MEMORY_SHARE * one.memory_gib:
             fitting.append((row.usd_per_hour, one.vcpus, one.name, used.needed_gib, row.as_of))
     if not fitting:
@@ -215,6 +219,7 @@ def _text(start: Start) -> str:
         f"saved_model = {quoted(start.saved_model)}",
         *([f"version     = {start.version}"] if start.version is not None else []),
         f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
+        'handler     = "servable"  # arrays in, arrays out; without it the container takes JSON and CSV only',
         *([f"warm_up     = [{quoted(start.request)}]"] if start.body is not None else []),
         "",
     ]

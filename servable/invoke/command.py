@@ -58,6 +58,13 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **t
     if not arrays and (told["split"] or told["form"]):
         raise click.UsageError("--split and --format are for arrays: give a .npy or a .npz")
     loaded = _environment(environment, folder, sets)
+    plain = _without_handler(loaded, told["variant"])
+    if told["signature"] and not arrays and plain:
+        raise click.UsageError(
+            f"--signature {told['signature']}: models.{plain} has no handler, and the container ignores "
+            'the name and answers with its default; write it into a JSON body as "signature_name", or '
+            f'set models.{plain}.handler = "servable"'
+        )
     names = ("variant", "model", "version", "signature", "timeout_seconds", "retry_unsafe")
     options = {name: told[name] for name in names}
     try:
@@ -81,6 +88,18 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
     if loaded.environment is None:
         raise click.ClickException(f"{loaded.file}: does not load; see `servable check {name}`")
     return loaded.environment
+
+
+def _without_handler(environment: Environment, variant: str | None) -> str | None:
+    """A model that may be asked and has nothing but the container in front of it."""
+    variants = environment.variants
+    asked = [variants[variant]] if variant in variants else variants.values()
+    for one in asked:
+        model = environment.models.get(one.model)
+        # Of an archive, or an image of one's own, nobody knows what is in it.
+        if model and model.saved_model and not (model.code or model.handler or model.image):
+            return one.model
+    return None
 
 
 def _sent(endpoint: Endpoint, file: Path, told: dict[str, Any]) -> Answer:

@@ -65,7 +65,12 @@ def space(loaded: Loaded, placement: Placement, only: tuple[str, ...] = ()) -> S
 def settings_at(point: Point, placement: Placement) -> ContainerSettings:
     """The container's settings with a point's in the place of the variant's own, derived anew."""
     written = _with(placement.variant.container, point)
-    return derive(written, instance=placement.instance, served=placement.served).settings
+    return derive(
+        written,
+        instance=placement.instance,
+        served=placement.served,
+        tensorflow=placement.tensorflow,
+    ).settings
 
 
 def current(placement: Placement) -> Point:

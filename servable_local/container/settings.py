@@ -86,6 +86,8 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
         given["read_timeout_seconds"], given["gunicorn_timeout_seconds"]
     )
     tensorflow = variables.get(VERSION, NEWEST)
+    if given["multi_model"] and not image_code(tensorflow).rewritten:
+        given["worker_class"] = "gthread"
     if given["wait_seconds"] is None:
         given["wait_seconds"] = image_code(tensorflow).wait_seconds(given["model_servers"])
     return StartSettings(

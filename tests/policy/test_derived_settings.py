@@ -13,9 +13,11 @@ WITH_CODE = Served(model_gib=0.1, has_code=True)
 WITHOUT = Served(model_gib=0.1, has_code=False)
 
 
-def derived(name: str, served: Served = WITH_CODE, **written: object) -> Derived:
+def derived(
+    name: str, served: Served = WITH_CODE, tensorflow: str = "2.20", **written: object
+) -> Derived:
     settings = ContainerSettings.model_validate(written)
-    return derive(settings, instance=instances()[name], served=served)
+    return derive(settings, instance=instances()[name], served=served, tensorflow=tensorflow)
 
 
 def test_what_the_file_says_stays() -> None:
@@ -101,6 +103,19 @@ def test_batch_threads_are_a_processs_part_and_the_queue_holds_every_worker() ->
 def test_the_wait_outlasts_the_load(gib: float, wait: int | None) -> None:
     served = Served(model_gib=gib, has_code=True)
     assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == wait
+
+
+@pytest.mark.parametrize(("gib", "tensorflow", "wait"), [(3.0, "2.20", None), (3.0, "2.19", 102)])
+def test_the_wait_is_the_one_of_the_images_version(
+    gib: float, tensorflow: str, wait: int | None
+) -> None:
+    served = Served(model_gib=gib, has_code=True)
+    assert derived("ml.g5.2xlarge", served, tensorflow).settings.wait_time_seconds == wait
+
+
+def test_a_load_of_five_minutes_needs_what_is_really_waited_for() -> None:
+    served = Served(model_gib=30.0, has_code=True)
+    assert derived("ml.g5.2xlarge", served).settings.wait_time_seconds == 410
 
 
 def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:

@@ -38,6 +38,14 @@ def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
     assert [str(one) for one in check(loaded) if one.severity is Severity.ERROR] == []
 
 
+def test_what_answers_takes_arrays(begun: Path) -> None:
+    run("model", "--name", "first")
+    (loaded,) = load(begun, begun / "environments")
+    assert loaded.environment is not None
+    (model,) = loaded.environment.models.values()
+    assert model.handler == "servable"
+
+
 def test_the_golden_request_fits_the_signature(begun: Path) -> None:
     run("model", "--name", "first")
     said = json.loads((begun / "golden" / "first" / "request.json").read_text())

@@ -124,6 +124,38 @@ def test_what_is_no_array_file_is_said(server: RuntimeServer, run: Run, project:
     assert ran.stderr.startswith("servable invoke: bad.npy: cannot be read")
 
 
+PLAIN = VALID
+WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
+
+
+def test_a_signature_that_the_container_would_ignore_is_refused(
+    server: RuntimeServer, run: Run
+) -> None:
+    server.answer = relayed
+    ran = run("--body", "body.json", "--url", server.url, "--signature", "other")
+    assert isinstance(ran.exception, click.UsageError)
+    assert 'set models.ranker.handler = "servable"' in str(ran.exception)
+    assert server.received == []
+
+
+@pytest.mark.parametrize(("environment", "body"), [(WITH_HANDLER, "body.json"), (PLAIN, "x.npz")])
+def test_a_signature_that_is_heard_is_sent(
+    server: RuntimeServer, run: Run, project: Path, environment: str, body: str
+) -> None:
+    server.answer = relayed
+    (project / "environments" / "prod.toml").write_text(environment)
+    ran = run("--body", body, "--url", server.url, "--signature", "other")
+    assert ran.return_value == 0, ran.stderr
+    attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
+    assert attributes == "tfs-signature-name=other"
+
+
+def test_a_type_that_is_not_taken_names_the_handler(server: RuntimeServer, run: Run) -> None:
+    server.answer = lambda received: Reply(415, b'{"error": "Unsupported Media Type"}', JSON)
+    ran = run("--body", "x.npz", "--url", server.url, "--format", "npz")
+    assert (ran.return_value, 'set handler = "servable"' in ran.stderr) == (1, True)
+
+
 def test_an_embedded_aws_that_does_not_run_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,11 +95,12 @@ def packed_model(
     stack = cdk.Stack.of(scope)
     instance = instances()[instance_type]
     known = Served(model_gib=folder_gib(folder), has_code=code is not None)
+    version = tensorflow or newest_version(instance)
     runs = hosting(
         instance=instance,
-        tensorflow=tensorflow or newest_version(instance),
+        tensorflow=version,
         region=stack.region,
-        derived=derive(container, instance=instance, served=known),
+        derived=derive(container, instance=instance, served=known, tensorflow=version),
         default_model=name,
         served=known,
     )

@@ -5,9 +5,9 @@ from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.policy.sizing import download_seconds, load_seconds
 from infra.policy.wait_time import (
-    DEFAULT_SECONDS,
     DOWNLOAD,
     STARTUP,
+    default_seconds,
     real_wait_seconds,
     wait_seconds_for,
 )
@@ -15,10 +15,12 @@ from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class WaitTooShort(VariantRule):
-    """The container looks for its models with doubling pauses, so it waits less than it was told to.
+    """The container looks for its models with doubling pauses, so it waits less than is configured.
 
-    60 s are 51, 50 s are 25. After them the container ends, and starts again from the beginning.
-    Source: tfs_utils.wait_for_model of the image; infra/policy/wait_time.py
+    In 2.20 60 s are 51, 50 s are 25, 300 s are 205; up to 2.19 60 s are 25. After them the container
+    ends, and starts again from the beginning.
+    Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
+    read 2026-11-22; infra/policy/wait_time.py
     """
 
     acknowledgeable = True
@@ -30,17 +32,27 @@ class WaitTooShort(VariantRule):
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         load = load_seconds(placement.served, processes=placement.processes)
-        given = placement.settings.wait_time_seconds or DEFAULT_SECONDS
-        real = real_wait_seconds(given)
-        if load is not None and real < load:
-            yield self.finding(
-                placement.key("container.wait_time_seconds"),
-                f"wait_time_seconds {given} really waits {real:.0f} s; loading takes about {load:.0f}",
-                given=given,
-                allowed=f"{wait_seconds_for(load)} or more",
-                remedy="raise it, or take it out",
-                reads=(f"models.{placement.variant.model}", placement.key("container")),
-            )
+        tensorflow = placement.tensorflow
+        given = placement.settings.wait_time_seconds
+        if given is None:
+            given = default_seconds(tensorflow, processes=placement.processes)
+        real = real_wait_seconds(given, tensorflow)
+        if load is None or real >= load:
+            return
+        enough = wait_seconds_for(load, tensorflow)
+        most_real = real_wait_seconds(enough, tensorflow)
+        fits = most_real >= load
+        yield self.finding(
+            placement.key("container.wait_time_seconds"),
+            f"wait_time_seconds {given} really waits {real:.0f} s; loading takes about {load:.0f}",
+            given=given,
+            allowed=f"{enough} or more" if fits else f"a load of at most {most_real:.0f} s",
+            remedy="raise it, or take it out" if fits else "make the model smaller",
+            reads=(
+                f"models.{placement.variant.model}",
+                placement.key("container"),
+            ),
+        )
 
 
 class TimeoutRule(VariantRule):

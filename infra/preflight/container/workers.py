@@ -4,7 +4,7 @@ from infra.catalog.limits import documented
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import is_upstream
+from infra.policy.container import is_upstream, worker_class_of
 from infra.preflight.rule import Findings, VariantRule
 
 OF_GUNICORN = (
@@ -53,9 +53,9 @@ variants.primary.container.gunicorn_threads = 4"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
-        if placement.served.multi_model:
-            return  # there the image takes gthread, whatever was asked for
-        kind = container.gunicorn_worker_class or "gevent"
+        kind = worker_class_of(
+            container, placement.tensorflow, multi_model=placement.served.multi_model
+        )
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
@@ -67,31 +67,45 @@ variants.primary.container.gunicorn_threads = 4"""
 
 
 class MultiModelOneWorker(VariantRule):
-    """In multi-model mode a worker of one thread answers nobody while it loads a model.
+    """In multi-model mode a worker that takes one request at a time answers nobody while it loads a model.
 
-    Measured on the double, one worker: p99 tens of times what it was (docs/performance.md, S3). A second
-    worker, and not only threads: the image's lock around a load holds between processes, and two
-    loads in threads of one worker may be given the same ports.
+    Up to TensorFlow 2.19 that is a worker of one thread, since multi-model mode uses gthread there
+    whatever is configured. Since 2.20 it uses the configured class: sync, and gthread with one
+    thread, take one request at a time; gevent, the image's default, answers during a load. Up to
+    2.19 a second worker is better than threads: the lock around a load holds between processes, and
+    two loads in threads of one worker may be given the same ports.
     Source: serve.py, python_service.py and multi_model_utils.py of the image,
-    https://github.com/aws/deep-learning-containers/tree/master/tensorflow/inference
+    https://github.com/aws/deep-learning-containers, read 2026-11-22: since 2.20 in
+    scripts/docker/tensorflow/inference/sagemaker, before in
+    tensorflow/inference/docker/build_artifacts/sagemaker
     """
 
     severity = Severity.WARNING
     example = """\
 models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
+variants.primary.container.gunicorn_worker_class = "sync"
 variants.primary.container.gunicorn_workers = 1"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
-        if placement.served.multi_model and placement.workers == threads == 1:
+        kind = worker_class_of(placement.settings, placement.tensorflow, multi_model=True)
+        if (
+            placement.served.multi_model
+            and kind in ("sync", "gthread")
+            and placement.workers == threads == 1
+        ):
             yield self.finding(
                 placement.key("container.gunicorn_workers"),
-                f"gunicorn_workers {placement.workers} of one thread: nobody is answered while a model loads",
+                f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
+                f"{placement.tensorflow}): nobody is answered while a model loads",
                 given=placement.workers,
-                allowed="2 or more",
+                allowed="2 or more, or gevent with TensorFlow 2.20",
                 remedy="write 2, or take a machine on which 2 fit",
-                reads=(placement.key("instance_type"),),
+                reads=(
+                    placement.key("instance_type"),
+                    placement.key("container.gunicorn_worker_class"),
+                ),
             )
 
 

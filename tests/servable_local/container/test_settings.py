@@ -17,7 +17,8 @@ from infra.policy.container import (
     setting_of,
     variables_of,
 )
-from infra.policy.wait_time import real_wait_seconds
+from infra.policy.wait_time import default_seconds, real_wait_seconds
+from servable_local.container.image_code import image_code
 from servable_local.container.settings import (
     VARIABLES,
     SettingsError,
@@ -188,7 +189,19 @@ def test_the_container_reads_the_settings_that_a_deployment_rendered(
     )
 
 
-@pytest.mark.parametrize("seconds", [6, 50, 60, 300])
-def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(seconds: int) -> None:
-    settings = read_settings({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": str(seconds)})
-    assert settings.load_wait_seconds == pytest.approx(real_wait_seconds(seconds))
+@pytest.mark.parametrize("tensorflow", ["2.19", "2.20"])
+def test_the_wait_for_a_model_is_the_one_that_deployments_are_advised_by(tensorflow: str) -> None:
+    image = image_code(tensorflow)
+    for seconds in range(1, 3601):
+        assert image.real_wait_seconds(seconds) == real_wait_seconds(seconds, tensorflow), seconds
+    for processes in range(1, 9):
+        advised = default_seconds(tensorflow, processes=processes)
+        assert image.wait_seconds(processes) == advised
+
+
+@pytest.mark.parametrize(("tensorflow", "worker_class"), [("2.19", "gthread"), ("2.20", "gevent")])
+def test_multi_model_mode_has_the_worker_class_of_the_image(
+    tensorflow: str, worker_class: str
+) -> None:
+    settings = read_settings({"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_VERSION": tensorflow})
+    assert settings.worker_class == worker_class

@@ -1,0 +1,86 @@
+"""What NGINX in the container converts itself, without a handler."""
+
+from collections.abc import Iterator
+
+from infra.catalog import images
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.rollout import CONTENT_TYPES
+from infra.preflight.rule import Findings, VariantRule
+
+CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
+# 40 MB of memory for each request that is converted.
+SMALL_BYTES = 10_000
+MEMORY_BYTES_PER_BYTE = 4000
+BYTES_PER_GB = 10**9
+
+
+class ConversionCost(VariantRule):
+    """Without a handler NGINX converts CSV and JSON lines with a regular expression at every position.
+
+    Each byte takes about 4 KB of memory and up to 5 microseconds while it is converted. Measured with
+    the code of the 2.20 image on njs 0.7.9: 200 KB took 246 CPU-ms (14.5 with Servable's handler),
+    400 KB 2 s and 1.7 GB, 1.5 MB 7 to 8 s, and at 5.6 MB the kernel ended the process for want of
+    memory. JSON is not converted. Of images before 2.20 nothing was measured.
+    Source: tensorflowServing.js in scripts/docker/tensorflow/inference/sagemaker of
+    https://github.com/aws/deep-learning-containers, read 2026-11-22
+    """
+
+    severity = Severity.WARNING
+    example = """\
+traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        if placement.served.has_code is not False or placement.model.image is not None:
+            return
+        if not images.has("rewritten_code", placement.tensorflow):
+            return
+        model = f"models.{placement.variant.model}"
+        for key, content_type, size in self._sent(environment, placement):
+            if size is None:
+                yield self.not_checked(key, "traffic.request_bytes")
+            elif size > SMALL_BYTES:
+                memory = size * MEMORY_BYTES_PER_BYTE / BYTES_PER_GB
+                yield self.finding(
+                    key,
+                    f"NGINX converts {content_type} of {size:,} bytes itself, which takes about "
+                    f"{memory:.2g} GB of memory for each request: {model} has no handler",
+                    allowed=f"at most {SMALL_BYTES:,} bytes, or a handler",
+                    remedy=f'set {model}.handler = "servable", or send JSON, which is not converted',
+                    reads=(model, "traffic.request_bytes"),
+                )
+
+    def _sent(
+        self, environment: Environment, placement: Placement
+    ) -> Iterator[tuple[str, str, int | None]]:
+        """(key, content type, bytes of the largest body that is known) of what is converted."""
+        traffic = environment.traffic
+        for content_type in traffic.content_types:
+            yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
+        golden, rollout = placement.model.golden, environment.rollout
+        if golden is not None:
+            suffix = golden.request[golden.request.rfind(".") :]
+            size = self._size(golden.request)
+            key = f"models.{placement.variant.model}.golden.request"
+            yield from _converted(key, CONTENT_TYPES.get(suffix), size)
+        if rollout is not None and rollout.golden_requests is not None:
+            sent = rollout.golden_requests
+            size = self._size(sent.body)
+            yield from _converted("rollout.golden_requests.body", sent.sent_as, size)
+
+    def _size(self, file: str) -> int:
+        """Of a golden request; 0 where it cannot be read, which other rules find."""
+        try:
+            return (self.loaded.root / file).stat().st_size
+        except OSError:
+            return 0
+
+
+def _converted(
+    key: str, content_type: str | None, size: int | None
+) -> Iterator[tuple[str, str, int | None]]:
+    """Nothing for a content type that NGINX leaves as it is. It compares without parameters or case."""
+    plain = (content_type or "").partition(";")[0].strip().lower()
+    if plain in CONVERTED:
+        yield key, plain, size

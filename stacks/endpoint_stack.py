@@ -137,6 +137,7 @@ class EndpointStack(cdk.Stack):
             capture=data_capture(environment.capture, captured),
             async_inference=async_inference,
             logs=logs,
+            metrics=environment.metrics,
         )
 
     def _operate(

@@ -80,7 +80,15 @@ def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> Non
         "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
         "WaitIntervalInSeconds": 600,
         "MaximumExecutionTimeoutInSeconds": 600 + 1800,
+        "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
     }
+
+
+def test_the_batch_of_a_rollback_may_be_another(synthesise: Synthesise) -> None:
+    text = CANARY.replace('"canary"', '"rolling"\nrollback_batch_percent = 100')
+    config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    back = config["RollingUpdatePolicy"]["RollbackMaximumBatchSize"]
+    assert back == {"Type": "CAPACITY_PERCENT", "Value": 100}
 
 
 def test_the_bake_of_an_update_all_at_once_is_the_wait_before_the_old_fleet_goes(

@@ -77,3 +77,13 @@ def test_an_embedded_aws_and_a_revision_are_wrong_use(revision: Path) -> None:
     options = ["prod", "--against", "HEAD", "--local"]
     ran = CliRunner().invoke(plan, options, standalone_mode=False)
     assert str(ran.exception) == "give --against or --local, not both"
+
+
+def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
+    revision: Path,
+) -> None:
+    rollout = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
+    ran = run(revision, SECOND.replace("variants.second", "variants.third") + rollout, "--json")
+    said = json.loads(ran.stdout)
+    assert (said["verdict"], said["deploys"]) == ("refused", [])
+    assert "take [rollout] out for this deploy" in said["reasons"][0]

@@ -186,3 +186,40 @@ def test_tags_of_the_file_reach_the_endpoint(environment: Environment) -> None:
     stack = stack_of(environment, VALID + '[tags]\nteam = "ranking"\n')
     (artefact,) = cdk.App.of(stack).synth().get_nested_assembly("assembly-prod").stacks  # type: ignore[union-attr]
     assert artefact.tags == {"team": "ranking"}
+
+
+def fleet(found: Synthesised) -> dict[str, object]:
+    """What is replaced as one."""
+    config = found.one("AWS::SageMaker::EndpointConfig")
+    return {"config": config, "ids": found.ids("AWS::SageMaker::EndpointConfig")}
+
+
+def test_raising_the_minimum_of_a_scaled_variant_replaces_no_fleet(synthesise: Synthesise) -> None:
+    primary = "[variants.primary]\n"
+    two, three = (
+        synthesise(
+            (CANARY + SCALING).replace(
+                primary, f"{primary}min_instances = {n}\nmax_instances = 4\n"
+            )
+        )
+        for n in (2, 3)
+    )
+    assert fleet(two) == fleet(three)
+    assert rollback_alarms(two) == rollback_alarms(three)
+    assert three.one("AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"] == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("min_instances = 3\n", 3),
+        (f"min_instances = 2\nmax_instances = 4\n{SCALING}", 1),
+        (f"min_instances = 2\nmax_instances = 4\ninitial_instances = 2\n{SCALING}", 2),
+    ],
+    ids=["fixed", "scaled", "given"],
+)
+def test_a_scaled_variant_starts_apart_from_its_minimum(
+    synthesise: Synthesise, lines: str, count: int
+) -> None:
+    config = synthesise(VALID + lines).one("AWS::SageMaker::EndpointConfig")
+    assert config["ProductionVariants"][0]["InitialInstanceCount"] == count

@@ -235,6 +235,24 @@ def test_a_scaled_variant_cannot_leave(account: Account) -> None:
     assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
 
 
+@pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
+def test_a_scalable_target_moves_the_instances_inside_its_bounds(
+    account: Account, least: int, most: int, count: int
+) -> None:
+    account.deploy(serving(account.put_archive(b"a")))
+    account.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/ranker/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=least,
+        MaxCapacity=most,
+    )
+    (found,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
+        "ProductionVariants"
+    ]
+    assert found["CurrentInstanceCount"] == count
+
+
 ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
 SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 1}
 

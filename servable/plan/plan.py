@@ -9,7 +9,13 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, Live
-from servable.plan.template_changes import TemplateChange, changes, endpoint_name, replaces_fleet
+from servable.plan.template_changes import (
+    TemplateChange,
+    changes,
+    endpoint_name,
+    keeps_endpoint,
+    replaces_fleet,
+)
 
 Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]
 WORKTREE = "../deployed"
@@ -98,6 +104,14 @@ def _verdict(
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
     before = endpoint_name(now.template)
     if before is not None and before != endpoint_name(after):
+        if keeps_endpoint(now.template) and keeps_endpoint(after):
+            return "replace", [
+                f"endpoint.name {before} becomes {name}: CloudFormation makes {name} and keeps {before}, "
+                f"which is protected: it runs and costs on, outside the stack, and whoever calls it is "
+                f"answered. Its model, configuration and role stay the stack's, so that the next change of "
+                f"those takes them from it: move callers soon, then "
+                f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
+            ]
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
             f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "

@@ -83,10 +83,12 @@ class ModelEndpoint(Construct):
         async_inference: AsyncInference | None = None,
         logs: EndpointLogs | None = None,
         metrics: Metrics | None = None,
+        protect: bool = False,
     ) -> None:
         """`capture`: from `data_capture`. `async_inference`: requests wait in a queue, and nobody for
         an answer. `logs`: made before the endpoint, which would make a log group of its own.
-        `metrics` None: neither detailed observability nor enhanced metrics, a value each minute."""
+        `metrics` None: neither detailed observability nor enhanced metrics, a value each minute.
+        `protect`: CloudFormation leaves the endpoint where it would delete or replace it."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
@@ -127,6 +129,8 @@ class ModelEndpoint(Construct):
             if self.kind.has_instances
             else None,
         )
+        if protect:
+            self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         if logs is not None:
             self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)

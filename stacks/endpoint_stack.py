@@ -50,6 +50,7 @@ class EndpointStack(cdk.Stack):
             stack_name=stack_name,
             description=f"The SageMaker endpoint {environment.endpoint.name}",
             tags=environment.tags,
+            termination_protection=environment.endpoint.protect,
         )
         endpoint = self._endpoint(environment, root, captured, queued)
         self._operate(endpoint, environment, root, queued)
@@ -137,6 +138,8 @@ class EndpointStack(cdk.Stack):
             capture=data_capture(environment.capture, captured),
             async_inference=async_inference,
             logs=logs,
+            metrics=environment.metrics,
+            protect=table.protect,
         )
 
     def _operate(

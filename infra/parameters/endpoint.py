@@ -23,6 +23,9 @@ class Endpoint(Table):
     name: str = Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)
     """What callers invoke: 1 to 63 letters, digits and hyphens, unique in its account and region.
     Changing it deletes the endpoint and creates another."""
+    protect: bool = False
+    """true: `cdk destroy` is refused (termination protection of the stack), and another name leaves
+    the old endpoint running, outside the stack. To delete it, deploy with false first."""
     log_retention_days: RetentionDays = 30
     """Days the endpoint's logs are kept. 30 covers an incident and the month's review; left to
     itself SageMaker keeps them for ever."""

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from infra.parameters.alarms import Alarms
 from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
+from infra.parameters.metrics import Metrics
 from infra.parameters.model import Model
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
@@ -43,6 +44,8 @@ class Environment(Table):
     """What callers send, as far as it is known."""
     alarms: Alarms = Alarms()
     """What somebody is woken for."""
+    metrics: Metrics = Metrics()
+    """Which metrics SageMaker publishes, and how often."""
     rollout: Rollout | None = None
     """How an update replaces what is live. Left out, SageMaker's own: all at once, no bake, no
     rollback."""

@@ -14,22 +14,24 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, file_error
 from infra.parameters.problems import finding
 from infra.parameters.sources import KeyPath, Source, names, read
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeployedVariant:
-    instance_type: str | None
-    """None: serverless."""
-    scales: bool
-    """Whether it is a scalable target of Application Auto Scaling."""
+from infra.policy.refused_updates import DeployedVariant, EndpointState
 
 
 def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
     """By a file, when nothing was changed by hand since."""
     return {
-        name: DeployedVariant(instance_type=one.instance_type, scales=one.scales)
+        name: DeployedVariant(instance_type=one.instance_type, scales=one.scales, shadow=one.shadow)
         for name, one in file.variants.items()
     }
+
+
+def state_of(file: Environment) -> EndpointState:
+    """The endpoint as a file has it."""
+    return EndpointState(
+        variants=deployed_by(file),
+        queued=file.kind.queued,
+        guarded=file.rollout is not None,
+    )
 
 
 def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:

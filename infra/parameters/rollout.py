@@ -49,6 +49,10 @@ class Rollout(Table):
     """Share of each step (linear). SageMaker allows 10 to 50."""
     batch_percent: Annotated[int, Field(ge=5, le=50)] = 20
     """Share of the instances replaced at once (rolling). SageMaker allows 5 to 50."""
+    rollback_batch_percent: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Share of the instances that a rollback brings back at once (rolling). Left out, batch_percent.
+    100: all of the old ones at once, as SageMaker does by itself: the quickest way back, and it needs
+    room for a second fleet."""
     bake_minutes: Annotated[int, Field(ge=0, le=60)] = 10
     """Minutes each share is watched before the next; all at once, minutes that the old instances
     stay. SageMaker allows at most 60; it must outlast the alarms' window or they protect
@@ -67,6 +71,13 @@ class Rollout(Table):
         }
         return shares.get(self.strategy, 100)
 
+    @property
+    def batches(self) -> tuple[int, int] | None:
+        """Percent of a batch and of a batch of the rollback where it rolls; None with a second fleet."""
+        if self.strategy != "rolling":
+            return None
+        return self.batch_percent, self.rollback_batch_percent or self.batch_percent
+
     def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
         """Of a fleet of `least` to `most` instances, watched by alarms over so many minutes.
 
@@ -79,6 +90,7 @@ class Rollout(Table):
                 bake_minutes=self.bake_minutes,
                 window_minutes=window_minutes,
                 instances=count,
+                rollback_percent=self.batches[1] if self.batches else 100,
             )
             for count in range(max(least, 1), max(most, 1) + 1)
         ]

@@ -56,12 +56,17 @@ class Variant(Table):
     """true: it gets copies of the requests of the other variant, and nobody gets its answers.
     `weight` against the other's says how many: equal, each one."""
     min_instances: Instances = 1
-    """Instances that always run; also the number it starts with. 1 is the cheapest that answers;
-    production wants 2, in two availability zones. 0 only where requests wait in a queue
-    ([asynchronous])."""
+    """Instances that always run. 1 is the cheapest that answers; production wants 2, in two
+    availability zones. 0 only where requests wait in a queue ([asynchronous]). With [scaling] a
+    change replaces no instance."""
     max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Most instances scaling may run. Left out, min_instances: nothing scales that was not asked
     to."""
+    initial_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Instances that a scaled variant starts with when it is made; scaling then brings it to
+    min_instances. Left out, 1. A change replaces the fleet, with as many instances as ran before. It
+    stands apart from min_instances because it is part of the endpoint configuration, which can only
+    be replaced."""
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
     """Share of the traffic, relative to the other variants. 1 each is an even split."""
     volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = None
@@ -94,6 +99,13 @@ class Variant(Table):
     and the code: `servable check --explain` shows it."""
     scaling: Scaling | None = None
     """When to add and remove instances. Left out, never."""
+
+    @property
+    def starts_with(self) -> int:
+        """Instances in the endpoint configuration. Without scaling they are what runs."""
+        if self.scaling is None:
+            return max(1, self.min_instances)
+        return self.initial_instances or 1
 
     @property
     def scales(self) -> bool:

@@ -164,11 +164,17 @@ def usd_per_month(instances: int, usd_per_hour: float) -> float:
     return instances * usd_per_hour * HOURS_PER_MONTH
 
 
-def instances_during_update(instances: int, *, rolling_percent: int | None) -> int:
-    """Both fleets of a blue/green update; one batch more than the fleet when it rolls.
+def instances_during_update(instances: int, *, batches: tuple[int, int] | None) -> int:
+    """Most that run at once, at the worst moment of the update or of its rollback.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
+    `batches`: where the update rolls, the shares in percent of a batch and of a batch of its rollback.
+    None: blue/green, both fleets. Rolling, a batch's old instances go after its bake; a rollback
+    then brings up its own batch, and neither fleet is ever larger than `instances`. Whether SageMaker
+    first removes the batch that failed is not documented: here it does not.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html and
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
+    (RollbackMaximumBatchSize, read 2026-11-22)
     """
-    if rolling_percent is None:
+    if batches is None:
         return 2 * instances
-    return instances + math.ceil(instances * rolling_percent / 100)
+    return instances + min(instances, sum(math.ceil(instances * one / 100) for one in batches))

@@ -36,6 +36,8 @@ class Update:
     window_minutes: int
     """Consecutive minutes that an alarm must see."""
     instances: int
+    rollback_percent: int = 100
+    """Share of the old instances that a rollback brings up at once, where the update rolls."""
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -56,9 +58,10 @@ class Update:
 
     @property
     def instances_at_once(self) -> int:
-        """Both fleets of a blue/green update; the fleet and one batch when it rolls."""
-        rolling = self.percent if self.strategy == "rolling" else None
-        return instances_during_update(self.instances, rolling_percent=rolling)
+        """Both fleets of a blue/green update; when it rolls the fleet, a batch and a rollback's."""
+        rolls = self.strategy == "rolling"
+        batches = (self.percent, self.rollback_percent) if rolls else None
+        return instances_during_update(self.instances, batches=batches)
 
     @property
     def earliest_alarm_minutes(self) -> int:

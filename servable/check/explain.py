@@ -227,7 +227,7 @@ def update_lines(
     start = start_seconds(one.served, processes=one.processes)
     yield ("first share", _shares(updates), "sizing", _asked(rollout))
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
-    yield ("instances during an update", at_once, "sizing", QUOTA)
+    yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")

@@ -169,13 +169,11 @@ class Cost:
 
 def cost(name: str, environment: Environment) -> Cost:
     """Of the file alone; asks nobody."""
-    rolling = None
-    if environment.rollout is not None and environment.rollout.strategy == "rolling":
-        rolling = environment.rollout.batch_percent
+    batches = environment.rollout.batches if environment.rollout else None
     return Cost(
         environment=name,
         variants=tuple(
-            variant_cost(one, variant, environment.region, rolling_percent=rolling)
+            variant_cost(one, variant, environment.region, batches=batches)
             for one, variant in environment.variants.items()
         ),
         p99_latency_ms=environment.alarms.p99_latency_ms,
@@ -183,7 +181,7 @@ def cost(name: str, environment: Environment) -> Cost:
 
 
 def variant_cost(
-    name: str, variant: Variant, region: str, *, rolling_percent: int | None
+    name: str, variant: Variant, region: str, *, batches: tuple[int, int] | None
 ) -> VariantCost:
     """Of the file alone; asks nobody."""
     serverless, scaling = variant.serverless, variant.scaling
@@ -196,7 +194,7 @@ def variant_cost(
         shadow=variant.shadow,
         min_instances=least,
         max_instances=most,
-        max_during_update=instances_during_update(most, rolling_percent=rolling_percent),
+        max_during_update=instances_during_update(most, batches=batches),
         usd_per_instance_hour=None if row is None else row.usd_per_hour,
         price_of=_said(used or row, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,

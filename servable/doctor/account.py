@@ -76,13 +76,13 @@ def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
 def needed(environment: Environment) -> dict[str, int]:
     """Instance type -> instances at once, while an update replaces a fleet at its maximum."""
     rollout = environment.rollout
-    rolling = rollout.batch_percent if rollout and rollout.strategy == "rolling" else None
+    batches = rollout.batches if rollout else None
     found: dict[str, int] = {}
     for one in environment.variants.values():
         if one.instance_type is None:
             continue  # serverless has a quota of its own
         _, most = one.planned_capacity
-        count = instances_during_update(most, rolling_percent=rolling)
+        count = instances_during_update(most, batches=batches)
         found[one.instance_type] = found.get(one.instance_type, 0) + count
     return found
 

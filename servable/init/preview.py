@@ -77,6 +77,7 @@ def _text(loaded: Loaded, name: str, endpoint_name: str, expires: date) -> str:
         "",
         "[endpoint]",
         f'name = "{endpoint_name}"',
+        *(["protect = false"] if environment.endpoint.protect else []),
         *(["", "[alarms]", *(f"{key} = []" for key in quiet)] if quiet else []),
         "",
         "[tags]",

@@ -26,7 +26,7 @@ WORDS = {
     "create": "creates it: one deploy",
     "update": "one deploy",
     "two deploys": "two deploys: one alone would be refused",
-    "replace": "deletes and recreates the endpoint",
+    "replace": "replaces the endpoint",
     "refused": "refused",
 }
 

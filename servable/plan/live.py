@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import stack_name
-from infra.parameters.loading import DeployedVariant, Loaded, deployed_by
+from infra.parameters.loading import Loaded, deployed_by
+from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
 from servable.aws_account import AwsError, if_there
 from servable.plan.template_changes import endpoint_name
@@ -27,6 +28,8 @@ class Live:
     """The stack's own; or the file's, where an endpoint has that name and the stack has none."""
     endpoint_status: str | None = None
     variants: Mapping[str, DeployedVariant] = field(default_factory=dict)
+    queued: bool = False
+    """Asynchronous inference."""
     instances: Mapping[str, int] = field(default_factory=dict)
     """That run now, by variant; what is not known is not there."""
 
@@ -39,6 +42,7 @@ class Live:
             template=template,
             endpoint_name=environment.endpoint.name,
             variants=deployed_by(environment),
+            queued=environment.kind.queued,
         )
 
 
@@ -81,10 +85,14 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
         endpoint_status=found["EndpointStatus"],
         variants={
             one["VariantName"]: DeployedVariant(
-                instance_type=one.get("InstanceType"), scales=one["VariantName"] in scaled
+                instance_type=one.get("InstanceType"),
+                scales=one["VariantName"] in scaled,
+                shadow=shadow,
             )
-            for one in (*config["ProductionVariants"], *config.get("ShadowProductionVariants", []))
+            for shadow, key in ((False, "ProductionVariants"), (True, "ShadowProductionVariants"))
+            for one in config.get(key, [])
         },
+        queued="AsyncInferenceConfig" in config,
         instances={
             name: int(one["CurrentInstanceCount"])
             for name, one in now.items()

@@ -6,9 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import DeployedVariant, Loaded, held
+from infra.parameters.loading import Loaded, held, state_of
+from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, Live
-from servable.plan.template_changes import TemplateChange, changes, endpoint_name, replaces_fleet
+from servable.plan.template_changes import (
+    TemplateChange,
+    changes,
+    endpoint_name,
+    keeps_endpoint,
+    replaces_fleet,
+)
 
 Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]
 WORKTREE = "../deployed"
@@ -53,7 +60,10 @@ def planned(
     assert environment is not None  # the caller has looked at its findings
     found = changes(now.template, after)
     verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(found))
-    stuck = _stuck(environment, now.variants)
+    before, wanted = EndpointState(variants=now.variants, queued=now.queued), state_of(environment)
+    stuck = _stuck(before, wanted)
+    if verdict == "update" and (never := _never(before, wanted)):
+        verdict, reasons = "refused", never
     command = _command(loaded, folder)
     deploys = (
         [] if verdict in ("nothing", "refused") else [Deploy(command=command, why="the change")]
@@ -94,6 +104,14 @@ def _verdict(
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
     before = endpoint_name(now.template)
     if before is not None and before != endpoint_name(after):
+        if keeps_endpoint(now.template) and keeps_endpoint(after):
+            return "replace", [
+                f"endpoint.name {before} becomes {name}: CloudFormation makes {name} and keeps {before}, "
+                f"which is protected: it runs and costs on, outside the stack, and whoever calls it is "
+                f"answered. Its model, configuration and role stay the stack's, so that the next change of "
+                f"those takes them from it: move callers soon, then "
+                f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
+            ]
         return "replace", [
             f"endpoint.name {before} becomes {name}: CloudFormation deletes {before} and recreates it "
             f"as {name}; whoever calls {before} fails from then on. To move callers first, deploy "
@@ -102,21 +120,24 @@ def _verdict(
     return ("update" if anything else "nothing"), []
 
 
-def _stuck(environment: Environment, deployed: Mapping[str, DeployedVariant]) -> dict[str, str]:
+def _never(before: EndpointState, after: EndpointState) -> list[str]:
+    """What SageMaker refuses however many deploys it is given, each with the way that works."""
+    return [
+        f"{problem}; {row.way}"
+        for row in REFUSED_UPDATES
+        if not row.two_deploys
+        for problem in row.problems(before, after).values()
+    ]
+
+
+def _stuck(before: EndpointState, after: EndpointState) -> dict[str, str]:
     """Scaled variants that change their type or go, with what SageMaker would say."""
-    found = {}
-    for name, old in deployed.items():
-        if not old.scales:
-            continue
-        new = environment.variants.get(name)
-        if new is None:
-            found[name] = f"variant {name} is scaled: SageMaker does not remove it in one update"
-        elif new.instance_type != old.instance_type:
-            found[name] = (
-                f"variant {name} is scaled: SageMaker does not change {old.instance_type} to "
-                f"{new.instance_type} in one update"
-            )
-    return found
+    return {
+        name: problem
+        for row in REFUSED_UPDATES
+        if row.two_deploys
+        for name, problem in row.problems(before, after).items()
+    }
 
 
 def _first(

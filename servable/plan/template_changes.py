@@ -16,6 +16,8 @@ ROLLBACK_ALARMS = "DeploymentConfig.AutoRollbackConfiguration.Alarms["
 # What tells the elements of a list apart.
 _NAMES = ("VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName")
 LONGEST_SHOWN = 100
+# They stand beside the properties of a resource; a change of one is a change of it.
+_POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +69,23 @@ def endpoint_name(template: Template) -> str | None:
     return None
 
 
+def keeps_endpoint(template: Template) -> bool:
+    """Whether CloudFormation leaves the endpoint where it replaces it."""
+    return any(
+        one["Type"] == "AWS::SageMaker::Endpoint" and one.get("UpdateReplacePolicy") == "Retain"
+        for one in template.get("Resources", {}).values()
+    )
+
+
 def _resources(template: Template) -> dict[str, dict[str, Any]]:
     return {
-        name: {"Type": one["Type"], "Properties": one.get("Properties", {})}
+        name: {
+            "Type": one["Type"],
+            "Properties": {
+                **one.get("Properties", {}),
+                **{policy: one[policy] for policy in _POLICIES if policy in one},
+            },
+        }
         for name, one in template.get("Resources", {}).items()
     }
 

@@ -80,7 +80,15 @@ def test_a_rolling_update_replaces_batch_by_batch(synthesise: Synthesise) -> Non
         "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
         "WaitIntervalInSeconds": 600,
         "MaximumExecutionTimeoutInSeconds": 600 + 1800,
+        "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
     }
+
+
+def test_the_batch_of_a_rollback_may_be_another(synthesise: Synthesise) -> None:
+    text = CANARY.replace('"canary"', '"rolling"\nrollback_batch_percent = 100')
+    config = synthesise(text).one("AWS::SageMaker::Endpoint")["DeploymentConfig"]
+    back = config["RollingUpdatePolicy"]["RollbackMaximumBatchSize"]
+    assert back == {"Type": "CAPACITY_PERCENT", "Value": 100}
 
 
 def test_the_bake_of_an_update_all_at_once_is_the_wait_before_the_old_fleet_goes(
@@ -178,3 +186,40 @@ def test_tags_of_the_file_reach_the_endpoint(environment: Environment) -> None:
     stack = stack_of(environment, VALID + '[tags]\nteam = "ranking"\n')
     (artefact,) = cdk.App.of(stack).synth().get_nested_assembly("assembly-prod").stacks  # type: ignore[union-attr]
     assert artefact.tags == {"team": "ranking"}
+
+
+def fleet(found: Synthesised) -> dict[str, object]:
+    """What is replaced as one."""
+    config = found.one("AWS::SageMaker::EndpointConfig")
+    return {"config": config, "ids": found.ids("AWS::SageMaker::EndpointConfig")}
+
+
+def test_raising_the_minimum_of_a_scaled_variant_replaces_no_fleet(synthesise: Synthesise) -> None:
+    primary = "[variants.primary]\n"
+    two, three = (
+        synthesise(
+            (CANARY + SCALING).replace(
+                primary, f"{primary}min_instances = {n}\nmax_instances = 4\n"
+            )
+        )
+        for n in (2, 3)
+    )
+    assert fleet(two) == fleet(three)
+    assert rollback_alarms(two) == rollback_alarms(three)
+    assert three.one("AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"] == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("min_instances = 3\n", 3),
+        (f"min_instances = 2\nmax_instances = 4\n{SCALING}", 1),
+        (f"min_instances = 2\nmax_instances = 4\ninitial_instances = 2\n{SCALING}", 2),
+    ],
+    ids=["fixed", "scaled", "given"],
+)
+def test_a_scaled_variant_starts_apart_from_its_minimum(
+    synthesise: Synthesise, lines: str, count: int
+) -> None:
+    config = synthesise(VALID + lines).one("AWS::SageMaker::EndpointConfig")
+    assert config["ProductionVariants"][0]["InitialInstanceCount"] == count

@@ -74,9 +74,18 @@ def test_the_months_cost_is_the_articles() -> None:
     assert sizing.usd_per_month(50, 3.06) == pytest.approx(110_160)
 
 
-@pytest.mark.parametrize(("rolling", "count"), [(None, 8), (25, 5), (5, 5), (50, 6)])
-def test_an_update_needs_two_fleets_or_one_batch_more(rolling: int | None, count: int) -> None:
-    assert sizing.instances_during_update(4, rolling_percent=rolling) == count
+@pytest.mark.parametrize(
+    ("batches", "count"),
+    [(None, 8), ((25, 25), 6), ((5, 5), 6), ((50, 25), 7), ((50, 50), 8), ((25, 100), 8)],
+)
+def test_an_update_needs_two_fleets_or_a_batch_forward_and_one_back(
+    batches: tuple[int, int] | None, count: int
+) -> None:
+    assert sizing.instances_during_update(4, batches=batches) == count
+
+
+def test_a_fleet_of_one_is_replaced_by_one_more() -> None:
+    assert sizing.instances_during_update(1, batches=(20, 20)) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,12 @@ from servable_local.aws.sagemaker.endpoint_update import Stage, stages
 
 def update(strategy: Strategy = "canary", percent: int = 10, instances: int = 2) -> Update:
     return Update(
-        strategy=strategy, percent=percent, bake_minutes=10, window_minutes=3, instances=instances
+        strategy=strategy,
+        percent=percent,
+        bake_minutes=10,
+        window_minutes=3,
+        instances=instances,
+        rollback_percent=percent,
     )
 
 
@@ -87,9 +92,9 @@ def test_a_tenth_of_twelve_instances_is_two_of_twelve() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "percent", "at_once"),
-    [("canary", 10, 24), ("linear", 25, 24), ("all_at_once", 100, 24), ("rolling", 20, 15)],
+    [("canary", 10, 24), ("linear", 25, 24), ("all_at_once", 100, 24), ("rolling", 20, 18)],
 )
-def test_both_fleets_run_at_once_or_one_batch_more(
+def test_both_fleets_run_at_once_or_a_batch_forward_and_one_back(
     strategy: Strategy, percent: int, at_once: int
 ) -> None:
     assert update(strategy, percent, 12).instances_at_once == at_once

@@ -78,8 +78,12 @@ WITH_FILES = {
     "code-not-vendored",
     "code-installed-at-start",
     "code-holds-secrets",
+    "change-async-removed",
+    "change-instances-to-serverless",
+    "change-serverless-to-instances",
     "change-type-while-scaled",
     "change-variant-removed-while-scaled",
+    "change-variants-under-rollout",
     "endpoint-name-shared",
 }
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]

@@ -20,6 +20,10 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
     [
         ("change-type-while-scaled", "", "--against REF, the revision that is deployed"),
         ("change-variant-removed-while-scaled", "", "--against REF, the revision that is deployed"),
+        ("change-async-removed", "", "--against REF, the revision that is deployed"),
+        ("change-instances-to-serverless", "", "--against REF, the revision that is deployed"),
+        ("change-serverless-to-instances", "", "--against REF, the revision that is deployed"),
+        ("change-variants-under-rollout", "", "--against REF, the revision that is deployed"),
         ("capacity-traffic", SCALING, "traffic.peak_rps"),
         ("rollout-bake-unseen", 'rollout.strategy = "canary"', "traffic.quiet_rps"),
         ("batch-below-request", BATCHING, "traffic.rows_per_request"),

@@ -96,7 +96,9 @@ def test_without_a_revision_changes_are_not_checked(
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND)
     assert (
-        "not checked in prod: change-type-while-scaled, change-variant-removed-while-scaled; "
+        "not checked in prod: change-async-removed, change-instances-to-serverless, "
+        "change-serverless-to-instances, change-type-while-scaled, "
+        "change-variant-removed-while-scaled, change-variants-under-rollout; "
         "give --against REF, the revision that is deployed\n"
     ) in ran.stderr
 
@@ -114,3 +116,37 @@ def test_reading_a_revision_changes_nothing_in_the_project(
     before = sorted(deployed.rglob("*.toml"))
     run(monkeypatch, deployed, SECOND, "--against", "HEAD")
     assert sorted(deployed.rglob("*.toml")) == before
+
+
+QUEUE = "[asynchronous]\n"
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
+)
+GUARDED = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (VALID + QUEUE, VALID, "does not take asynchronous inference away"),
+        (VALID, SERVERLESS, "SageMaker does not make variant primary serverless"),
+        (VALID, VALID.replace("variants.primary", "variants.main") + GUARDED, "main is new"),
+    ],
+    ids=["asynchronous", "serverless", "renamed"],
+)
+def test_what_no_deploy_does_is_an_error_with_the_way_that_works(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, said: str
+) -> None:
+    run(monkeypatch, deployed, before)
+    git(deployed, "commit", "--all", "--quiet", "--message", "what is live")
+    ran = run(monkeypatch, deployed, after, "--against", "HEAD")
+    assert (ran.return_value, said in ran.stderr) == (1, True)
+
+
+def test_from_serverless_to_instances_is_warned_of(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, deployed, SERVERLESS)
+    git(deployed, "commit", "--all", "--quiet", "--message", "serverless")
+    ran = run(monkeypatch, deployed, VALID, "--against", "HEAD")
+    assert (ran.return_value, "refuses the change back" in ran.stderr) == (0, True)

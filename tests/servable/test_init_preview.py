@@ -84,6 +84,15 @@ def test_a_long_name_stays_within_what_sagemaker_takes(dev: Path) -> None:
     assert environment.endpoint.name == f"{'r' * 58}-pr42"
 
 
+def test_a_preview_of_what_is_protected_can_be_destroyed(dev: Path) -> None:
+    protected = NOTIFIED.replace('name = "ranker-dev"', 'name = "ranker-dev"\nprotect = true')
+    (dev / "environments" / "dev.toml").write_text(protected)
+    run("--from", "dev", "--name", "pr42")
+    environment = loaded(dev, "pr42").environment
+    assert environment is not None
+    assert environment.endpoint.protect is False
+
+
 def test_it_is_json_for_programs(dev: Path) -> None:
     said = json.loads(run("--from", "dev", "--name", "pr42", "--json").stdout)
     assert (said["endpoint"], said["findings"]) == ("ranker-pr42", [])

@@ -77,3 +77,26 @@ def test_an_embedded_aws_and_a_revision_are_wrong_use(revision: Path) -> None:
     options = ["prod", "--against", "HEAD", "--local"]
     ran = CliRunner().invoke(plan, options, standalone_mode=False)
     assert str(ran.exception) == "give --against or --local, not both"
+
+
+def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
+    revision: Path,
+) -> None:
+    rollout = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
+    ran = run(revision, SECOND.replace("variants.second", "variants.third") + rollout, "--json")
+    said = json.loads(ran.stdout)
+    assert (said["verdict"], said["deploys"]) == ("refused", [])
+    assert "take [rollout] out for this deploy" in said["reasons"][0]
+
+
+def test_the_rename_of_a_protected_endpoint_is_said_to_keep_the_old_one(revision: Path) -> None:
+    protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
+    run(revision, protected)
+    git(revision, "commit", "--all", "--quiet", "--message", "protected")
+    ran = run(revision, protected.replace('"ranker"\nprotect', '"other"\nprotect'))
+    assert (ran.return_value, "keeps ranker, which is protected" in ran.stderr) == (1, True)
+
+
+def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
+    ran = run(revision, SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true'))
+    assert (ran.return_value, "the fleet stays" in ran.stdout) == (0, True)

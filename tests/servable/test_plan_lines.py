@@ -2,8 +2,10 @@
 
 import argparse
 import shlex
+from dataclasses import replace
 
-from infra.parameters.loading import DeployedVariant, load
+from infra.parameters.loading import load
+from infra.policy.refused_updates import DeployedVariant
 from servable.plan.live import Live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
@@ -18,6 +20,10 @@ def template(config: str) -> dict[str, object]:
 
 def deploys(removed: DeployedVariant) -> list[Deploy]:
     (loaded,) = [one for one in load(ROOT, ROOT / "environments", {}) if one.name == "staging"]
+    assert loaded.environment is not None
+    # With [rollout] variants keep their names: SageMaker would refuse the removal itself.
+    unguarded = loaded.environment.model_copy(update={"rollout": None})
+    loaded = replace(loaded, environment=unguarded)
     now = Live(
         stack_status="UPDATE_COMPLETE",
         template=template("two variants"),

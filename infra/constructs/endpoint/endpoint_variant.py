@@ -52,6 +52,8 @@ class InstanceVariant:
     instance_type: str
     min_instances: int = 1
     max_instances: int = 1
+    initial_instances: int | None = None
+    """None: 1 where it scales, else min_instances."""
     weight: float = 1.0
     start_seconds: float | None = None
     shadow: bool = False
@@ -80,7 +82,9 @@ class InstanceVariant:
             variant_name=self.name,
             model_name=self.model.name,
             instance_type=self.instance_type,
-            initial_instance_count=self.min_instances,
+            # Apart from the minimum of a scaled one, which scaling raises without another fleet.
+            initial_instance_count=self.initial_instances
+            or (1 if self.scaled else self.min_instances),
             initial_variant_weight=self.weight,
             routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
                 routing_strategy="LEAST_OUTSTANDING_REQUESTS"

@@ -15,6 +15,7 @@ from infra.constructs.endpoint.endpoint_variant import EndpointVariant
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedEndpoint
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import Destination
+from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Capture
 from infra.policy.kinds import kind_of
 from infra.policy.required_ids import takes_volume_key
@@ -54,6 +55,15 @@ def data_capture(
     )
 
 
+def _metrics_config(metrics: Metrics) -> sagemaker.CfnEndpointConfig.MetricsConfigProperty:
+    """Every field, also those that are off: SageMaker's own choice depends on the day of creation."""
+    return Config.MetricsConfigProperty(
+        enable_detailed_observability=metrics.detailed_observability,
+        enable_enhanced_metrics=metrics.enhanced_metrics,
+        metric_publish_frequency_in_seconds=metrics.publish_seconds,
+    )
+
+
 class ModelEndpoint(Construct):
     """The endpoint configuration, the endpoint, and the metrics it emits.
 
@@ -72,9 +82,13 @@ class ModelEndpoint(Construct):
         capture: sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None = None,
         async_inference: AsyncInference | None = None,
         logs: EndpointLogs | None = None,
+        metrics: Metrics | None = None,
+        protect: bool = False,
     ) -> None:
         """`capture`: from `data_capture`. `async_inference`: requests wait in a queue, and nobody for
-        an answer. `logs`: made before the endpoint, which would make a log group of its own."""
+        an answer. `logs`: made before the endpoint, which would make a log group of its own.
+        `metrics` None: neither detailed observability nor enhanced metrics, a value each minute.
+        `protect`: CloudFormation leaves the endpoint where it would delete or replace it."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
@@ -94,6 +108,7 @@ class ModelEndpoint(Construct):
             kms_key_id=volume_kms_key,
             data_capture_config=capture,
             async_inference_config=async_inference.config if async_inference else None,
+            metrics_config=_metrics_config(metrics or Metrics()),
         )
         if not takes_volume_key([one for one in instance_types if one]):
             # Without a key and without NVMe it stays a finding.
@@ -114,6 +129,8 @@ class ModelEndpoint(Construct):
             if self.kind.has_instances
             else None,
         )
+        if protect:
+            self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         if logs is not None:
             self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)

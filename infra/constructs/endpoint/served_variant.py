@@ -82,8 +82,7 @@ class ServedVariant(Construct):
             variant_name=self.name,
             model_name=self.model.name,
             instance_type=variant.instance_type,
-            # It starts with one, also where a queue may later wait for none.
-            initial_instance_count=max(1, variant.min_instances),
+            initial_instance_count=variant.starts_with,
             initial_variant_weight=variant.weight,
             inference_ami_version=runs.inference_ami,
             volume_size_in_gb=variant.volume_gb,

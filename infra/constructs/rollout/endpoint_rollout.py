@@ -156,10 +156,16 @@ def _deployment_config(
         alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
     )
     wait_seconds = rollout.bake_minutes * SECONDS_PER_MINUTE
-    if rollout.strategy == "rolling":
+    if rollout.batches is not None:
+        forward, back = rollout.batches
         return Endpoint.DeploymentConfigProperty(
             rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
-                maximum_batch_size=_share(rollout.batch_percent),
+                maximum_batch_size=_share(forward),
+                # Left out, SageMaker brings up all of the old fleet at once, for which a quota that
+                # fits a rolling update has no room:
+                # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
+                # (read 2026-11-22)
+                rollback_maximum_batch_size=_share(back),
                 wait_interval_in_seconds=wait_seconds,
                 maximum_execution_timeout_in_seconds=longest_seconds,
             ),

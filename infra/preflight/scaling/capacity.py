@@ -45,6 +45,39 @@ class CapacityNothingScales(Rule):
                 )
 
 
+class CapacityInitialInstances(Rule):
+    """Without scaling min_instances is the number that runs, and above max_instances scaling removes.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
+    (capacity outside the bounds is moved inside at once, read 2026-11-22)
+    """
+
+    example = "variants.primary.initial_instances = 2"
+
+    def check(self, environment: Environment) -> Findings:
+        for name, variant in environment.variants.items():
+            initial = variant.initial_instances
+            if initial is None:
+                continue
+            key, most = f"variants.{name}.initial_instances", variant.most_instances
+            if variant.scaling is None or variant.serverless is not None:
+                yield self.finding(
+                    key,
+                    f"initial_instances {initial} of a variant whose number of instances does not scale",
+                    allowed=f"with [variants.{name}.scaling] and instance_type",
+                    remedy="take it out: min_instances is the number",
+                    reads=(f"variants.{name}.scaling",),
+                )
+            elif initial > most:
+                yield self.finding(
+                    key,
+                    f"initial_instances {initial} is above max_instances {most}",
+                    allowed=f"1 to {most}",
+                    remedy="lower it or raise max_instances",
+                    reads=(f"variants.{name}.max_instances",),
+                )
+
+
 class CapacityMixedScaling(Rule):
     """An update keeps every variant's live count, or takes every variant's from the file.
 

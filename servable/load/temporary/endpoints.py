@@ -115,7 +115,7 @@ class TemporaryEndpoints:
         name = new_name()
         marks = tags(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
         with ExitStack() as made:
-            self._make(made, name, model, config, marks, price)
+            self._make(made, name, model, config, source.metrics, marks, price)
             guard = threading.Timer(max(1.0, seconds - _DELETING_SECONDS), self._end, [name])
             guard.daemon = True
             guard.start()
@@ -129,6 +129,7 @@ class TemporaryEndpoints:
         name: str,
         model: dict[str, Any],
         config: dict[str, Any],
+        metrics: Mapping[str, Any],
         marks: Mapping[str, str],
         usd_per_hour: float,
     ) -> None:
@@ -141,7 +142,10 @@ class TemporaryEndpoints:
             made.callback(remove_config, client, name)
             one = config | {"ModelName": name, "InitialInstanceCount": 1, "InitialVariantWeight": 1}
             client.create_endpoint_config(
-                EndpointConfigName=name, ProductionVariants=[one], Tags=told
+                EndpointConfigName=name,
+                ProductionVariants=[one],
+                MetricsConfig=metrics,
+                Tags=told,
             )
             self._ledger.begin(name, usd_per_hour)
             made.callback(self._remove, name)

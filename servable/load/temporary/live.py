@@ -8,6 +8,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.catalog.instances import instances
 
 _MODEL_KEYS = ("PrimaryContainer", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")
+# Left out, SageMaker would also collect OpenTelemetry metrics:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
+# (read 2026-11-22)
+_NO_METRICS_CONFIG = {"EnableDetailedObservability": False}
 _VARIANT_KEYS = (
     "VariantName",
     "InstanceType",
@@ -28,6 +32,8 @@ class LiveVariant:
 
     model: dict[str, Any]
     config: dict[str, Any]
+    metrics: dict[str, Any]
+    """MetricsConfig of its endpoint configuration: what is published is the same of the copy."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -72,4 +78,5 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
     return LiveVariant(
         model={key: model[key] for key in _MODEL_KEYS if key in model},
         config={key: chosen[key] for key in _VARIANT_KEYS if key in chosen},
+        metrics=found.get("MetricsConfig", _NO_METRICS_CONFIG),
     )

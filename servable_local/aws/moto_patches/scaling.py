@@ -1,8 +1,9 @@
 """Application Auto Scaling refuses a target that does not exist, and forgets its policies.
 
 Upstream (moto 5.2.5): `register_scalable_target` looks only at ECS; a SageMaker variant
-need not exist, and its capacities may cross. `put_scaling_policy` needs no target, and
-deregistering one leaves its policies. AWS: RegisterScalableTarget fails, PutScalingPolicy
+need not exist, its capacities may cross, and instances outside the bounds stay as they are.
+`put_scaling_policy` needs no target, and deregistering one leaves its policies. AWS:
+RegisterScalableTarget fails, or moves the capacity inside the bounds at once; PutScalingPolicy
 answers ObjectNotFoundException, DeregisterScalableTarget deletes the policies and the scheduled
 actions. The list of dimensions lacks the provisioned concurrency of serverless variants.
 Sources: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html,
@@ -20,6 +21,7 @@ from servable_local.aws.loopback import Regions
 from servable_local.aws.sagemaker.endpoint import specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 
+INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 PROVISIONED = "sagemaker:variant:DesiredProvisionedConcurrency"
 
 
@@ -42,7 +44,10 @@ class ScalingApi(ApplicationAutoScalingResponse):
         if self._get_param("ServiceNamespace") == "sagemaker":
             self._check_variant(self._get_param("ResourceId"))
             self._check_capacities()
-        return super().register_scalable_target()
+        answer = super().register_scalable_target()
+        if self._get_param("ScalableDimension") == INSTANCES:
+            self._move_inside()
+        return answer
 
     def put_scaling_policy(self) -> str:
         if self._get_param("ServiceNamespace") == "sagemaker":
@@ -96,6 +101,18 @@ class ScalingApi(ApplicationAutoScalingResponse):
             raise JsonRESTError(
                 "ValidationException", "Maximum capacity cannot be less than minimum capacity"
             )
+
+    def _move_inside(self) -> None:
+        resource_id, dimension = self._target()
+        target = self.applicationautoscaling_backend.targets[dimension][resource_id]
+        _, name, _, variant_name = resource_id.split("/")
+        endpoint = self.hostings.of(self.current_account, self.region).endpoints.get(name.lower())
+        if endpoint is None or endpoint.fleet is None or endpoint.in_progress:
+            return  # scaling is blocked while an update is in progress
+        for variant in endpoint.fleet.everybody():
+            if variant.name == variant_name:
+                lowest, highest = int(target.min_capacity or 0), int(target.max_capacity or 0)
+                variant.instance_count = min(max(variant.instance_count, lowest), highest)
 
     def _check_variant(self, resource_id: str) -> None:
         parts = resource_id.split("/")

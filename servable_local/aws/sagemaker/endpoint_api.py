@@ -13,6 +13,36 @@ from servable_local.aws.sagemaker.model_api import ModelApi
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
 
+def refuse_change(
+    endpoint: HostedEndpoint, config: Mapping[str, Any], deployment: Mapping[str, Any] | None
+) -> None:
+    """Raises `SageMakerError` for what no update may change. All words but the first one's are ours.
+
+    Sources, read 2026-11-22: https://github.com/aws/sagemaker-python-sdk/pull/3124 (of its message no
+    more than this sentence is known), serverless-endpoints-update.html and
+    deployment-guardrails-exclusions.html of SageMaker's guide.
+    """
+    old = endpoint.config
+    if "AsyncInferenceConfig" in old and "AsyncInferenceConfig" not in config:
+        raise SageMakerError(
+            f"The AsyncInferenceConfig parameter cannot be removed from this endpoint {endpoint.name}."
+        )
+    before, after = old["ProductionVariants"], config["ProductionVariants"]
+    serverless = [one["VariantName"] for one in after if "ServerlessConfig" in one]
+    if serverless and not all("ServerlessConfig" in one for one in before):
+        raise SageMakerError(
+            "Updating a real-time endpoint to a serverless endpoint is not supported; variant(s) "
+            f'"[{", ".join(serverless)}]".'
+        )
+    names, wanted = ({one["VariantName"] for one in some} for some in (before, after))
+    guarded = {"BlueGreenUpdatePolicy", "RollingUpdatePolicy"} & set(deployment or {})
+    if guarded and names != wanted:
+        raise SageMakerError(
+            "With a deployment configuration the new endpoint configuration must have the same "
+            f"variant names as the old one: {', '.join(sorted(names))}."
+        )
+
+
 class SageMakerApi(ModelApi):
     """All of hosting; the other operations of SageMaker remain moto's."""
 
@@ -35,6 +65,7 @@ class SageMakerApi(ModelApi):
         config = here.configs.get(asked["EndpointConfigName"]).request
         if endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        refuse_change(endpoint, config, asked.get("DeploymentConfig"))
         self._refuse_scaled(endpoint, config)
         excluded = {
             one["VariantPropertyType"] for one in asked.get("ExcludeRetainedVariantProperties", [])

@@ -14,6 +14,8 @@ from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url
 
+_PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
+
 
 def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
     """Raises `SageMakerError` for kinds that SageMaker does not put together.
@@ -38,6 +40,16 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
+
+
+def refuse_frequency(asked: Mapping[str, Any]) -> None:
+    """Raises `SageMakerError` for an interval that API_MetricsConfig.html does not list."""
+    given = asked.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
+    if given not in _PUBLISH_SECONDS:
+        allowed = ", ".join(map(str, _PUBLISH_SECONDS))
+        raise SageMakerError(
+            f"MetricPublishFrequencyInSeconds {given} is not supported; valid values: {allowed}."
+        )
 
 
 class ModelApi(SageMakerResponse):
@@ -116,6 +128,7 @@ class ModelApi(SageMakerResponse):
             if "ModelName" in variant:
                 here.models.get(variant["ModelName"])
         refuse_mixed_kinds(asked)
+        refuse_frequency(asked)
         return ActionResult({"EndpointConfigArn": self._add(here.configs, name, asked)})
 
     def describe_endpoint_config(self) -> ActionResult:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.sagemaker.model_api import refuse_mixed_kinds
+from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_mixed_kinds
 
 ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
 SERVERLESS = {"VariantName": "a", "ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}
@@ -48,3 +48,13 @@ def test_what_does_not_go_together_is_refused(asked: dict[str, Any], said: str) 
 )
 def test_what_goes_together_is_taken(asked: dict[str, Any]) -> None:
     refuse_mixed_kinds(asked)
+
+
+def test_metrics_are_published_at_a_listed_interval() -> None:
+    with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
+        refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": 20}})
+
+
+@pytest.mark.parametrize("asked", [{}, {"MetricsConfig": {"MetricPublishFrequencyInSeconds": 10}}])
+def test_a_listed_interval_is_taken(asked: dict[str, Any]) -> None:
+    refuse_frequency(asked)

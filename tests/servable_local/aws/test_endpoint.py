@@ -235,6 +235,66 @@ def test_a_scaled_variant_cannot_leave(account: Account) -> None:
     assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
 
 
+@pytest.mark.parametrize(("least", "most", "count"), [(3, 4, 3), (1, 1, 1), (1, 4, 2)])
+def test_a_scalable_target_moves_the_instances_inside_its_bounds(
+    account: Account, least: int, most: int, count: int
+) -> None:
+    account.deploy(serving(account.put_archive(b"a")))
+    account.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/ranker/variant/primary",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=least,
+        MaxCapacity=most,
+    )
+    (found,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
+        "ProductionVariants"
+    ]
+    assert found["CurrentInstanceCount"] == count
+
+
+ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
+SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 1}
+
+
+def test_asynchronous_inference_is_not_taken_away(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    config = template["Resources"]["Config"]["Properties"]
+    config["AsyncInferenceConfig"] = ASYNC
+    account.deploy(template)
+    del config["AsyncInferenceConfig"]
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "The AsyncInferenceConfig parameter cannot be removed from this endpoint ranker" in said
+
+
+def test_instances_do_not_become_serverless(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    named = {key: variant[key] for key in ("VariantName", "ModelName", "InitialVariantWeight")}
+    template["Resources"]["Config"]["Properties"]["ProductionVariants"] = [
+        {**named, "ServerlessConfig": SERVERLESS}
+    ]
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "real-time endpoint to a serverless endpoint is not supported" in said
+
+
+def test_with_a_deployment_configuration_variants_keep_their_names(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variant["VariantName"] = "other"
+    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    template["Resources"]["Endpoint"]["Properties"]["DeploymentConfig"] = {
+        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}
+    }
+    account.deploy(template)
+    said = account.reason("Endpoint", "UPDATE_FAILED")
+    assert "must have the same variant names as the old one: primary" in said
+
+
 def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"good", "good")))
     account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)

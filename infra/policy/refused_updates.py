@@ -1,0 +1,144 @@
+"""The updates of an endpoint that SageMaker refuses, with source and with the way that works.
+
+`servable plan` and the rules change-* of `servable check --against` ask this table.
+Sources were read on 2026-11-22.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployedVariant:
+    instance_type: str | None
+    """None: serverless."""
+    scales: bool
+    """Whether it is a scalable target of Application Auto Scaling."""
+    shadow: bool = False
+
+
+Variants = Mapping[str, DeployedVariant]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointState:
+    """What decides whether one state of an endpoint can follow another in one update."""
+
+    variants: Variants
+    queued: bool
+    """Asynchronous inference."""
+    guarded: bool = False
+    """Whether the update to it has a deployment configuration: [rollout]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedUpdate:
+    """One kind of change. `id` is that of its preflight rule."""
+
+    id: str
+    source: str
+    problems: Callable[[EndpointState, EndpointState], dict[str, str]]
+    """From the state that is live and the one after it: what is refused, by variant. The key is "" for
+    the endpoint as a whole; nothing where the change is not made."""
+    way: str
+    """What works."""
+    two_deploys: bool = False
+    """Whether `scaling.hold` and then the change do it, which `servable plan` prints."""
+
+
+_SCALED = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html"
+_BESIDE = (
+    "deploy another environment beside it (`servable init --from ENV --name NEW`), move the callers, "
+    "then `cdk destroy` this one"
+)
+
+
+def _async_removed(old: EndpointState, new: EndpointState) -> dict[str, str]:
+    if not old.queued or new.queued:
+        return {}
+    return {"": "SageMaker does not take asynchronous inference away from an endpoint"}
+
+
+def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str, str]:
+    serverless = [name for name, one in new.variants.items() if one.instance_type is None]
+    if not serverless or all(one.instance_type is None for one in old.variants.values()):
+        return {}
+    return {
+        name: f"SageMaker does not make variant {name} serverless: the endpoint runs on instances"
+        for name in serverless
+    }
+
+
+def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str, str]:
+    if not new.guarded or not old.variants:
+        return {}
+    # Of shadows the page says nothing.
+    before, after = ({n for n, v in one.variants.items() if not v.shadow} for one in (old, new))
+    if before == after:
+        return {}
+    what = [f"{name} goes" for name in sorted(before - after)]
+    what += [f"{name} is new" for name in sorted(after - before)]
+    return {"": f"with [rollout] variants keep their names: {', '.join(what)}"}
+
+
+def _type_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, str]:
+    return {
+        name: f"variant {name} is scaled: SageMaker does not change {was.instance_type} to "
+        f"{new.variants[name].instance_type} in one update"
+        for name, was in old.variants.items()
+        if was.scales
+        and name in new.variants
+        and new.variants[name].instance_type != was.instance_type
+        and new.variants[name].instance_type is not None  # serverless: a row of its own
+    }
+
+
+def _removed_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, str]:
+    return {
+        name: f"variant {name} is scaled: SageMaker does not remove it in one update"
+        for name, was in old.variants.items()
+        if was.scales and name not in new.variants
+    }
+
+
+REFUSED_UPDATES = (
+    RefusedUpdate(
+        id="change-async-removed",
+        source="https://github.com/aws/sagemaker-python-sdk/pull/3124 (SageMaker's own message; no "
+        "page of the guide states it)",
+        problems=_async_removed,
+        way=_BESIDE,
+    ),
+    RefusedUpdate(
+        id="change-instances-to-serverless",
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html",
+        problems=_instances_to_serverless,
+        way=_BESIDE,
+    ),
+    RefusedUpdate(
+        id="change-variants-under-rollout",
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html",
+        problems=_variants_under_rollout,
+        way="take [rollout] out for this deploy, which then goes all at once and unwatched, and put "
+        "it back after",
+    ),
+    RefusedUpdate(
+        id="change-type-while-scaled",
+        source=_SCALED,
+        problems=_type_while_scaled,
+        way="first scaling.hold = true with the type that is live, then the other type",
+        two_deploys=True,
+    ),
+    RefusedUpdate(
+        id="change-variant-removed-while-scaled",
+        source=_SCALED,
+        problems=_removed_while_scaled,
+        way="first scaling.hold = true, then take the variant out",
+        two_deploys=True,
+    ),
+)
+
+
+def refused_update(rule: str) -> RefusedUpdate:
+    """The row of a rule. Raises KeyError."""
+    return {one.id: one for one in REFUSED_UPDATES}[rule]

@@ -67,7 +67,7 @@ ASYNCHRONOUS = EndpointKind(
     has_instances=True,
     scalable_dimension=_INSTANCES,
     scales_on=("max_backlog_per_instance",),
-    graphs=("queue", *_GRAPHS_OF_INSTANCES),
+    graphs=("queue", "failures", *_GRAPHS_OF_INSTANCES),
 )
 SERVERLESS = EndpointKind(
     name="serverless",

@@ -87,8 +87,9 @@ UNPACK_GIB_PER_SECOND = 0.1
 LOAD_GIB_PER_SECOND = 0.2
 # Assumption: until a new instance runs its container. AWS says "minutes".
 BOOT_SECONDS = 180
-# 30 days, as in the article whose arithmetic this is: 50 x 3.06 $ x 720 = 110,160 $ a month.
-HOURS_PER_MONTH = 720
+# A year of 8,760 hours by 12, as AWS's pricing calculator counts.
+# https://aws.amazon.com/calculator/calculator-assumptions/
+HOURS_PER_MONTH = 730
 BYTES_PER_GIB = 2**30
 
 

@@ -178,3 +178,18 @@ def test_tags_of_the_file_reach_the_endpoint(environment: Environment) -> None:
     stack = stack_of(environment, VALID + '[tags]\nteam = "ranking"\n')
     (artefact,) = cdk.App.of(stack).synth().get_nested_assembly("assembly-prod").stacks  # type: ignore[union-attr]
     assert artefact.tags == {"team": "ranking"}
+
+
+@pytest.mark.parametrize(
+    ("line", "policy"),
+    [("", "Delete"), ('\nlog_removal = "retain"', "RetainExceptOnCreate")],
+    ids=["left out", "retain"],
+)
+def test_the_logs_go_with_the_stack_or_outlive_it(
+    synthesise: Synthesise, line: str, policy: str
+) -> None:
+    found = synthesise(VALID.replace('name = "ranker"', f'name = "ranker"{line}'))
+    (group,) = [
+        one for one in found.template["Resources"].values() if one["Type"] == "AWS::Logs::LogGroup"
+    ]
+    assert group["DeletionPolicy"] == policy

@@ -4,7 +4,7 @@ While the model server's port is closed the container looks again after pauses t
 from 0.2 s and stay at 120 s, so the last look is before the time that was configured: 3 s for
 6, 25 s for 50, 51 s for 60, 205 s for 300. The first of these was observed with the image's code.
 Source: tfs_utils.wait_for_model of the image (urllib3's Retry, backoff_factor 0.1,
-https://urllib3.readthedocs.io/en/stable/reference/urllib3.util.html#urllib3.util.Retry)
+https://urllib3.readthedocs.io/en/stable/reference/urllib3.util.html#urllib3.util.Retry, 2026-11-21)
 """
 
 import math

@@ -99,6 +99,7 @@ class EndpointStack(cdk.Stack):
             endpoint_name=table.name,
             retention_days=table.log_retention_days,
             kms_key_arn=table.log_kms_key,
+            keep=table.log_removal == "retain",
         )
         self._key = NotificationKey(
             self, "NotificationKey", given_arn=environment.alarms.topic_kms_key

@@ -51,7 +51,7 @@ def image(*, version: str, device: str, region: str) -> Image:
     )
 
 
-# https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
+# https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html (2026-11-21)
 _OWN = re.compile(
     r"(?P<account>[0-9]{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+?"
     r"/(?P<repository>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"

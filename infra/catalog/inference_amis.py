@@ -9,25 +9,28 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def ami_for(*, cuda: str) -> str | None:
-    """The oldest inference AMI whose driver carries this CUDA version.
+def ami_for(*, cuda: str, family: str) -> str | None:
+    """The oldest inference AMI for the family (g5) whose driver carries this CUDA version.
 
-    None for CUDA 11: the driver that every GPU family starts with carries it, and
-    ml.p2 has no inference AMI at all. Without one, ml.g4dn and ml.g5 start with
-    driver 470 (CUDA 11.4), on which a CUDA 12 image fails at start.
+    None for CUDA 11, which the driver that every GPU family starts with carries, and where AWS
+    lists no AMI for the family (p2, p3). Without one, ml.g4dn and ml.g5 start with driver 470
+    (CUDA 11.4), on which a CUDA 12 image fails at start.
     """
     wanted = _number(cuda)
     if wanted < (12,):
         return None
-    fitting = [row for row in table("inference_amis")["amis"] if _number(row["cuda"]) >= wanted]
+    fitting = [row for row in _rows(family) if _number(row["cuda"]) >= wanted]
     return min(fitting, key=lambda row: _number(row["cuda"]))["name"] if fitting else None
 
 
-def newest_ami() -> str:
-    """The AMI with the newest driver."""
-    rows = table("inference_amis")["amis"]
-    found: str = max(rows, key=lambda row: _number(row["cuda"]))["name"]
-    return found
+def newest_ami(family: str) -> str | None:
+    """The AMI with the newest driver for the family; None where AWS lists none."""
+    rows = _rows(family)
+    return max(rows, key=lambda row: _number(row["cuda"]))["name"] if rows else None
+
+
+def _rows(family: str) -> list[dict[str, Any]]:
+    return [row for row in table("inference_amis")["amis"] if runs_on(row["name"], family)]
 
 
 def names() -> tuple[str, ...]:
@@ -40,10 +43,15 @@ def cuda_of(name: str) -> str:
     return str(_row(name)["cuda"])
 
 
-def families_of(name: str) -> tuple[str, ...] | None:
-    """Instance families that AWS lists for the AMI; None where it lists none. Raises KeyError."""
-    families = _row(name)["families"]
-    return None if families is None else tuple(families)
+def families_of(name: str) -> tuple[str, ...]:
+    """Instance families that AWS lists for the AMI, sorted. Raises KeyError."""
+    row = _row(name)
+    return tuple(sorted((*row["default"], *row["override"])))
+
+
+def runs_on(name: str, family: str) -> bool:
+    """Whether AWS lists the AMI for this family; p6-b200 is of p6. Raises KeyError."""
+    return family.split("-")[0] in families_of(name)
 
 
 def carries(name: str, cuda: str) -> bool:

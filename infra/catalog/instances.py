@@ -28,6 +28,11 @@ class Instance:
     """Set on a retired type: what to use instead."""
 
     @property
+    def family(self) -> str:
+        """As AWS names it: g5 of ml.g5.xlarge."""
+        return self.name.split(".")[1]
+
+    @property
     def device(self) -> str:
         """Which image fits: cpu or gpu."""
         return "gpu" if self.gpus else "cpu"

@@ -1,5 +1,6 @@
 """What an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
 
+import math
 import re
 from collections.abc import Collection
 from typing import Any
@@ -44,6 +45,17 @@ def check(
         raise UnpublishedMetricError(f"{name} has no {statistic}; it has {metric['statistics']}")
     if sorted(dimensions) not in metric.get("dimensions", of_namespace["dimensions"]):
         raise UnpublishedMetricError(f"{name} is not published with {sorted(dimensions)}")
+
+
+def least_samples(percentile: str) -> int:
+    """Samples in an alarm's evaluation period, below which CloudWatch calls a percentile (p50 to
+    p99.9) not significant: p99 1000, p90 100.
+
+    Source (2026-11-22):
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
+    """
+    above_percent = 100 - float(percentile.removeprefix("p"))
+    return math.ceil(round(10 * 100 / above_percent, 6))
 
 
 def unit(namespace: str, name: str) -> str:

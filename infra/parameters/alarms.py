@@ -62,6 +62,9 @@ class Alarms(Table):
     oldest_request_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
     """Minutes that the oldest request waits in the queue of [asynchronous]. Left out, there is no
     such alarm: only you know how long answers may take."""
+    async_failures_per_minute: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0
+    """Requests a minute to an [asynchronous] endpoint that fail, that expire in its queue, or whose
+    notification fails; each has its alarm. 0: one is news, for no caller waits for the answer."""
     at_max_minutes: Minutes = 10
     """Minutes at max_instances, of a variant that scales: from then on more traffic is slower
     answers. 10 is twice what a new instance needs."""
@@ -77,7 +80,8 @@ class Alarms(Table):
     """E-mail addresses and https URLs, as of PagerDuty, that are woken when the service objective
     is broken, and told of nothing else. Left empty, `notify` hears of it too."""
     events: bool = True
-    """Whether `notify` is told when an update starts, is rolled back and why, or fails."""
+    """Whether `notify` is told when an update starts, reaches a stage, is rolled back and why, or
+    fails. Scaling is not told."""
     runbook: str = Field(default="docs/runbook.md", min_length=1, max_length=200)
     """Where the runbook lies; every alarm names its section of it. Write an address that the person
     on call can open."""

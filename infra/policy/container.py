@@ -4,7 +4,7 @@ A setting left at None renders no variable: the image's own default then applies
 which variable carries which field; rendering and reading back both walk them, so that they
 cannot disagree.
 Source of names, defaults and accepted values: the image's public source,
-https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts).
+https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts, 2026-11-22).
 """
 
 import math

@@ -54,13 +54,14 @@ def merged(written: ContainerSettings, found: Found) -> Derived:
 
 
 # Measured by others: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
-# 36 workers. https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
+# 36 workers (2026-11-21). https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
 VCPUS_PER_PROCESS = 4
-# More processes help "while memory is below 10 %"; beyond half of it there is no room for a handler.
+# The same source: more processes help "while memory is below 10 %". Assumption: beyond half of it
+# there is no room for a handler.
 SERVERS_SHARE = 0.5
-# InvokeEndpoint fails after this; the image would kill a busy worker after 30.
+# Source: infra/catalog/documented_limits.json (answer_seconds). The image would kill a busy worker after 30.
 LONGEST_ANSWER_SECONDS = 60
-# An estimate of loading is cautious already; twice of it is the end of patience.
+# Assumption: an estimate of loading is cautious already; twice of it is the end of patience.
 LOAD_SAFETY = 2
 
 

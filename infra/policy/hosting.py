@@ -43,7 +43,8 @@ class Hosting:
     """As 2.20."""
     image: Image
     inference_ami: str | None
-    """The host image whose driver carries the container image's CUDA; None on CPU and for CUDA 11."""
+    """The host image whose driver carries the container image's CUDA; None on CPU, for CUDA 11, and
+    for a GPU family that AWS lists no host image for."""
     settings: ContainerSettings
     """The file's, and what was chosen where it says nothing."""
     variables: dict[str, str]
@@ -73,7 +74,7 @@ def hosting(
     return Hosting(
         tensorflow=tensorflow,
         image=_image(own_image, tensorflow, instance.device, region),
-        inference_ami=inference_ami or (driver_for(tensorflow) if instance.gpus else None),
+        inference_ami=inference_ami or driver_for(tensorflow, instance),
         settings=settings,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
         download_timeout_seconds=download_timeout_seconds(served),
@@ -92,9 +93,14 @@ def _image(own: str | None, version: str, device: str, region: str) -> Image:
     return image
 
 
-def driver_for(version: str) -> str | None:
-    """The AMI. Where the image's CUDA is not documented, the newest: it runs every older CUDA."""
+def driver_for(version: str, instance: Instance) -> str | None:
+    """The AMI for the version's image on this type; None without a GPU, and where AWS lists none.
+
+    Where the image's CUDA is not documented, the newest: it runs every older CUDA.
+    """
+    if not instance.gpus:
+        return None
     cuda = images.cuda(version)
     if cuda is not None:
-        return ami_for(cuda=cuda)
-    return newest_ami() if images.has("cuda_12", version) else None
+        return ami_for(cuda=cuda, family=instance.family)
+    return newest_ami(instance.family) if images.has("cuda_12", version) else None

@@ -17,6 +17,9 @@ class EndpointKind:
     request_bytes: int
     """Largest body of a request."""
     answer_bytes: int
+    guide_bytes: int
+    """Largest body of either by the developer guide, where it states another number than the API;
+    else the same."""
     invoke_action: str
     """What callers must be allowed."""
     queued: bool
@@ -51,6 +54,7 @@ REAL_TIME = EndpointKind(
     name="real_time",
     request_bytes=most("BodyBlob", service="sagemaker-runtime"),
     answer_bytes=documented("answer_bytes"),
+    guide_bytes=documented("real_time_guide_bytes"),
     invoke_action="sagemaker:InvokeEndpoint",
     queued=False,
     has_instances=True,
@@ -62,17 +66,19 @@ ASYNCHRONOUS = EndpointKind(
     name="asynchronous",
     request_bytes=documented("asynchronous_bytes"),
     answer_bytes=documented("asynchronous_bytes"),
+    guide_bytes=documented("asynchronous_bytes"),
     invoke_action="sagemaker:InvokeEndpointAsync",
     queued=True,
     has_instances=True,
     scalable_dimension=_INSTANCES,
     scales_on=("max_backlog_per_instance",),
-    graphs=("queue", *_GRAPHS_OF_INSTANCES),
+    graphs=("queue", "failures", *_GRAPHS_OF_INSTANCES),
 )
 SERVERLESS = EndpointKind(
     name="serverless",
     request_bytes=documented("serverless_bytes"),
     answer_bytes=documented("serverless_bytes"),
+    guide_bytes=documented("serverless_bytes"),
     invoke_action="sagemaker:InvokeEndpoint",
     queued=False,
     has_instances=False,

@@ -4,7 +4,8 @@ The role is made from these tables and docs/permissions.md is written from them.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
 https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
-https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId);
+read on 2026-11-22
 """
 
 from collections.abc import Mapping, Sequence

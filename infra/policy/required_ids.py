@@ -9,11 +9,11 @@ KEYS = ("endpoint.volume_kms_key", "endpoint.log_kms_key", "alarms.topic_kms_key
 
 
 def takes_volume_key(instance_types: Collection[str]) -> bool:
-    """False where any type has local NVMe: its hardware encrypts that, and SageMaker then refuses
-    a key for all. An unknown type counts as without.
+    """False where any type has local NVMe: a hardware module encrypts that, and the key does not.
+    An unknown type counts as without.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
-    (KmsKeyId)
+    (KmsKeyId, 2026-11-22)
     """
     known = [instances()[one] for one in instance_types if one in instances()]
     return not any(one.local_nvme_gb for one in known)

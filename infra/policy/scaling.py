@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-# Application Auto Scaling's own, for SageMaker.
+# Application Auto Scaling's own, for SageMaker (2026-11-21).
 # https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
 DEFAULT_COOLDOWN_SECONDS = 300
 ROUNDED_TO_SECONDS = 30
@@ -15,7 +15,7 @@ def invocations_per_instance_per_minute(
     """The target of SageMakerVariantInvocationsPerInstance, per minute.
 
     Source: target = maximum requests per second x safety factor x 60,
-    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (2026-11-20)
     """
     return max_rps_per_instance * safety_factor * 60
 

@@ -12,10 +12,10 @@ from infra.catalog.limits import documented
 
 MIB_PER_GIB = 1024
 # Serverless Inference runs on AWS Lambda, which has one vCPU for each 1,769 MB.
-# https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html; that SageMaker's memory
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html (2026-11-22); that SageMaker's memory
 # buys the same is an assumption: its guide says "proportional" and no number.
 MIB_PER_VCPU = 1769
-# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (ephemeral disk storage)
+# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (ephemeral disk, 2026-11-22)
 SERVERLESS_DISK_GB = 5
 # Within which a serverless container must answer its first ping (the same page, "cold starts").
 SERVERLESS_START_SECONDS = 180
@@ -87,8 +87,9 @@ UNPACK_GIB_PER_SECOND = 0.1
 LOAD_GIB_PER_SECOND = 0.2
 # Assumption: until a new instance runs its container. AWS says "minutes".
 BOOT_SECONDS = 180
-# 30 days, as in the article whose arithmetic this is: 50 x 3.06 $ x 720 = 110,160 $ a month.
-HOURS_PER_MONTH = 720
+# A year of 8,760 hours by 12, as AWS's pricing calculator counts.
+# https://aws.amazon.com/calculator/calculator-assumptions/ (2026-11-22)
+HOURS_PER_MONTH = 730
 BYTES_PER_GIB = 2**30
 
 

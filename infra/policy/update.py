@@ -1,7 +1,7 @@
 """How an update replaces a fleet: shares in whole instances, how many run at once, how long it takes.
 
 Pure arithmetic over what the SageMaker guide says of guardrails,
-https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html; docs/decisions/0020
+https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html (2026-11-21); docs/decisions/0020
 has what is assumed.
 """
 
@@ -17,7 +17,7 @@ Strategy = Literal["all_at_once", "canary", "linear", "rolling"]
 SECONDS_PER_MINUTE = 60
 LONGEST = "MaximumExecutionTimeoutInSeconds"
 # The longest that SageMaker waits for one start: download and health check, 3600 s each at most.
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html (2026-11-21)
 LONGEST_START_SECONDS = 7200
 # The estimates are cautious already; a start that takes twice as long has gone wrong. Half an hour
 # at least: capacity may be short for a while, and giving up early undoes an update that was good.

@@ -12,6 +12,7 @@ from infra.policy.container import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
+    HOURS_PER_MONTH,
     instances_for,
     memory,
     start_seconds,
@@ -85,8 +86,11 @@ def _machine(one: Placement) -> Iterator[Said]:
     variant, newest = one.variant, f"the newest image that {one.instance.name} can run"
     yield _stated("tensorflow", one.model.tensorflow, one.tensorflow, newest)
     if one.instance.gpus:
+        ami = driver_for(one.tensorflow, one.instance)
         why = f"the oldest driver that carries {one.tensorflow}'s CUDA"
-        yield _stated("inference_ami", variant.inference_ami, driver_for(one.tensorflow), why)
+        if ami is None:
+            why = f"none needed for {one.tensorflow}'s CUDA, or none listed for {one.instance.name}"
+        yield _stated("inference_ami", variant.inference_ami, ami, why)
     if variant.serverless is not None:
         return  # it has the time that SageMaker gives it
     timeouts = {
@@ -140,7 +144,8 @@ def _sizes(one: Placement, region: str, rps: float | None) -> Iterator[Said]:
     said = (
         f"no source states a price for {one.instance.name}"
         if row is None
-        else f"at most, {most} x {row.usd_per_hour:g} $/h x 720 h; price of {row.as_of}, {row.region}"
+        else f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
+        f"{row.region}"
     )
     yield ("cost", cost, "sizing", said)
 

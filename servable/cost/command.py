@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import click
 
+from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
-    HOURS_PER_MONTH,
     NOT_INCLUDED,
     UNKNOWN,
     WHICH,

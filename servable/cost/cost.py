@@ -6,7 +6,7 @@ from typing import Any, Literal
 from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
 from infra.parameters.environment import Environment
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import instances_during_update
+from infra.policy.sizing import HOURS_PER_MONTH, instances_during_update
 
 SECONDS_PER_HOUR = 3600
 MILLION = 1_000_000
@@ -15,10 +15,6 @@ MIB_PER_GIB = 1024
 EXAMPLE_SECONDS = 0.1
 UNKNOWN = "no source states a price"
 SERVERLESS, PROVISIONED = "serverless", "provisioned concurrency"
-
-# A year of 8,760 hours by 12, as AWS's own pricing pages count.
-# https://aws.amazon.com/calculator/calculator-assumptions/
-HOURS_PER_MONTH = 730
 
 NOT_INCLUDED = (
     "not included: alarms, dashboard, logs, stored archives and samples, keys, data sent out"

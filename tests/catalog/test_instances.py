@@ -8,7 +8,7 @@ import botocore.session
 import pytest
 
 from infra.catalog import gpus
-from infra.catalog.inference_amis import ami_for, carries
+from infra.catalog.inference_amis import ami_for, carries, newest_ami
 from infra.catalog.instances import instances
 
 EC2 = json.loads(
@@ -87,15 +87,26 @@ def test_a_gpu_has_its_generation_and_compute_capability(
 
 
 @pytest.mark.parametrize(
-    ("cuda", "ami"),
+    ("cuda", "family", "ami"),
     [
-        ("11.8", None),
-        ("12.2", "al2-ami-sagemaker-inference-gpu-2"),
-        ("12.9", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("11.8", "g5", None),
+        ("12.2", "g5", "al2-ami-sagemaker-inference-gpu-2"),
+        ("12.9", "g5", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("12.2", "p5e", "al2-ami-sagemaker-inference-gpu-3-1"),
+        ("12.2", "g7e", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("12.9", "p6-b200", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("12.9", "p3", None),
     ],
 )
-def test_the_ami_is_the_oldest_whose_driver_carries_the_cuda(cuda: str, ami: str | None) -> None:
-    assert ami_for(cuda=cuda) == ami
+def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
+    cuda: str, family: str, ami: str | None
+) -> None:
+    assert ami_for(cuda=cuda, family=family) == ami
+
+
+def test_every_gpu_family_but_the_retired_ones_has_an_ami() -> None:
+    families = {one.family: one for one in instances().values() if one.gpus}
+    assert sorted(name for name in families if newest_ami(name) is None) == ["p2", "p3"]
 
 
 @pytest.mark.parametrize(

@@ -204,3 +204,58 @@ def test_every_address_is_subscribed(synthesise: Synthesise) -> None:
 def test_every_alarm_draws_its_line_on_the_dashboard(synthesise: Synthesise, line: str) -> None:
     body = synthesise(ALARMS).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
     assert line in "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))
+
+
+@pytest.mark.parametrize("percentile", ["p50", "p90", "p99"])
+def test_a_percentile_of_few_requests_is_judged(synthesise: Synthesise, percentile: str) -> None:
+    text = VALID + f"[alarms]\n{percentile}_latency_ms = 100\n"
+    assert alarm(synthesise(text), "ModelLatency")["EvaluateLowSampleCountPercentile"] == "evaluate"
+
+
+@pytest.mark.parametrize(("percentile", "least"), [("p50", "20"), ("p90", "100"), ("p99", "1,000")])
+def test_a_percentiles_alarm_says_what_few_requests_mean(
+    synthesise: Synthesise, percentile: str, least: str
+) -> None:
+    text = VALID + f"[alarms]\n{percentile}_latency_ms = 100\n"
+    said = alarm(synthesise(text), "ModelLatency")["AlarmDescription"]
+    assert f"With fewer than {least} requests in that time {percentile} is decided by a few" in said
+
+
+def test_what_is_no_percentile_says_nothing_of_few_requests(synthesise: Synthesise) -> None:
+    found = alarm(synthesise(ALARMS), "Invocation5XXErrors")
+    assert "EvaluateLowSampleCountPercentile" not in found
+    assert "With fewer" not in found["AlarmDescription"]
+
+
+def test_a_rollback_alarm_on_p99_judges_few_requests_and_says_so(synthesise: Synthesise) -> None:
+    found = synthesise(ALARMS + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
+    (rollback,) = [one for one in alarms(found) if "-rollback-primary-latency-" in one["AlarmName"]]
+    assert rollback["EvaluateLowSampleCountPercentile"] == "evaluate"
+    assert "With fewer than 1,000 requests in that time p99" in rollback["AlarmDescription"]
+
+
+def detail(found: Synthesised, detail_type: str) -> dict[str, Any]:
+    (pattern,) = [
+        one["EventPattern"]
+        for one in found.all("AWS::Events::Rule")
+        if one["EventPattern"]["detail-type"] == [detail_type]
+    ]
+    matched: dict[str, Any] = pattern["detail"]
+    return matched
+
+
+def test_a_deployment_event_is_told_only_of_an_update(synthesise: Synthesise) -> None:
+    assert detail(synthesise(), "SageMaker Endpoint Deployment State Change") == {
+        "EndpointName": ["ranker"],
+        "PendingDeploymentSummary": {"EndpointConfigName": [{"exists": True}]},
+    }
+
+
+def test_a_state_is_told_where_scaling_cannot_have_brought_it(synthesise: Synthesise) -> None:
+    assert detail(synthesise(), "SageMaker Endpoint State Change") == {
+        "EndpointName": ["ranker"],
+        "$or": [
+            {"EndpointStatus": [{"anything-but": ["UPDATING", "IN_SERVICE"]}]},
+            {"FailureReason": [{"exists": True}]},
+        ],
+    }

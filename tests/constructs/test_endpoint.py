@@ -223,3 +223,18 @@ def test_a_scaled_variant_starts_apart_from_its_minimum(
 ) -> None:
     config = synthesise(VALID + lines).one("AWS::SageMaker::EndpointConfig")
     assert config["ProductionVariants"][0]["InitialInstanceCount"] == count
+
+
+@pytest.mark.parametrize(
+    ("line", "policy"),
+    [("", "Delete"), ('\nlog_removal = "retain"', "RetainExceptOnCreate")],
+    ids=["left out", "retain"],
+)
+def test_the_logs_go_with_the_stack_or_outlive_it(
+    synthesise: Synthesise, line: str, policy: str
+) -> None:
+    found = synthesise(VALID.replace('name = "ranker"', f'name = "ranker"{line}'))
+    (group,) = [
+        one for one in found.template["Resources"].values() if one["Type"] == "AWS::Logs::LogGroup"
+    ]
+    assert group["DeletionPolicy"] == policy

@@ -143,3 +143,36 @@ def test_callers_of_a_queue_may_queue_and_not_invoke(synthesise: Synthesise) -> 
         "s3:GetObject",
         ["kms:Decrypt", "kms:GenerateDataKey"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("failed-requests", "InvocationFailures"),
+        ("expired-requests", "ExpiredRequests"),
+        ("failed-notifications", "NotificationFailures"),
+    ],
+)
+def test_one_failure_of_an_asynchronous_endpoint_fires_within_a_minute(
+    synthesise: Synthesise, name: str, metric: str
+) -> None:
+    found = synthesise(QUEUE).all("AWS::CloudWatch::Alarm")
+    (alarm,) = [one for one in found if one["AlarmName"] == f"ranker-primary-{name}"]
+    asked = (
+        alarm["MetricName"],
+        alarm["Statistic"],
+        alarm["Threshold"],
+        alarm["EvaluationPeriods"],
+    )
+    assert asked == (metric, "Sum", 0, 1)
+
+
+def test_failures_of_a_queue_are_drawn(synthesise: Synthesise) -> None:
+    body = synthesise(QUEUE).one("AWS::CloudWatch::Dashboard")["DashboardBody"]
+    drawn = "".join(part for part in body["Fn::Join"][1] if isinstance(part, str))
+    assert "primary: failures per minute" in drawn
+    assert "alarm: requests a minute that expired in the queue above 0" in drawn
+
+
+def test_an_endpoint_without_a_queue_has_no_alarm_on_its_failures(synthesise: Synthesise) -> None:
+    assert not [one for one in names(synthesise()) if one.startswith("ranker-primary-failed")]

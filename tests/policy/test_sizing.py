@@ -70,8 +70,8 @@ def test_instances_are_traffic_by_what_one_safely_carries(
     assert found == count
 
 
-def test_the_months_cost_is_the_articles() -> None:
-    assert sizing.usd_per_month(50, 3.06) == pytest.approx(110_160)
+def test_a_month_costs_730_hours() -> None:
+    assert sizing.usd_per_month(50, 3.06) == pytest.approx(111_690)
 
 
 @pytest.mark.parametrize(

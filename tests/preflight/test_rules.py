@@ -217,3 +217,24 @@ def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
 def test_of_a_table_nothing_was_given(environment: Environment) -> None:
     (found,) = check(environment(VALID + "scaling = { safety_factor = 0.7 }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
+@pytest.mark.parametrize(("size", "accepted"), [(25_000_000, True), (25_000_001, False)])
+def test_a_body_is_accepted_up_to_the_larger_limit_that_aws_states(
+    environment: Environment, what: str, size: int, accepted: bool
+) -> None:
+    text = (
+        f"[traffic]\n{what}_bytes = {size}\n"
+        f'[acknowledge]\n{what}-too-large = "25 MB were answered"\n'
+    )
+    found = rules(environment, VALID + text)
+    assert (f"{what}-too-large" not in found) is accepted
+
+
+def test_a_serverless_body_above_its_one_limit_is_not_accepted(environment: Environment) -> None:
+    text = VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
+    )
+    more = "[traffic]\nrequest_bytes = 4194305\n[acknowledge]\nrequest-too-large = 'tried'\n"
+    assert "request-too-large" in rules(environment, text + more)

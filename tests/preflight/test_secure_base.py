@@ -48,11 +48,14 @@ def test_with_its_ids_it_may_be_deployed(tmp_path: Path, form: str) -> None:
     assert said(tmp_path, text) == []
 
 
-def test_it_isolates_captures_and_keeps_logs_for_a_year(tmp_path: Path) -> None:
+def test_it_isolates_captures_and_keeps_logs_for_a_year_whatever_becomes_of_the_stack(
+    tmp_path: Path,
+) -> None:
     found = loaded(tmp_path, (ROOT / "scripts" / "secure" / "cpu.toml").read_text()).environment
     assert found is not None
     assert (
         found.security.network_isolation,
         found.capture is not None,
         found.endpoint.log_retention_days,
-    ) == (True, True, 365)
+        found.endpoint.log_removal,
+    ) == (True, True, 365, "retain")

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
+from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
-from servable.cost.cost import HOURS_PER_MONTH, WHICH, cost, difference
+from servable.cost.cost import WHICH, cost, difference
 from tests.conftest import VALID
 from tests.servable.test_check_against import git
 

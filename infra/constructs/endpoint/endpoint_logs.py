@@ -48,8 +48,8 @@ class EndpointLogs(Construct):
     """/aws/sagemaker/Endpoints/NAME with a retention, counters and saved questions.
 
     SageMaker creates the group when it is missing, without retention, and leaves it
-    behind; so ours must exist before the endpoint, and goes with the stack: kept, it
-    would make the next deployment of the same name fail.
+    behind; so ours must exist before the endpoint. It goes with the stack unless it shall be
+    kept: kept, it makes the next deployment of the same name fail.
     """
 
     def __init__(
@@ -60,8 +60,10 @@ class EndpointLogs(Construct):
         endpoint_name: str,
         retention_days: int = 30,
         kms_key_arn: str | None = None,
+        keep: bool = False,
     ) -> None:
-        """`retention_days`: 30 covers an incident and the month's review."""
+        """`retention_days`: 30 covers an incident and the month's review. `keep` the group when its
+        stack is deleted, but not where the creation itself failed: the next try would find it."""
         super().__init__(scope, construct_id)
         self.endpoint_name = endpoint_name
         self.group = logs.CfnLogGroup(
@@ -71,7 +73,8 @@ class EndpointLogs(Construct):
             retention_in_days=retention_days,
             kms_key_id=kms_key_arn,
         )
-        self.group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        kept, gone = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, cdk.RemovalPolicy.DESTROY
+        self.group.apply_removal_policy(kept if keep else gone)
         self.arn = cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",

@@ -114,8 +114,8 @@ class EndpointAlarms(Construct):
             signal.name,
             signal=signal,
             name=f"{self._endpoint.name}-{signal.name}",
-            description=f"{self._endpoint.name}{of}: {signal.said} for {signal.minutes} minutes on "
-            f"end. {self._ending(signal.earliest_minutes, signal.kind)}",
+            description=f"{self._endpoint.name}{of}: {signal.said} for {_minutes(signal.minutes)}. "
+            f"{signal.few_samples}{self._ending(signal.earliest_minutes, signal.kind)}",
             actions=self._inform,
         )
         if self._endpoint.resource is not None:
@@ -144,3 +144,7 @@ class EndpointAlarms(Construct):
             f"begins. "
             f"Runbook: {self._alarms.runbook}#{kind}"
         )
+
+
+def _minutes(count: int) -> str:
+    return "one minute" if count == 1 else f"{count} minutes on end"

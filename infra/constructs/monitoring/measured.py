@@ -15,6 +15,12 @@ PERIOD_SECONDS = PERIOD_MINUTES * 60
 # What an alarm calls a statistic; all others (p99) are extended ones.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-cloudwatch-alarm.html
 SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
+# A percentile of few samples is judged like one of many. `ignore` would hold the alarm's state: an
+# alarm on a new fleet would never leave INSUFFICIENT_DATA, so that a small canary was not watched
+# at all, and one in ALARM would stay there all night.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
+# (2026-11-22)
+FEW_SAMPLES = "evaluate"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +48,13 @@ class Measured:
     @property
     def in_alarm(self) -> dict[str, Any]:
         """The properties of an AWS::CloudWatch::Alarm on this metric."""
-        extended = self.statistic not in SIMPLE
-        return {
-            **self._identity,
-            "period": PERIOD_SECONDS,
-            ("extended_statistic" if extended else "statistic"): self.statistic,
-        }
+        statistic = {"statistic": self.statistic}
+        if self.statistic not in SIMPLE:
+            statistic = {
+                "extended_statistic": self.statistic,
+                "evaluate_low_sample_count_percentile": FEW_SAMPLES,
+            }
+        return {**self._identity, "period": PERIOD_SECONDS, **statistic}
 
     def in_query(self, query_id: str) -> dict[str, Any]:
         """What an alarm's expression calls `query_id`."""

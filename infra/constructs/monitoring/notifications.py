@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -74,60 +75,99 @@ def subscription(address: str) -> sns.ITopicSubscription:
     return subscriptions.EmailSubscription(address)
 
 
+# The two kinds of events, their fields and what is sent for scaling, 2026-11-22:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
 SOURCE = "aws.sagemaker"
-DETAIL_TYPES = ["SageMaker Endpoint State Change", "SageMaker Endpoint Deployment State Change"]
+STATE = "SageMaker Endpoint State Change"
+DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
-# Of the first variant: all of them go through the stages of an update together. Places in
-# lists: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
-FIELDS = {
-    "kind": "$.detail-type",
-    "status": "$.detail.EndpointStatus",
-    "time": "$.time",
+# Only an update has a pending deployment; scaling sends the same kind of event without one.
+UPDATES = {"PendingDeploymentSummary": {"EndpointConfigName": [{"exists": True}]}}
+# An endpoint that scales is UPDATING, then IN_SERVICE: both say nothing by themselves. An update
+# that failed without a rollback is IN_SERVICE again, and has a reason.
+FAILURES = {
+    "$or": [
+        {"EndpointStatus": [{"anything-but": ["UPDATING", "IN_SERVICE"]}]},
+        {"FailureReason": [{"exists": True}]},
+    ]
+}
+
+PENDING = "$.detail.PendingDeploymentSummary"
+FIELDS = {"status": "$.detail.EndpointStatus", "time": "$.time"}
+# `config` is the old one until the update is over. The stage is that of the first variant: all of
+# them go through the stages of an update together. Places in lists:
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+UPDATE_FIELDS = FIELDS | {
+    "old": "$.detail.EndpointConfigName",
+    "new": f"{PENDING}.EndpointConfigName",
+    "stage": f"{PENDING}.ProductionVariants[0].VariantStatus[0].StatusMessage",
+}
+FAILURE_FIELDS = FIELDS | {
     "config": "$.detail.EndpointConfigName",
-    "stage": "$.detail.PendingDeploymentSummary.ProductionVariants[0].VariantStatus[0].StatusMessage",
     "reason": "$.detail.FailureReason",
 }
 
 
 class EndpointEvents(Construct):
-    """Changes of the endpoint's and its deployments' state, as one line each, to a topic."""
+    """Updates and failures of the endpoint, as one line each, to a topic; scaling is not told."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, endpoint_name: str, inform: sns.ITopic
     ) -> None:
         super().__init__(scope, construct_id)
+        self._endpoint_name = endpoint_name
+        self._topic_arn = inform.topic_arn
+        # What is not in an event is empty in its line.
+        self._rule(
+            "Updates",
+            f"Stages of updates of {endpoint_name}",
+            DEPLOYMENT,
+            UPDATES,
+            UPDATE_FIELDS,
+            f"Endpoint {endpoint_name} is being updated to configuration <new>, from <old>: "
+            "<status> at <time>. Stage, where there is one: <stage>",
+        )
+        self._rule(
+            "Resource",
+            f"Creation, deletion and failures of {endpoint_name}",
+            STATE,
+            FAILURES,
+            FAILURE_FIELDS,
+            f"Endpoint {endpoint_name}: <status> at <time>. Configuration in service: <config>. "
+            "Reason, where there is one: <reason>",
+        )
+        inform.grant_publish(iam.ServicePrincipal("events.amazonaws.com"))
+
+    def _rule(
+        self,
+        construct_id: str,
+        description: str,
+        detail_type: str,
+        matching: dict[str, Any],
+        fields: dict[str, str],
+        line: str,
+    ) -> None:
         Rule(
             self,
-            "Resource",
-            description=f"State changes of {endpoint_name} and of its deployments",
+            construct_id,
+            description=description,
             event_pattern={
                 "source": [SOURCE],
-                "detail-type": DETAIL_TYPES,
-                "detail": {"EndpointName": [endpoint_name]},
+                "detail-type": [detail_type],
+                "detail": {"EndpointName": [self._endpoint_name], **matching},
             },
             state="ENABLED",
             # CDK's own targets would load Lambda, ECS and more into every synth.
             targets=[
                 Rule.TargetProperty(
-                    arn=inform.topic_arn,
+                    arn=self._topic_arn,
                     id="Topic",
                     input_transformer=Rule.InputTransformerProperty(
-                        input_paths_map=FIELDS, input_template=json.dumps(said(endpoint_name))
+                        input_paths_map=fields, input_template=json.dumps(line)
                     ),
                 )
             ],
         )
-        inform.grant_publish(iam.ServicePrincipal("events.amazonaws.com"))
-
-
-def said(endpoint_name: str) -> str:
-    """One line; what is not in an event is empty there."""
-    return (
-        f"Endpoint {endpoint_name} (<kind>): <status> at <time>. "
-        "Configuration <config>. Stage, where there is one: <stage> "
-        "Reason, where there is one: <reason>"
-    )
 
 
 class Notifications:

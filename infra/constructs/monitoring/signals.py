@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.constructs.monitoring.measured import Metric
+from infra.catalog.metrics import least_samples
+from infra.constructs.monitoring.measured import SIMPLE, Measured, Metric
 from infra.constructs.monitoring.watched_endpoint import (
     MACHINES,
     NAMESPACE,
@@ -70,6 +71,18 @@ class Signal:
         amount = f"{self.threshold:g} {self.unit.symbol}".strip()
         return f"{self.what} {self.fires} {amount}"
 
+    @property
+    def few_samples(self) -> str:
+        """What the alarm does with few requests, as a sentence of its description; empty where it
+        does not look at a percentile."""
+        if not isinstance(self.metric, Measured) or self.metric.statistic in SIMPLE:
+            return ""
+        percentile = self.metric.statistic
+        return (
+            f"With fewer than {least_samples(percentile):,} requests in that time {percentile} is "
+            "decided by a few of them, and is judged all the same. "
+        )
+
 
 # graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
 _WATCHED = {
@@ -103,6 +116,12 @@ _WATCHED = {
         "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
     },
 }
+# alarm -> (what it looks at, metric). The first counts failed downloads and uploads too.
+_ASYNC_FAILURES = {
+    "failed-requests": ("requests a minute that failed", "InvocationFailures"),
+    "expired-requests": ("requests a minute that expired in the queue", "ExpiredRequests"),
+    "failed-notifications": ("notifications a minute that failed", "NotificationFailures"),
+}
 _OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
 
 
@@ -132,6 +151,7 @@ def variant_signals(
                 breaks_objective=kind in _OBJECTIVE and not variant.shadow,
             )
     yield from _traffic(metrics, variant, alarms)
+    yield from _async_failures(metrics, variant, alarms)
 
 
 def _unit(graph: str, metric: str, variant: WatchedVariant) -> Unit:
@@ -170,6 +190,24 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             unit=Unit("", 1),
             minutes=alarms.at_max_minutes,
         )
+
+
+def _async_failures(
+    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
+) -> Iterator[Signal]:
+    for kind, (what, metric) in _ASYNC_FAILURES.items():
+        if metrics.publishes(metric):
+            yield Signal(
+                kind=kind,
+                variant=variant.name,
+                what=what,
+                metric=metrics.of_variant(metric, variant.name, "Sum"),
+                threshold=alarms.async_failures_per_minute,
+                unit=Unit("", 1),
+                # Not the window: requests come seldom, and what failed is not asked again.
+                minutes=1,
+                graph="failures",
+            )
 
 
 def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:

@@ -14,6 +14,14 @@ from infra.constructs.monitoring.watched_endpoint import (
 )
 from infra.constructs.monitoring.widget import Line, Side, Widget, graph, text
 
+# label -> metric of an asynchronous endpoint
+ASYNC_FAILURES = {
+    "requests": "InvocationFailures",
+    "of these, request not read from S3": "RequestDownloadFailures",
+    "of these, answer not written to S3": "ResponseUploadFailures",
+    "expired in the queue": "ExpiredRequests",
+    "notifications": "NotificationFailures",
+}
 Graph = Callable[[int], Widget]
 
 
@@ -60,6 +68,18 @@ class VariantGraphs:
             f"{self.variant.name}: requests that wait, and for how long",
             left=Side(label="requests", metrics=waiting),
             right=Side(label="minutes", metrics=[oldest], lines=[age.line] if age else []),
+            width=width,
+        )
+
+    def failures(self, width: int) -> Widget:
+        """Of an asynchronous endpoint; no caller sees them."""
+        shown = [
+            replace(self._metrics.of_variant(metric, self.variant.name, "Sum"), label=label)
+            for label, metric in ASYNC_FAILURES.items()
+        ]
+        return graph(
+            f"{self.variant.name}: failures per minute",
+            left=Side(label="failures", metrics=shown, lines=self._lines("failures")),
             width=width,
         )
 

@@ -79,7 +79,7 @@ class EndpointRollout(Construct):
                     signal=signal,
                     name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
                     description=f"Takes back an update of {endpoint.name} to configuration {short}: "
-                    f"{signal.said} in variant {variant}. Fires at the earliest "
+                    f"{signal.said} in variant {variant}. {signal.few_samples}Fires at the earliest "
                     f"{signal.earliest_minutes} min after the first minute that shows it begins. "
                     f"Runbook: {alarms.runbook}#rollback",
                 ).alarm

@@ -1,5 +1,7 @@
 """What callers send and get back, and the samples that are kept of it."""
 
+from dataclasses import replace
+
 from infra.parameters.environment import Environment
 from infra.preflight.rule import Findings, Rule
 
@@ -7,44 +9,62 @@ from infra.preflight.rule import Findings, Rule
 class BodyRule(Rule):
     """A rule about the size of what goes through an endpoint."""
 
-    def size(self, name: str, given: int | None, allowed: int) -> Findings:
+    def size(self, name: str, given: int | None, allowed: int, guide: int) -> Findings:
+        """`guide`: what the developer guide states, where it is more than `allowed`. Between the two
+        the finding may be acknowledged; above both it may not."""
         key = f"traffic.{name}"
         if given is None:
             yield self.not_checked(key, key)
-        elif given > allowed:
+        elif allowed < given <= guide:
             yield self.finding(
+                key,
+                f"{name} {given:,} is more than the API's model of InvokeEndpoint allows",
+                allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
+                remedy="send fewer rows at once, or bytes instead of JSON; or send one such request to an "
+                "endpoint of yours, and acknowledge this if it is answered",
+            )
+        elif given > allowed:
+            found = self.finding(
                 key,
                 f"{name} {given:,} is more than an endpoint of this kind carries",
                 allowed=f"at most {allowed:,}",
                 remedy="send fewer rows at once, or bytes instead of JSON",
             )
+            yield replace(found, acknowledgeable=False)
 
 
 class RequestTooLarge(BodyRule):
     """InvokeEndpoint refuses a larger body before the container sees it.
 
-    Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob; of serverless and asynchronous
-    endpoints infra/catalog/documented_limits.json
+    Of a real-time endpoint AWS states two limits, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them it may be acknowledged.
+    Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob (6,291,456);
+    https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (25 MB, 2026-11-22); of serverless
+    and asynchronous endpoints infra/catalog/documented_limits.json
     """
 
+    acknowledgeable = True
     example = "traffic.request_bytes = 6291457"
 
     def check(self, environment: Environment) -> Findings:
-        given = environment.traffic.request_bytes
-        yield from self.size("request_bytes", given, environment.kind.request_bytes)
+        given, kind = environment.traffic.request_bytes, environment.kind
+        yield from self.size("request_bytes", given, kind.request_bytes, kind.guide_bytes)
 
 
 class AnswerTooLarge(BodyRule):
     """A larger answer reaches nobody.
 
-    Source: infra/catalog/documented_limits.json (answer_bytes)
+    Of a real-time endpoint AWS states two limits, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them it may be acknowledged.
+    Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
     """
 
+    acknowledgeable = True
     example = "traffic.answer_bytes = 6291457"
 
     def check(self, environment: Environment) -> Findings:
-        given = environment.traffic.answer_bytes
-        yield from self.size("answer_bytes", given, environment.kind.answer_bytes)
+        given, kind = environment.traffic.answer_bytes, environment.kind
+        yield from self.size("answer_bytes", given, kind.answer_bytes, kind.guide_bytes)
 
 
 class CaptureOfNothing(Rule):

@@ -1,7 +1,13 @@
 """GPUs: all of them used, with memory for the models, under a driver that carries the CUDA."""
 
-from infra.catalog import gpus, images
-from infra.catalog.inference_amis import carries, cuda_of, families_of, names
+from infra.catalog import images
+from infra.catalog.inference_amis import (
+    carries,
+    cuda_of,
+    families_of,
+    names,
+    runs_on,
+)
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
@@ -200,36 +206,30 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
                 placement.key("inference_ami"),
                 f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
-                allowed=str(driver_for(placement.tensorflow)),
+                allowed=str(driver_for(placement.tensorflow, placement.instance)),
                 remedy="take it out: it is then chosen for the image",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )
 
 
 class AmiFamily(VariantRule):
-    """AWS lists the families an AMI is for; no inference AMI has a driver for the K80 of ml.p2.
+    """AWS lists the instance families of each AMI; ml.p2 and ml.p3 are listed for none.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
-    (InferenceAmiVersion)
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html (2026-11-22)
     """
 
     example = """\
-variants.primary.instance_type = "ml.g6e.xlarge"
+variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         ami, instance = placement.variant.inference_ami, placement.instance
-        if ami not in names() or not instance.gpus:
+        if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
             return
-        family, families = instance.name.split(".")[1], families_of(ami)
-        newest_cuda = gpus.newest_cuda(instance.gpu or "") or 99
-        # Its last driver is older than the oldest AMI's.
-        too_old = newest_cuda < min(int(cuda_of(one).split(".")[0]) for one in names())
-        if too_old or (families is not None and family not in families):
-            yield self.finding(
-                placement.key("inference_ami"),
-                f"{ami} is not for the {instance.gpu} of {instance.name}",
-                allowed=f"ml.{', ml.'.join(families)}" if families else "a newer GPU",
-                remedy="take it out: it is then chosen, or left out where none fits",
-                reads=(placement.key("instance_type"),),
-            )
+        yield self.finding(
+            placement.key("inference_ami"),
+            f"{ami} is not for the {instance.gpu} of {instance.name}",
+            allowed=f"ml.{', ml.'.join(families_of(ami))}",
+            remedy="take it out: it is then chosen, or left out where none fits",
+            reads=(placement.key("instance_type"),),
+        )

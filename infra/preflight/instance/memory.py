@@ -1,6 +1,7 @@
 """What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
 
 from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.sizing import disk_gib, memory, volume_gib
 from infra.preflight.rendering import counted
@@ -66,11 +67,13 @@ variants.primary.volume_gb = 100"""
 
 
 class StorageKeyOnNvme(VariantRule):
-    """Local NVMe is encrypted by its hardware; with a key of ours the configuration is refused.
+    """Local NVMe is encrypted by a hardware module of the instance, and not by a key of yours.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
+    (2026-11-22)
     """
 
+    severity = Severity.WARNING
     example = """\
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
@@ -81,7 +84,7 @@ endpoint.volume_kms_key = "alias/serving\""""
             yield self.finding(
                 "endpoint.volume_kms_key",
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
-                "takes no key",
+                "the key does not encrypt",
                 allowed="no volume_kms_key with such a type",
                 remedy="take it out: the hardware encrypts it",
                 reads=(placement.key("instance_type"),),

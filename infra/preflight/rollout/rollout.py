@@ -3,6 +3,7 @@
 import math
 
 from infra.catalog.limits import most
+from infra.catalog.metrics import least_samples
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
@@ -165,6 +166,50 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
                 remedy="raise it or the share, deploy when there is traffic, or add "
                 "[rollout.golden_requests]",
                 reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
+            )
+
+
+class RolloutP99Unseen(VariantRule):
+    """The rollback alarm's p99 of a small share is decided by a few slow requests.
+
+    CloudWatch calls p99 significant from 1,000 samples in the alarm's minutes on; with fewer the
+    alarm is judged all the same, and takes back a good update or lets a slow one pass.
+    Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
+    (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p99_latency_ms = 100
+traffic.quiet_rps = 5
+rollout = { strategy = "canary", canary_percent = 10 }"""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        rollout, alarms, variant = environment.rollout, environment.alarms, placement.variant
+        if rollout is None or alarms.p99_latency_ms is None or variant.shadow:
+            return
+        quiet = environment.traffic.quiet_rps
+        if quiet is None:
+            yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
+            return
+        golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
+        weights = sum(one.weight for one in environment.production_variants.values())
+        # The quietest hour runs the fewest instances, of which the first share is whole ones.
+        count = max(1, variant.min_instances)
+        (smallest,) = rollout.updates(least=count, most=count, window_minutes=alarms.window_minutes)
+        share = smallest.first_share_percent / 100 * (variant.weight / weights if weights else 1)
+        each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
+        seen, needed = each_minute * alarms.window_minutes, least_samples("p99")
+        if seen < needed:
+            yield self.finding(
+                "alarms.p99_latency_ms",
+                f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
+                f"on {placement.name} in {counted(alarms.window_minutes, 'minute')} at {quiet:g}/s: p99 "
+                f"is significant from {needed:,} on",
+                allowed=f"{needed:,} requests or more in alarms.window_minutes",
+                remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "
+                "acknowledge that few requests decide",
+                reads=("traffic.quiet_rps", "alarms.window_minutes"),
             )
 
 

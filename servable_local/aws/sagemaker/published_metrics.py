@@ -84,6 +84,17 @@ def publish_invocation(
                 store.add(Metric.of(NAMESPACE, name, them), value, unit=unit, at=at)
 
 
+def publish_async_failure(
+    store: MetricStore, clock: Clock, name: str, *, endpoint: str, variant: str
+) -> None:
+    """One failure of an asynchronous endpoint, as InvocationFailures.
+
+    Source (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
+    """
+    dimensions = {"EndpointName": endpoint, "VariantName": variant}
+    store.add(Metric.of(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now())
+
+
 def _microseconds(seconds: float) -> int:
     return round(seconds * _MICROSECONDS_PER_SECOND)
 

@@ -20,6 +20,8 @@ from servable_local.aws.sagemaker.model_data import s3_location
 LONGEST_SHOWN = 1024
 Ask = Callable[[bytes], tuple[int, str, bytes]]
 """body -> status, content type, answer."""
+CountFailure = Callable[[str], None]
+"""Of the metric of this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class QueuedInvocation:
         path = self.config["OutputConfig"].get("S3FailurePath")
         return None if path is None else f"{path.rstrip('/')}/{self.number}-error.out"
 
-    def run(self, aws: Loopback, clock: Clock, ask: Ask) -> None:
+    def run(self, aws: Loopback, clock: Clock, ask: Ask, count: CountFailure) -> None:
         """To its end, whatever that is; what goes wrong here is logged."""
         received = clock.now().isoformat()
         try:
@@ -68,6 +70,9 @@ class QueuedInvocation:
                 told = {"contentType": content_type, "outputLocation": self.output_location}
                 self._tell(aws, "SuccessTopic", "Completed", received, told)
             else:
+                count("InvocationFailures")
+                if isinstance(body, str):
+                    count("RequestDownloadFailures")
                 said = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
                 self._fail(aws, received, status, said)
         except Exception:

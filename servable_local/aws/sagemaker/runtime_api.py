@@ -22,7 +22,11 @@ from servable_local.aws.resources.shapes import (
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
 from servable_local.aws.sagemaker.hosting import RegionalHosting
-from servable_local.aws.sagemaker.published_metrics import Invocation, publish_invocation
+from servable_local.aws.sagemaker.published_metrics import (
+    Invocation,
+    publish_async_failure,
+    publish_invocation,
+)
 from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
@@ -147,7 +151,14 @@ class RuntimeApi(BaseResponse):
             status, headers, answer = _ask(here, endpoint, route, body, passed)
             return status, headers.get("Content-Type", ""), answer
 
-        _in_background(lambda: queued.run(here.aws, here.clock, ask), "queued")
+        count = functools.partial(
+            publish_async_failure,
+            here.cloudwatch.metrics,
+            here.clock,
+            endpoint=endpoint.name,
+            variant=route.variant.name,
+        )
+        _in_background(lambda: queued.run(here.aws, here.clock, ask, count), "queued")
         shown = {"status": 202, "X-Amzn-SageMaker-OutputLocation": queued.output_location}
         if queued.failure_location:
             shown["X-Amzn-SageMaker-FailureLocation"] = queued.failure_location

@@ -27,7 +27,8 @@ class Weather:
             self._computed(alarm, bad)
         else:
             threshold = float(alarm["Threshold"])
-            self._add(alarm, threshold * 1.01 if bad else threshold * 0.1)
+            # Where nothing at all is allowed, one is too many.
+            self._add(alarm, threshold * 1.01 or 1 if bad else threshold * 0.1)
 
     def _computed(self, alarm: Mapping[str, Any], bad: bool) -> None:
         by_name = {

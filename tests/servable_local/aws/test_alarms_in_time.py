@@ -18,6 +18,7 @@ from tests.servable_local.aws.everything_on import QUEUED, watching
 
 OBJECTIVE = "ranker-objective"
 BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
+ASYNC_FAILURES = ("failed-requests", "expired-requests", "failed-notifications")
 # Those of one group go through it together: no two look at the same metric in another way.
 ALONE = ["p50-latency", "p90-latency", "p99-latency", "5xx", "no-traffic", ""]
 
@@ -162,18 +163,32 @@ def test_nothing_else_pages(courses: dict[str, Course]) -> None:
 
 
 @pytest.fixture(scope="module")
-def queue(
+def queue_courses(
     embedded: EmbeddedAws,
     launcher: Launcher,
     clock: ManualClock,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Course:
-    """Of the alarm on the oldest request of an asynchronous endpoint."""
+) -> dict[str, Course]:
+    """Of the alarms that only an asynchronous endpoint has."""
     template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
     account = Account(embedded, launcher)
     assert account.deploy(template) == "CREATE_COMPLETE"
-    name = "ranker-queue-age"
-    return Watch(account, clock, template).courses([name])[name]
+    names = ["ranker-queue-age", *(f"ranker-primary-{one}" for one in ASYNC_FAILURES)]
+    return Watch(account, clock, template).courses(names)
+
+
+@pytest.fixture(scope="module")
+def queue(queue_courses: dict[str, Course]) -> Course:
+    """Of the alarm on the oldest request of an asynchronous endpoint."""
+    return queue_courses["ranker-queue-age"]
+
+
+@pytest.mark.parametrize("name", ASYNC_FAILURES)
+def test_one_failure_fires_its_alarm_which_recovers(
+    queue_courses: dict[str, Course], name: str
+) -> None:
+    course = queue_courses[f"ranker-primary-{name}"]
+    assert (course.before, course.bad, course.after) == ("OK", ["ALARM"], "OK")
 
 
 def test_a_queue_s_alarm_fires_when_it_claims_and_not_earlier(queue: Course) -> None:

@@ -181,19 +181,20 @@ def test_start_and_way_back_of_an_update_reach_the_topic_with_the_reason(
     server: Server,
 ) -> None:
     inbox = TopicInbox(deployed["prod"].account)
-    update = begin("prod")
-    update.new.status = 503
-    Watched(deployed["prod"].account, clock, server).minutes(4, requests=2, endpoint=update.name)
-    update.status()
-    said = inbox.said(4)
-    begins = f"Endpoint {update.name} (SageMaker Endpoint"
-    assert [one.split(" at ")[0].removeprefix(begins) for one in said[:3]] == [
-        " State Change): UPDATING",
-        " Deployment State Change): UPDATING",
-        " State Change): ROLLING_BACK",
-    ]
-    assert "Stage, where there is one: Baking for 600 seconds" in said[1]
-    assert "-rollback-primary-5xx-" in said[2].partition("Reason, where there is one: ")[2]
+    begun = begin("prod")
+    pending = begun.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
+    begun.new.status = 503
+    Watched(deployed["prod"].account, clock, server).minutes(4, requests=2, endpoint=begun.name)
+    begun.status()
+    said = inbox.said(2)
+    before = begun.endpoint()["EndpointConfigName"]
+    assert said[0].startswith(
+        f"Endpoint {begun.name} is being updated to configuration {pending}, from "
+    )
+    assert f"from {before}: UPDATING at " in said[0]
+    assert "Stage, where there is one: Baking for 600 seconds" in said[0]
+    assert said[1].startswith(f"Endpoint {begun.name}: ROLLING_BACK at ")
+    assert "-rollback-primary-5xx-" in said[1].partition("Reason, where there is one: ")[2]
 
 
 def test_an_alarm_that_is_on_already_takes_the_next_update_back_at_once(

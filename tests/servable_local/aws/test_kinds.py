@@ -118,6 +118,15 @@ def test_the_error_topic_is_told_of_a_failure(queue: Preset) -> None:
     assert said["invocationStatus"] == "Failed"
 
 
+def test_a_request_that_cannot_be_read_is_counted(queue: Preset) -> None:
+    failed = submit(queue, None)
+    read(queue, failed["FailureLocation"])
+    listed = queue.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")["Metrics"]
+    assert {"InvocationFailures", "RequestDownloadFailures"} <= {
+        one["MetricName"] for one in listed
+    }
+
+
 def test_what_the_container_refuses_is_a_failure_in_s3(queue: Preset, launcher: Launcher) -> None:
     (container,) = launcher.serving(f"{queue.archive} primary".encode())
     container.status = 500

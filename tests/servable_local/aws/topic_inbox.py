@@ -10,15 +10,16 @@ _DEADLINE_SECONDS = 10
 
 class TopicInbox:
     def __init__(self, account: Account) -> None:
-        """The account has one rule, of one topic."""
+        """All rules of the account have one target, the same topic."""
         events = account.client("events")
-        (rule,) = events.list_rules()["Rules"]
-        (target,) = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+        rules = events.list_rules()["Rules"]
+        listed = [events.list_targets_by_rule(Rule=rule["Name"])["Targets"] for rule in rules]
+        (arn_of_topic,) = {target["Arn"] for targets in listed for target in targets}
         self._sqs = account.client("sqs")
         self._queue = self._sqs.create_queue(QueueName="inbox")["QueueUrl"]
         arn = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
         account.client("sns").subscribe(
-            TopicArn=target["Arn"], Protocol="sqs", Endpoint=arn["Attributes"]["QueueArn"]
+            TopicArn=arn_of_topic, Protocol="sqs", Endpoint=arn["Attributes"]["QueueArn"]
         )
 
     def said(self, count: int) -> list[str]:

@@ -1,0 +1,147 @@
+"""What infra/catalog and infra/policy claim of AWS and the images, by age, each with its source.
+
+python scripts/claims.py            every claim, oldest first
+python scripts/claims.py --check    those to look up again; exit 1 where a source or date is missing
+"""
+
+import argparse
+import ast
+import datetime
+import io
+import json
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("infra/catalog", "infra/policy")
+OLD_MONTHS = 18
+NOT_STATED = "date not stated"
+# A day, or a month where a source states no more.
+_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
+# Where a number comes from: a page, a file of the image, or that it is our own.
+_SOURCE = re.compile(r"https?://|[Ss]ources?\b|[Aa]ssum|docs/decisions/")
+# A unit's own number is no claim: MIB_PER_GIB.
+_UNIT = re.compile(r"(MIB|BYTES|SECONDS)_PER_(GIB|MINUTE)")
+
+
+@dataclass(frozen=True, order=True)
+class Claim:
+    date: str
+    """ISO day or month; empty where the code gives none, NOT_STATED where the source does not."""
+    file: str
+    what: str
+    source: str
+
+    @property
+    def missing(self) -> str:
+        """What the claim lacks; empty when it has both."""
+        return " and ".join(
+            [*([] if self.source else ["a source"]), *([] if self.date else ["a date"])]
+        )
+
+    def old(self, today: datetime.date) -> bool:
+        """Whether it is older than OLD_MONTHS; what has no date counts as old."""
+        found = _DATE.search(self.date)
+        if found is None:
+            return True
+        age = (today.year - int(found[1])) * 12 + today.month - int(found[2])
+        return age > OLD_MONTHS or (age == OLD_MONTHS and today.day > int(found[3] or 1))
+
+    def __str__(self) -> str:
+        return f"{self.date or 'undated':15} {self.file}: {self.what}: {self.source or 'no source'}"
+
+
+def claims(root: Path = ROOT) -> list[Claim]:
+    """Of every table and module of the two folders, oldest first."""
+    found: set[Claim] = set()
+    for folder in FOLDERS:
+        for path in sorted((root / folder).iterdir()):
+            file = f"{folder}/{path.name}"
+            if path.suffix == ".json":
+                found |= set(_of_table(file, json.loads(path.read_text(encoding="utf-8"))))
+            elif path.suffix == ".py":
+                found |= set(_of_module(file, path.read_text(encoding="utf-8")))
+    return sorted(found)
+
+
+def _of_table(file: str, table: dict[str, Any]) -> Iterator[Claim]:
+    """The table's own, and one for each row with a source; rows of one source and date are one."""
+    date = str(table.get("date", ""))
+    yield Claim(date, file, "table", str(table.get("source", "")))
+    rest = {key: value for key, value in table.items() if key not in ("date", "source")}
+    yield from _of_rows(file, rest, date, "")
+
+
+def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[Claim]:
+    if isinstance(part, list):
+        for one in part:
+            yield from _of_rows(file, one, date, key)
+    elif isinstance(part, dict):
+        if "source" in part:
+            own = str(part.get("date", part.get("as_of", date)))
+            yield Claim(own, file, key, str(part["source"]))
+        for name, value in part.items():
+            yield from _of_rows(file, value, date, f"{key}.{name}" if key else name)
+
+
+def _of_module(file: str, text: str) -> Iterator[Claim]:
+    """Every citation of a page, and every number of a constant that has none."""
+    said = _texts(text)
+    for line, words in said.items():
+        if "http" in words:
+            date = _DATE.search(words)
+            page = re.search(r"https?://[^\s,;)]+", words)
+            yield Claim(date[0] if date else "", file, f"line {line}", page[0] if page else "")
+    tree = ast.parse(text)
+    if _SOURCE.search(ast.get_docstring(tree) or ""):
+        return
+    last = ""  # constants that stand together share the comment above the first
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        last = said.get(node.lineno - 1, last)
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        name, value = getattr(target, "id", ""), node.value
+        number = isinstance(value, ast.Constant) and type(value.value) in (int, float)
+        if number and not _UNIT.fullmatch(name) and not _SOURCE.search(last):
+            yield Claim("", file, name, "")
+
+
+def _texts(text: str) -> dict[int, str]:
+    """{last line: what it says} of each block of comments and each string."""
+    found: dict[int, str] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            found[token.end[0]] = f"{found.pop(token.end[0] - 1, '')} {token.string}"
+        elif token.type == tokenize.STRING:
+            found[token.end[0]] = token.string
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="Only what needs somebody.")
+    asked = parser.parse_args(arguments)
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    everything = claims()
+    if not asked.check:
+        print("\n".join(map(str, everything)))
+        return 0
+    missing = [one for one in everything if one.missing]
+    for one in missing:
+        print(f"{one.file}: {one.what} lacks {one.missing}", file=sys.stderr)
+    old = [one for one in everything if not one.missing and one.old(today)]
+    if old:
+        print(f"{len(old)} of {len(everything)} claims are older than {OLD_MONTHS} months:")
+    for one in old:
+        print(f"  {one}")
+    return int(bool(missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -52,10 +52,10 @@ class EndpointStack(cdk.Stack):
             tags=environment.tags,
         )
         endpoint = self._endpoint(environment, root, captured, queued)
-        self._operate(endpoint, environment, root, queued)
         notified = Notifications(
             self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
+        self._operate(endpoint, environment, root, queued, notified)
         alarms = EndpointAlarms(
             self,
             "Alarms",
@@ -145,6 +145,7 @@ class EndpointStack(cdk.Stack):
         environment: Environment,
         root: Path,
         queued: AsyncInferenceLocations | None,
+        notified: Notifications,
     ) -> None:
         """How it is updated, scaled and called."""
         EndpointRollout(
@@ -161,6 +162,8 @@ class EndpointStack(cdk.Stack):
             rollout=environment.rollout,
             root=root,
             log_kms_key_arn=environment.endpoint.log_kms_key,
+            inform=notified.inform,
+            runbook=environment.alarms.runbook,
         )
         for name, scaling in environment.scaled.items():
             EndpointScaling(

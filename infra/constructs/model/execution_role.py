@@ -102,6 +102,17 @@ class ModelDependencies:
         return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
 
 
+def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:
+    """SageMaker takes the role on for what this account asks of it in this region, for nobody else.
+
+    AWS: no full ARN of a model or endpoint in its place, the asterisk as it is, and no
+    aws:SourceAccount, since the account is part of it.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
+    (SageMaker Inference, 2026-11-22)
+    """
+    return {"ArnLike": {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}}
+
+
 class ExecutionRole(Construct):
     """The role SageMaker takes on for one model, and its policy; no managed one.
 
@@ -122,7 +133,11 @@ class ExecutionRole(Construct):
         self._arns = dependencies.arns(cdk.Stack.of(self), image, archive)
         self._prefix = archive.listed.name if archive.listed else ""
         self.role = iam.Role(
-            self, "Resource", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")
+            self,
+            "Resource",
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions=_for_this_account(cdk.Stack.of(self))
+            ),
         )
         permissions = granted(self._arns)
         # Another archive, another policy beside the first, which goes when the update is through:

@@ -19,7 +19,7 @@ class SageMakerApi(ModelApi):
     def create_endpoint(self) -> ActionResult:
         asked, here = self._asked("CreateEndpoint"), self.here
         name, config = asked["EndpointName"], here.configs.get(asked["EndpointConfigName"])
-        arn = here.arn("endpoint", name.lower())
+        arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
         self._tag(arn, asked)

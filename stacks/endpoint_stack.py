@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import optional_async_inference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
@@ -116,6 +117,7 @@ class EndpointStack(cdk.Stack):
             async_inference=async_inference,
             volume_kms_key=table.volume_kms_key,
             network=environment.network,
+            roles=RoleRules.of(environment.security),
         )
         self._variants = [
             ServedVariant(
@@ -164,6 +166,7 @@ class EndpointStack(cdk.Stack):
             log_kms_key_arn=environment.endpoint.log_kms_key,
             inform=notified.inform,
             runbook=environment.alarms.runbook,
+            roles=RoleRules.of(environment.security),
         )
         for name, scaling in environment.scaled.items():
             EndpointScaling(
@@ -175,4 +178,5 @@ class EndpointStack(cdk.Stack):
             endpoint=endpoint,
             roles=environment.endpoint.callers,
             locations=queued,
+            path=environment.security.iam_path,
         )

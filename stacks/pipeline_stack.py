@@ -12,6 +12,7 @@ from infra.constructs.access.pipeline_role import (
     PLAN_LOOKS,
     PipelineRole,
 )
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded
@@ -35,6 +36,8 @@ class PipelineStack(cdk.Stack):
         super().__init__(
             scope,
             construct_id,
+            # With the prefix of every stack of the service: another service has a pipeline-ENV too.
+            stack_name=f"{environment.service}-{construct_id}" if environment.service else None,
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=f"What the pipelines of {repository} may do for {name}",
         )
@@ -44,6 +47,7 @@ class PipelineStack(cdk.Stack):
             "Deploys",
             provider_arn=provider,
             repository=repository,
+            roles=RoleRules.of(environment.security),
             claim=f"environment:{name}",
             region=environment.region,
             bootstrap_roles=DEPLOYS,
@@ -55,6 +59,7 @@ class PipelineStack(cdk.Stack):
             "Compares",
             provider_arn=provider,
             repository=repository,
+            roles=RoleRules.of(environment.security),
             claim="pull_request",
             region=environment.region,
             looks=PLAN_LOOKS,
@@ -147,10 +152,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     # The capture's and the queue's, named by CloudFormation.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
-    roles = [f"{role}/{stem}-*"]
+    path = environment.security.iam_path or "/"
+    roles = [f"{role}{path}{stem}-*"]
     # `servable doctor` asks whether it is there.
     scaling = f"{role}/aws-service-role/{SERVICE}/{SERVICE_ROLE}"
-    policies = [f"arn:{stack.partition}:iam::{account}:policy/{stem}-*"]
+    policies = [f"arn:{stack.partition}:iam::{account}:policy{path}{stem}-*"]
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")

@@ -143,6 +143,27 @@ def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> 
     assert path in may(template, "iam:GetRole")
 
 
+def test_the_roles_keep_to_the_boundary_and_the_path_of_the_file(tmp_path: Path) -> None:
+    policy = "arn:aws:iam::111111111111:policy/boundary"
+    rules = f'[security]\npermissions_boundary = "{policy}"\niam_path = "/ci/"\n'
+    (template,) = made(tmp_path, VALID + rules)
+    kept = [
+        (one["Properties"].get("PermissionsBoundary"), one["Properties"].get("Path"))
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::IAM::Role"
+    ]
+    assert kept == [(policy, "/ci/")] * 2
+    assert ":role/ci/prod-*" in may(template, "iam:GetRolePolicy")
+
+
+def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
+    (tmp_path / "prod.toml").write_text(f'service = "ranking"\n{VALID}')
+    app = cdk.App()
+    add_pipelines(app, load(tmp_path, tmp_path), "me@11/mine@22", None)
+    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
+    assert (stack.node.id, stack.stack_name) == ("pipeline-prod", "ranking-pipeline-prod")
+
+
 def test_credentials_last_as_long_as_the_job_that_deploys(template: dict[str, Any]) -> None:
     job = read(FOLDER / "deploy-environment.yml")["jobs"]["deploy"]
     (asked,) = (

@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import accept_wildcards
 
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
@@ -84,9 +85,10 @@ class PipelineRole(Construct):
         bootstrap_roles: Sequence[str] = (),
         looks: Sequence[str],
         reads: Mapping[str, Sequence[str]],
+        roles: RoleRules,
     ) -> None:
         """`repository`, `claim`: as of `subjects`. `bootstrap_roles`: of `cdk bootstrap`, to take on.
-        `looks`: actions on any resource. `reads`: action -> ARNs."""
+        `roles`: what this one keeps to. `looks`: actions on any resource. `reads`: action -> ARNs."""
         super().__init__(scope, construct_id)
         trusted = iam.FederatedPrincipal(
             provider_arn,
@@ -105,6 +107,7 @@ class PipelineRole(Construct):
             description=f"Taken on by {subjects(repository, claim)[0]}",
             # A linear rollout and its bakes take more than one hour, and the job has two.
             max_session_duration=cdk.Duration.hours(3),
+            **roles.properties(self),
         )
         stack = cdk.Stack.of(self)
         taken_on = [

@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.catalog.images import Image
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
@@ -43,6 +44,10 @@ class ModelDependencies:
     """Where requests and answers lie, and who is told of them."""
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
+    roles: RoleRules = field(default_factory=RoleRules)
+    """What every role that is made must keep to."""
+    execution_role_arn: str | None = None
+    """A role that is there already; none is made then."""
 
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """Everything that is there, by the names of the permission table."""
@@ -134,7 +139,8 @@ class ExecutionRole(Construct):
         self._prefix = archive.listed.name if archive.listed else ""
         self.role = iam.Role(
             self,
-            "Resource",
+            f"Resource{dependencies.roles.suffix}",
+            **dependencies.roles.properties(self),
             assumed_by=iam.ServicePrincipal(
                 "sagemaker.amazonaws.com", conditions=_for_this_account(cdk.Stack.of(self))
             ),

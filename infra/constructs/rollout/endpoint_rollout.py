@@ -7,6 +7,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
@@ -99,6 +100,7 @@ def send_golden_requests(
     log_kms_key_arn: str | None,
     inform: sns.ITopic,
     runbook: str,
+    roles: RoleRules,
 ) -> None:
     """While the endpoint is being updated, if the rollout asks for it.
 
@@ -120,6 +122,7 @@ def send_golden_requests(
         log_kms_key_arn=log_kms_key_arn,
         inform=inform,
         runbook=runbook,
+        roles=roles,
     )
     # Before the update that it is to ask in.
     endpoint.resource.node.add_dependency(sender)

@@ -12,6 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.endpoint.model_endpoint import endpoint_arn
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
@@ -52,12 +53,13 @@ class GoldenSender(Construct):
         body: bytes,
         inform: sns.ITopic,
         runbook: str,
+        roles: RoleRules,
         log_kms_key_arn: str | None = None,
     ) -> None:
         """`endpoint_name` is the literal: the function is there before the endpoint's update.
         `inform`: is told when requests cannot be sent. `runbook`: the address of its page."""
         super().__init__(scope, construct_id)
-        function = self._function(endpoint_name, log_kms_key_arn)
+        function = self._function(endpoint_name, roles, log_kms_key_arn)
         self._watch(function, endpoint_name, inform, runbook)
         asked = {
             "endpoint": endpoint_name,
@@ -126,7 +128,9 @@ class GoldenSender(Construct):
             actions=[inform.topic_arn],
         )
 
-    def _function(self, endpoint_name: str, log_kms_key_arn: str | None) -> functions.CfnFunction:
+    def _function(
+        self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None
+    ) -> functions.CfnFunction:
         log = logs.CfnLogGroup(
             self,
             "Log",
@@ -134,7 +138,12 @@ class GoldenSender(Construct):
             retention_in_days=LOG_DAYS,
             kms_key_id=log_kms_key_arn,
         )
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            **roles.properties(self),
+        )
         policy = self._policy(role, endpoint_name, log.log_group_name or "")
         function = functions.CfnFunction(
             self,

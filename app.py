@@ -41,7 +41,11 @@ for loaded in environments:
 if repository := app.node.try_get_context("pipeline"):
     from stacks.pipeline_stack import add_pipelines  # roles for a repository's workflows
 
-    add_pipelines(app, environments, str(repository), app.node.try_get_context("oidc-provider"))
+    provider = app.node.try_get_context("oidc-provider")
+    try:
+        add_pipelines(app, environments, str(repository), provider)
+    except ValueError as wrong:
+        sys.exit(str(wrong))
 
 if nag := app.node.try_get_context("nag"):
     from stacks.audits import audit  # a second of its own: only who asks waits for it

@@ -18,7 +18,7 @@ ACCEPTED = {"W9013"}
 # An environment that is there to be refused: tests hold it to that, and its stack is empty.
 REFUSED = "refused"
 # Any does: a role's template is the same for each.
-REPOSITORY = "owner/name"
+REPOSITORY = "owner@1/name@2"
 AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
 
 

@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import optional_async_inference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
@@ -53,10 +54,10 @@ class EndpointStack(cdk.Stack):
             termination_protection=environment.endpoint.protect,
         )
         endpoint = self._endpoint(environment, root, captured, queued)
-        self._operate(endpoint, environment, root, queued)
         notified = Notifications(
             self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
+        self._operate(endpoint, environment, root, queued, notified)
         alarms = EndpointAlarms(
             self,
             "Alarms",
@@ -118,6 +119,7 @@ class EndpointStack(cdk.Stack):
             async_inference=async_inference,
             volume_kms_key=table.volume_kms_key,
             network=environment.network,
+            roles=RoleRules.of(environment.security),
         )
         self._variants = [
             ServedVariant(
@@ -149,6 +151,7 @@ class EndpointStack(cdk.Stack):
         environment: Environment,
         root: Path,
         queued: AsyncInferenceLocations | None,
+        notified: Notifications,
     ) -> None:
         """How it is updated, scaled and called."""
         EndpointRollout(
@@ -165,6 +168,9 @@ class EndpointStack(cdk.Stack):
             rollout=environment.rollout,
             root=root,
             log_kms_key_arn=environment.endpoint.log_kms_key,
+            inform=notified.inform,
+            runbook=environment.alarms.runbook,
+            roles=RoleRules.of(environment.security),
         )
         for name, scaling in environment.scaled.items():
             EndpointScaling(
@@ -176,4 +182,5 @@ class EndpointStack(cdk.Stack):
             endpoint=endpoint,
             roles=environment.endpoint.callers,
             locations=queued,
+            path=environment.security.iam_path,
         )

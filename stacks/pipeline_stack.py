@@ -1,12 +1,20 @@
-"""pipeline-ENV: the roles that a repository's workflows take on. Only with -c pipeline=OWNER/NAME."""
+"""pipeline-ENV: the roles that a repository's workflows take on. Only with -c pipeline=OWNER@ID/NAME@ID."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.access.pipeline_role import AUDIENCE, DEPLOYS, ISSUER, READS, PipelineRole
+from infra.constructs.access.pipeline_role import (
+    AUDIENCE,
+    DEPLOYS,
+    ISSUER,
+    LOOKS,
+    PLAN_LOOKS,
+    PipelineRole,
+)
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
-from infra.parameters.environment import Environment
+from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded
 
 
@@ -23,10 +31,13 @@ class PipelineStack(cdk.Stack):
         repository: str,
         provider_arn: str | None,
     ) -> None:
-        """`provider_arn`: of an account that has GitHub's already; None makes it."""
+        """`repository`: OWNER@ID/NAME@ID. `provider_arn`: of an account that has GitHub's already; None
+        makes it."""
         super().__init__(
             scope,
             construct_id,
+            # With the prefix of every stack of the service: another service has a pipeline-ENV too.
+            stack_name=f"{environment.service}-{construct_id}" if environment.service else None,
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=f"What the pipelines of {repository} may do for {name}",
         )
@@ -35,19 +46,24 @@ class PipelineStack(cdk.Stack):
             self,
             "Deploys",
             provider_arn=provider,
-            subject=f"repo:{repository}:environment:{name}",
-            bootstrap_roles=DEPLOYS,
+            repository=repository,
+            roles=RoleRules.of(environment.security),
+            claim=f"environment:{name}",
             region=environment.region,
+            bootstrap_roles=DEPLOYS,
+            looks=LOOKS,
             reads=_reads(self, name, environment),
         )
         compares = PipelineRole(
             self,
             "Compares",
             provider_arn=provider,
-            subject=f"repo:{repository}:pull_request",
-            bootstrap_roles=READS,
+            repository=repository,
+            roles=RoleRules.of(environment.security),
+            claim="pull_request",
             region=environment.region,
-            reads={},
+            looks=PLAN_LOOKS,
+            reads=_reads_of_plan(self, name, environment),
         )
         for output, made in (("DeployRoleArn", deploys), ("CompareRoleArn", compares)):
             cdk.CfnOutput(self, output, value=made.role.role_arn)
@@ -56,7 +72,7 @@ class PipelineStack(cdk.Stack):
 def add_pipelines(
     app: Construct, environments: list[Loaded], repository: str, provider_arn: str | None
 ) -> None:
-    """One stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER/NAME`.
+    """One stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
 
     An account has one provider of an issuer: where several environments share it, the first makes it.
     """
@@ -88,6 +104,37 @@ def _shared(environment: Environment) -> str:
     return f"arn:{cdk.Aws.PARTITION}:iam::{environment.account}:oidc-provider/{ISSUER}"
 
 
+def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
+    """What `servable plan` and `cdk diff` ask of this environment.
+
+    A pull request is anybody's code until it is reviewed, so that its role takes on none of the
+    bootstrap's: the lookup role has AWS's ReadOnlyAccess and reads nearly all of the account.
+    Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11-22)
+    """
+    stacks = [
+        stack.format_arn(
+            service="cloudformation",
+            resource="stack",
+            resource_name=f"{stack_name(name, environment, kind)}/*",
+        )
+        for kind in ("data", "endpoint")
+    ]
+    endpoint, config = (
+        stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
+        for kind, which in (
+            ("endpoint", environment.endpoint.name.lower()),
+            # Named by CloudFormation, not after the endpoint.
+            ("endpoint-config", "*"),
+        )
+    )
+    return {
+        "cloudformation:DescribeStacks": stacks,
+        "cloudformation:GetTemplate": stacks,
+        "sagemaker:DescribeEndpoint": [endpoint],
+        "sagemaker:DescribeEndpointConfig": [config],
+    }
+
+
 def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
     """Of this environment, what a resource can be named for."""
     account = environment.account
@@ -105,10 +152,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     # The capture's and the queue's, named by CloudFormation.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
-    roles = [f"{role}/{stem}-*"]
+    path = environment.security.iam_path or "/"
+    roles = [f"{role}{path}{stem}-*"]
     # `servable doctor` asks whether it is there.
     scaling = f"{role}/aws-service-role/{SERVICE}/{SERVICE_ROLE}"
-    policies = [f"arn:{stack.partition}:iam::{account}:policy/{stem}-*"]
+    policies = [f"arn:{stack.partition}:iam::{account}:policy{path}{stem}-*"]
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")

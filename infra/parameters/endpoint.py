@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.catalog.limits import most
-from infra.parameters.table import KmsKeyArn, Table
+from infra.parameters.table import KmsKeyArn, RoleArn, Table
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 RetentionDays = Literal[
@@ -13,10 +13,15 @@ RetentionDays = Literal[
     3653,
 ]  # fmt: skip
 
-RoleArn = Annotated[
+
+# https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html (2026-11-22)
+PolicyArn = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"),
+    Field(
+        pattern=r"^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[a-zA-Z0-9+=,.@_/-]{1,576}$",
+    ),
 ]
+IamPath = Annotated[str, Field(pattern=r"^/([a-zA-Z0-9+=,.@_-]+/)+$", max_length=512)]
 
 
 class Endpoint(Table):
@@ -41,6 +46,10 @@ class Endpoint(Table):
     log_kms_key: KmsKeyArn | None = None
     """KMS key of the endpoint's logs. Left out, CloudWatch Logs encrypts them with its own. Its
     policy must allow what docs/permissions.md says."""
+    execution_role: RoleArn | None = None
+    """A role of this account that SageMaker takes on for every model, by ARN: nothing is made for
+    it, and it must allow what docs/permissions.md says. Left out, each model gets a role of its
+    own. A model's own `execution_role` goes first."""
     callers: list[RoleArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
     """Roles of this account that may invoke this endpoint, and by this no other."""
 
@@ -74,6 +83,11 @@ class Security(Table):
     )
     """network: the instances are in a VPC. keys: everything at rest is encrypted with a key of
     yours. What is then missing is one error that names it all."""
+    permissions_boundary: PolicyArn | None = None
+    """The managed policy, by ARN, that bounds every role that is made here. Left out, none."""
+    iam_path: IamPath | None = None
+    """The IAM path of every role and managed policy that is made here, as /service/ranker/. Another
+    path makes other roles and so other models: the whole fleet is replaced. Left out, /."""
 
 
 RequestsPerSecond = Annotated[float, Field(gt=0, le=1_000_000)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.parameters.table import Table
+from infra.parameters.table import RoleArn, Table
 from infra.policy.sizing import Served
 
 
@@ -84,6 +84,9 @@ class Model(Table):
     image: str | None = Field(default=None, min_length=1)
     """A container image of one's own, in ECR, by address and tag or digest. It takes the stock
     image's variables. Left out, the stock image of the TensorFlow version."""
+    execution_role: RoleArn | None = None
+    """A role of this account that SageMaker takes on for this model, by ARN. Left out,
+    `endpoint.execution_role`, or a role that is made for the model."""
     network_isolation: bool = False
     """The container can call nobody, S3 included; SageMaker still fetches the model."""
     server_memory_gib: Annotated[float, Field(gt=0, le=100_000)] | None = None

@@ -20,3 +20,8 @@ KmsKeyArn = Annotated[
         max_length=2048,
     ),
 ]
+
+RoleArn = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"),
+]

@@ -11,7 +11,8 @@ Generated from infra/policy by `python scripts/generate.py`; do not edit.
 
 ## The model's role
 
-Every model has a role of its own, with one policy and no managed one. SageMaker takes it on, nobody else.
+Every model has a role of its own, with one policy and no managed one. SageMaker takes it on, nobody else,
+and only for this account and region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`).
 A row without a table of the environment file in brackets is always there; the others come with that table.
 Each row is held to the synthesised role by a test (tests/constructs/test_permissions.py).
 

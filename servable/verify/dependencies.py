@@ -129,6 +129,11 @@ def _role(stack: Deployed, one: Resource) -> Iterator[Difference]:
     found = stack.account.client("iam").get_role(RoleName=one.physical)["Role"]
     wanted, now = one.properties["AssumeRolePolicyDocument"], found["AssumeRolePolicyDocument"]
     yield from _document("role trust", one.physical, wanted, now)
+    if boundary := one.properties.get("PermissionsBoundary"):
+        there = found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+        remedy = "somebody changed it: deploy again (`cdk deploy --force`)"
+        asked, has = {"PermissionsBoundary": boundary}, {"PermissionsBoundary": there}
+        yield from changed("role boundary", one.physical, asked, has, remedy)
 
 
 def _policy(stack: Deployed, one: Resource) -> Iterator[Difference]:

@@ -82,6 +82,11 @@ def deployed(account: Account, name: str) -> Deployed | None:
             for logical, one in template["Resources"].items()
             if one["Type"] == "AWS::SageMaker::Endpoint"
         },
+        paths={
+            logical: one["Properties"]["Path"]
+            for logical, one in template["Resources"].items()
+            if one["Type"] == "AWS::IAM::Role" and "Path" in one["Properties"]
+        },
         exports={
             one["Name"]: one["Value"]
             for one in account.pages("cloudformation", "list_exports", "Exports")

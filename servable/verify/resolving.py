@@ -43,12 +43,15 @@ class DeployedEvaluator(Evaluator):
         pseudo: Mapping[str, str],
         exports: Mapping[str, str],
         endpoint_names: Mapping[str, str],
+        paths: Mapping[str, str] | None = None,
     ) -> None:
-        """`physical`, `types`, `endpoint_names`: by logical id. `pseudo`: AWS::Region and its like."""
+        """`physical`, `types`, `endpoint_names`: by logical id. `paths`: of roles that have one but /,
+        likewise. `pseudo`: AWS::Region and its like."""
         super().__init__(pseudo=pseudo, exports=exports)
         self._physical = physical
         self._types = types
         self._endpoint_names = endpoint_names
+        self._paths = paths or {}
 
     def function(self, name: str, argument: Any) -> Any:
         if name not in _KNOWN:
@@ -83,4 +86,4 @@ class DeployedEvaluator(Evaluator):
             region=self.pseudo["AWS::Region"],
             account=self.pseudo["AWS::AccountId"],
         )
-        return before + made
+        return before + self._paths.get(name, "/").removeprefix("/") + made

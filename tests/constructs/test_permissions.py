@@ -109,6 +109,26 @@ def test_without_its_table_a_capability_is_absent(
     assert not (set(permission.actions) - elsewhere) & actions(synthesise())
 
 
+def test_sagemaker_takes_on_the_role_for_this_account_and_region_alone(
+    synthesise: Synthesise,
+) -> None:
+    """As AWS words it for inference; neither a model's nor an endpoint's ARN, no other asterisk."""
+    (role,) = synthesise().all("AWS::IAM::Role")
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement == {
+        "Effect": "Allow",
+        "Principal": {"Service": "sagemaker.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:sagemaker:eu-west-1:111111111111:*"}},
+    }
+
+
+def test_the_partition_of_the_condition_is_the_regions(synthesise: Synthesise) -> None:
+    (role,) = synthesise(VALID.replace("eu-west-1", "cn-north-1")).all("AWS::IAM::Role")
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Condition"]["ArnLike"]["aws:SourceArn"].startswith("arn:aws-cn:sagemaker:cn-")
+
+
 def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"')
     text += (

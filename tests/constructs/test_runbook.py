@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from infra.constructs.endpoint.endpoint_logs import QUESTIONS
+from infra.parameters.loading import load
+from servable.plan.synthesis import endpoint_template
+from tests.checkouts import ROOT
 from tests.conftest import RANKER
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
 
@@ -16,6 +19,8 @@ SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
 @pytest.fixture(scope="module")
 def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     found = [watching(tmp_path_factory.mktemp("watching"), text) for text in (EVERYTHING, QUEUED)]
+    (canary,) = [one for one in load(ROOT, ROOT / "examples" / "updates") if one.name == "canary"]
+    found.append(endpoint_template(canary))  # with golden requests
     resources = [one for each in found for one in each["Resources"].values()]
     return [one["Properties"] for one in resources if one["Type"].endswith("Alarm")]
 

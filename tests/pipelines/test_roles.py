@@ -1,6 +1,7 @@
-"""The roles of the pipelines: one subject each, the bootstrap's roles, and reading."""
+"""The roles of the pipelines: whom each trusts, and what each may do."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
+from infra.constructs.access.pipeline_role import subjects
 from infra.parameters.loading import load
 from stacks.pipeline_stack import add_pipelines
 from tests.conftest import VALID
@@ -18,7 +20,7 @@ def made(folder: Path, text: str) -> list[dict[str, Any]]:
     """The templates of the pipelines' stacks of one environment, `prod`."""
     (folder / "prod.toml").write_text(text)
     app = cdk.App()
-    add_pipelines(app, load(folder, folder), "me/mine", None)
+    add_pipelines(app, load(folder, folder), "me@11/mine@22", None)
     stacks = [one for one in app.node.children if isinstance(one, cdk.Stack)]
     return [dict(Template.from_stack(one).to_json()) for one in stacks]
 
@@ -29,13 +31,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def roles(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = {}
+def conditions(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each role asks of a token, under StringEquals."""
+    found = []
     for one in template["Resources"].values():
         if one["Type"] == "AWS::IAM::Role":
             (statement,) = one["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-            said = statement["Condition"]["StringEquals"]
-            found[said["token.actions.githubusercontent.com:sub"]] = said
+            assert set(statement["Condition"]) == {"StringEquals"}
+            found.append(statement["Condition"]["StringEquals"])
     return found
 
 
@@ -48,19 +51,53 @@ def statements(template: dict[str, Any], which: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_role_trusts_one_environment_and_one_the_pull_requests(template: dict[str, Any]) -> None:
-    assert set(roles(template)) == {"repo:me/mine:environment:prod", "repo:me/mine:pull_request"}
+@pytest.mark.parametrize("claim", ["environment:prod", "pull_request"])
+def test_a_role_trusts_both_forms_of_one_subject(template: dict[str, Any], claim: str) -> None:
+    key = "token.actions.githubusercontent.com:sub"
+    trusted = [sorted(one[key]) for one in conditions(template)]
+    assert sorted([f"repo:me/mine:{claim}", f"repo:me@11/mine@22:{claim}"]) in trusted
+    assert len(trusted) == 2
 
 
 def test_tokens_for_somebody_else_are_not_taken(template: dict[str, Any]) -> None:
     key = "token.actions.githubusercontent.com:aud"
-    assert {one[key] for one in roles(template).values()} == {"sts.amazonaws.com"}
+    assert {one[key] for one in conditions(template)} == {"sts.amazonaws.com"}
 
 
-def test_a_pull_request_may_look_and_no_more(template: dict[str, Any]) -> None:
-    (statement,) = statements(template, "Compares")
-    assert statement["Action"] == "sts:AssumeRole"
-    assert "-lookup-role-" in json.dumps(statement["Resource"])
+@pytest.mark.parametrize("given", ["me/mine", "me@11/mine", "me@11/mi:ne@22", "me@*/mine@*", "me"])
+def test_a_repository_without_its_ids_is_refused_with_the_way_to_them(given: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(given))) as refused:
+        subjects(given, "pull_request")
+    assert "gh api repos/OWNER/NAME" in str(refused.value)
+
+
+def test_a_pull_request_may_do_what_plan_and_diff_ask_and_nothing_else(
+    template: dict[str, Any],
+) -> None:
+    allowed: dict[str, list[Any]] = {}
+    for statement in statements(template, "Compares"):
+        actions, resources = statement["Action"], statement["Resource"]
+        for action in [actions] if isinstance(actions, str) else actions:
+            allowed[action] = resources if isinstance(resources, list) else [resources]
+    stacks = [
+        f"arn:${{AWS::Partition}}:cloudformation:eu-west-1:111111111111:stack/prod-{kind}/*"
+        for kind in ("data", "endpoint")
+    ]
+    place = "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:"
+    assert {action: sorted(map(flat, on)) for action, on in allowed.items()} == {
+        "application-autoscaling:DescribeScalableTargets": ["*"],
+        "cloudformation:DescribeStacks": stacks,
+        "cloudformation:GetTemplate": stacks,
+        "sagemaker:DescribeEndpoint": [f"{place}endpoint/ranker"],
+        "sagemaker:DescribeEndpointConfig": [f"{place}endpoint-config/*"],
+    }
+
+
+def flat(resource: Any) -> str:
+    if isinstance(resource, str):
+        return resource
+    parts = resource["Fn::Join"][1]
+    return "".join(one if isinstance(one, str) else f"${{{one['Ref']}}}" for one in parts)
 
 
 def test_no_role_may_anything_whole(template: dict[str, Any]) -> None:
@@ -104,6 +141,27 @@ def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> 
     role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"
     assert path in may(template, "iam:GetRole")
+
+
+def test_the_roles_keep_to_the_boundary_and_the_path_of_the_file(tmp_path: Path) -> None:
+    policy = "arn:aws:iam::111111111111:policy/boundary"
+    rules = f'[security]\npermissions_boundary = "{policy}"\niam_path = "/ci/"\n'
+    (template,) = made(tmp_path, VALID + rules)
+    kept = [
+        (one["Properties"].get("PermissionsBoundary"), one["Properties"].get("Path"))
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::IAM::Role"
+    ]
+    assert kept == [(policy, "/ci/")] * 2
+    assert ":role/ci/prod-*" in may(template, "iam:GetRolePolicy")
+
+
+def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
+    (tmp_path / "prod.toml").write_text(f'service = "ranking"\n{VALID}')
+    app = cdk.App()
+    add_pipelines(app, load(tmp_path, tmp_path), "me@11/mine@22", None)
+    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
+    assert (stack.node.id, stack.stack_name) == ("pipeline-prod", "ranking-pipeline-prod")
 
 
 def test_credentials_last_as_long_as_the_job_that_deploys(template: dict[str, Any]) -> None:

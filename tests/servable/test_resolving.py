@@ -8,11 +8,16 @@ from servable.verify.resolving import UNKNOWN, DeployedEvaluator
 
 _PARTITION = {"Ref": "AWS::Partition"}
 _DEPLOYED = DeployedEvaluator(
-    physical={"Role": "ranker-role", "Model": "arn:aws:sagemaker:eu-west-1:1:model/ranker-1"},
-    types={"Role": "AWS::IAM::Role", "Model": "AWS::SageMaker::Model"},
+    physical={
+        "Role": "ranker-role",
+        "Filed": "filed",
+        "Model": "arn:aws:sagemaker:eu-west-1:1:model/ranker-1",
+    },
+    types={"Role": "AWS::IAM::Role", "Filed": "AWS::IAM::Role", "Model": "AWS::SageMaker::Model"},
     pseudo={"AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "1"},
     exports={"data:bucket": "captures"},
     endpoint_names={},
+    paths={"Filed": "/service/ranker/"},
 )
 
 
@@ -21,6 +26,7 @@ _DEPLOYED = DeployedEvaluator(
     [
         ({"Ref": "Role"}, "ranker-role"),
         ({"Fn::GetAtt": ["Role", "Arn"]}, "arn:aws:iam::1:role/ranker-role"),
+        ({"Fn::GetAtt": ["Filed", "Arn"]}, "arn:aws:iam::1:role/service/ranker/filed"),
         ({"Fn::GetAtt": ["Model", "ModelName"]}, "RANKER-1"),
         ({"Fn::Join": ["", ["arn:", _PARTITION, ":s3:::b/*"]]}, "arn:aws:s3:::b/*"),
         ({"Fn::Sub": "${AWS::Region}/${!Literal}"}, "eu-west-1/${Literal}"),

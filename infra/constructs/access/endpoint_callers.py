@@ -21,9 +21,10 @@ class EndpointCallers(Construct):
         endpoint: ModelEndpoint,
         roles: Sequence[str],
         locations: AsyncInferenceLocations | None = None,
+        path: str | None = None,
     ) -> None:
-        """`roles`: ARNs, of this account. `locations`: of requests and answers, where they wait in a
-        queue."""
+        """`roles`: ARNs, of this account. `path`: of the policy, in IAM. `locations`: of requests and
+        answers, where they wait in a queue."""
         super().__init__(scope, construct_id)
         if not roles:
             return
@@ -46,6 +47,7 @@ class EndpointCallers(Construct):
             self,
             "Policy",
             description=f"Invokes {endpoint.name}",
+            path=path,
             statements=statements,
             roles=[
                 iam.Role.from_role_arn(self, f"Caller{number}", arn)

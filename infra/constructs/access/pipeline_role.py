@@ -1,11 +1,13 @@
 """What a pipeline of one repository may do in this account, without any key of its own."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import accept_wildcards
 
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
@@ -13,7 +15,6 @@ ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
 # Of `cdk bootstrap`: what the CDK CLI takes on. CloudFormation has its own, which nobody here may.
 DEPLOYS = ("deploy", "file-publishing", "lookup")
-READS = ("lookup",)
 # What `servable verify`, `history` and `doctor` ask; these actions take no resource, or any.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 LOOKS = (
@@ -37,8 +38,36 @@ LOOKS = (
     "sns:GetTopicAttributes",
     "sns:ListSubscriptionsByTopic",
 )
+# Beside what has a resource of its own: what `servable plan` asks.
+PLAN_LOOKS = ("application-autoscaling:DescribeScalableTargets",)
 WHY_ANY = "these actions only read, and take no resource or any"
 WHY_PREFIX = "CloudFormation ends the names of what it makes: this is how those of the stack begin"
+
+
+_LOGIN, _NAME = r"[A-Za-z0-9_-]+", r"[A-Za-z0-9._-]+"
+REPOSITORY = re.compile(rf"(?P<owner>{_LOGIN})@[0-9]+/(?P<name>{_NAME})@[0-9]+")
+
+
+def subjects(repository: str, claim: str) -> list[str]:
+    """Both forms in which GitHub names a workflow's subject. `repository`: OWNER@ID/NAME@ID.
+
+    Repositories made, renamed or transferred since 2026-07-15 send the form with ids, older ones the
+    form with names until they opt in. Trusting both is no wider: whoever takes over a name that was
+    given up has a new repository, which sends ids. Raises ValueError for a repository without ids.
+    Source: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims
+    (2026-11-22)
+    """
+    found = REPOSITORY.fullmatch(repository)
+    if found is None:
+        raise ValueError(
+            f"-c pipeline={repository!r} is not OWNER@ID/NAME@ID, as octocat@123456/my-repo@456789; "
+            "GitHub says the ids: gh api repos/OWNER/NAME --jq "
+            """'"\\(.owner.login)@\\(.owner.id)/\\(.name)@\\(.id)"'"""
+        )
+    return [
+        f"repo:{found['owner']}/{found['name']}:{claim}",
+        f"repo:{repository}:{claim}",
+    ]
 
 
 class PipelineRole(Construct):
@@ -50,41 +79,49 @@ class PipelineRole(Construct):
         construct_id: str,
         *,
         provider_arn: str,
-        subject: str,
-        bootstrap_roles: Sequence[str],
+        repository: str,
+        claim: str,
         region: str,
+        bootstrap_roles: Sequence[str] = (),
+        looks: Sequence[str],
         reads: Mapping[str, Sequence[str]],
+        roles: RoleRules,
     ) -> None:
-        """`subject`: repo:OWNER/NAME:environment:ENV. `reads`: action -> ARNs beyond `LOOKS`."""
+        """`repository`, `claim`: as of `subjects`. `bootstrap_roles`: of `cdk bootstrap`, to take on.
+        `roles`: what this one keeps to. `looks`: actions on any resource. `reads`: action -> ARNs."""
         super().__init__(scope, construct_id)
         trusted = iam.FederatedPrincipal(
             provider_arn,
-            {"StringEquals": {f"{ISSUER}:aud": AUDIENCE, f"{ISSUER}:sub": subject}},
+            {
+                "StringEquals": {
+                    f"{ISSUER}:aud": AUDIENCE,
+                    f"{ISSUER}:sub": subjects(repository, claim),
+                }
+            },
             "sts:AssumeRoleWithWebIdentity",
         )
         self.role = iam.Role(
             self,
             "Resource",
             assumed_by=trusted,
-            description=f"Taken on by {subject}",
+            description=f"Taken on by {subjects(repository, claim)[0]}",
             # A linear rollout and its bakes take more than one hour, and the job has two.
             max_session_duration=cdk.Duration.hours(3),
+            **roles.properties(self),
         )
         stack = cdk.Stack.of(self)
-        self._allow(
-            ["sts:AssumeRole"],
-            [
-                stack.format_arn(
-                    service="iam",
-                    region="",
-                    resource="role",
-                    resource_name=f"cdk-hnb659fds-{kind}-role-{stack.account}-{region}",
-                )
-                for kind in bootstrap_roles
-            ],
-        )
-        if reads:
-            self._allow(list(LOOKS), ["*"])
+        taken_on = [
+            stack.format_arn(
+                service="iam",
+                region="",
+                resource="role",
+                resource_name=f"cdk-hnb659fds-{kind}-role-{stack.account}-{region}",
+            )
+            for kind in bootstrap_roles
+        ]
+        if taken_on:
+            self._allow(["sts:AssumeRole"], taken_on)
+        self._allow(list(looks), ["*"])
         for action, places in reads.items():
             self._allow([action], list(places))
 

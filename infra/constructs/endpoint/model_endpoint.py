@@ -135,7 +135,7 @@ class ModelEndpoint(Construct):
             self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)
         self._region = stack.region
-        self.arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=name)
+        self.arn = endpoint_arn(stack, name)
 
     @property
     def watched(self) -> WatchedEndpoint:
@@ -160,6 +160,17 @@ class ModelEndpoint(Construct):
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
         """Time the container took to answer one request. Unit: microseconds."""
         return self.metrics.model_latency(variant, statistic).for_cdk
+
+
+def endpoint_arn(stack: cdk.Stack, name: str) -> str:
+    """As SageMaker has it: in lower case, however the name is written. IAM compares it as it is.
+
+    AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its resources:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
+    """
+    # A name that CloudFormation knows only later cannot be changed here.
+    known = name if cdk.Token.is_unresolved(name) else name.lower()
+    return stack.format_arn(service="sagemaker", resource="endpoint", resource_name=known)
 
 
 def _not_retained(

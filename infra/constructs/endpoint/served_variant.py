@@ -1,5 +1,6 @@
 """A variant of the file, with the SageMaker model that its instances run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -59,7 +60,11 @@ class ServedVariant(Construct):
             archive=self._archive,
             image=self._hosting.image,
             variables=self._hosting.variables,
-            dependencies=dependencies,
+            dependencies=replace(
+                dependencies,
+                execution_role_arn=found.model.execution_role
+                or environment.endpoint.execution_role,
+            ),
             network_isolation=found.model.network_isolation
             or environment.security.network_isolation,
         )

@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.catalog.images import Image
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
@@ -43,6 +44,10 @@ class ModelDependencies:
     """Where requests and answers lie, and who is told of them."""
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
+    roles: RoleRules = field(default_factory=RoleRules)
+    """What every role that is made must keep to."""
+    execution_role_arn: str | None = None
+    """A role that is there already; none is made then."""
 
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """Everything that is there, by the names of the permission table."""
@@ -102,6 +107,17 @@ class ModelDependencies:
         return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
 
 
+def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:
+    """SageMaker takes the role on for what this account asks of it in this region, for nobody else.
+
+    AWS: no full ARN of a model or endpoint in its place, the asterisk as it is, and no
+    aws:SourceAccount, since the account is part of it.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
+    (SageMaker Inference, 2026-11-22)
+    """
+    return {"ArnLike": {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}}
+
+
 class ExecutionRole(Construct):
     """The role SageMaker takes on for one model, and its policy; no managed one.
 
@@ -122,7 +138,12 @@ class ExecutionRole(Construct):
         self._arns = dependencies.arns(cdk.Stack.of(self), image, archive)
         self._prefix = archive.listed.name if archive.listed else ""
         self.role = iam.Role(
-            self, "Resource", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")
+            self,
+            f"Resource{dependencies.roles.suffix}",
+            **dependencies.roles.properties(self),
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions=_for_this_account(cdk.Stack.of(self))
+            ),
         )
         permissions = granted(self._arns)
         # Another archive, another policy beside the first, which goes when the update is through:

@@ -44,14 +44,16 @@ class ServedModel(Construct):
         network_isolation: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        execution = ExecutionRole(
-            self, "Role", archive=archive, image=image, dependencies=dependencies
-        )
+        made = None
+        if dependencies.execution_role_arn is None:
+            made = ExecutionRole(
+                self, "Role", archive=archive, image=image, dependencies=dependencies
+            )
         network = dependencies.network
         model = sagemaker.CfnModel(
             self,
             "Resource",
-            execution_role_arn=execution.role.role_arn,
+            execution_role_arn=made.role.role_arn if made else dependencies.execution_role_arn,
             # Left out and not false: a template says what somebody asked for.
             enable_network_isolation=network_isolation or None,
             vpc_config=sagemaker.CfnModel.VpcConfigProperty(
@@ -65,7 +67,8 @@ class ServedModel(Construct):
                 environment={**variables, **archive.variables},
             ),
         )
-        model.node.add_dependency(execution.policy)
+        if made is not None:
+            model.node.add_dependency(made.policy)
         self.name = model.attr_model_name
         self.fingerprint = replacement_fingerprint(model)
         """Changes when the model is replaced, as 64 hex digits."""

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
@@ -96,10 +98,14 @@ def send_golden_requests(
     rollout: Rollout | None,
     root: Path,
     log_kms_key_arn: str | None,
+    inform: sns.ITopic,
+    runbook: str,
+    roles: RoleRules,
 ) -> None:
     """While the endpoint is being updated, if the rollout asks for it.
 
-    `root`: the project that the request's path is relative to.
+    `root`: the project that the request's path is relative to. `inform`: is told when none can be
+    sent. `runbook`: the address of its page.
     """
     golden = rollout.golden_requests if rollout else None
     if golden is None:
@@ -114,6 +120,9 @@ def send_golden_requests(
         golden=golden,
         body=(root / golden.body).read_bytes(),
         log_kms_key_arn=log_kms_key_arn,
+        inform=inform,
+        runbook=runbook,
+        roles=roles,
     )
     # Before the update that it is to ask in.
     endpoint.resource.node.add_dependency(sender)

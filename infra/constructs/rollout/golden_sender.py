@@ -9,9 +9,15 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
+from infra.constructs.endpoint.model_endpoint import endpoint_arn
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.measured import Measured
+from infra.constructs.monitoring.signals import Signal, Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
@@ -30,6 +36,10 @@ WITHOUT = {
 }
 
 
+def _log_name(endpoint_name: str) -> str:
+    return f"/aws/lambda/{endpoint_name}-golden-requests"
+
+
 class GoldenSender(Construct):
     """A function that looks once a minute, and asks as often as the file says while it updates."""
 
@@ -41,11 +51,16 @@ class GoldenSender(Construct):
         endpoint_name: str,
         golden: GoldenRequests,
         body: bytes,
+        inform: sns.ITopic,
+        runbook: str,
+        roles: RoleRules,
         log_kms_key_arn: str | None = None,
     ) -> None:
-        """`endpoint_name` is the literal: the function is there before the endpoint's update."""
+        """`endpoint_name` is the literal: the function is there before the endpoint's update.
+        `inform`: is told when requests cannot be sent. `runbook`: the address of its page."""
         super().__init__(scope, construct_id)
-        function = self._function(endpoint_name, log_kms_key_arn)
+        function = self._function(endpoint_name, roles, log_kms_key_arn)
+        self._watch(function, endpoint_name, inform, runbook)
         asked = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
@@ -78,15 +93,57 @@ class GoldenSender(Construct):
             source_arn=rule.attr_arn,
         )
 
-    def _function(self, endpoint_name: str, log_kms_key_arn: str | None) -> functions.CfnFunction:
+    def _watch(
+        self, function: functions.CfnFunction, endpoint_name: str, inform: sns.ITopic, runbook: str
+    ) -> None:
+        """A request that cannot be sent is no failure of the new fleet, and no alarm on that fires.
+
+        An error of the function is: it raises, is stopped by Lambda, or was never started.
+        https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
+        """
+        errors = Measured(
+            namespace="AWS/Lambda",
+            name="Errors",
+            statistic="Sum",
+            dimensions={"FunctionName": function.ref},
+        )
+        signal = Signal(
+            kind="golden-requests",
+            variant=None,
+            what="errors of the function that sends golden requests",
+            in_words="golden requests cannot be sent",
+            metric=errors,
+            threshold=0,
+            unit=Unit("", 1),
+            minutes=1,
+        )
+        EndpointAlarm(
+            self,
+            "Unsent",
+            signal=signal,
+            name=f"{endpoint_name}-{signal.kind}",
+            description=f"{endpoint_name}: {signal.said}, so that an update that nobody else calls is "
+            f"judged by nothing. The function's log says why: {_log_name(endpoint_name)}. "
+            f"Runbook: {runbook}#{signal.kind}",
+            actions=[inform.topic_arn],
+        )
+
+    def _function(
+        self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None
+    ) -> functions.CfnFunction:
         log = logs.CfnLogGroup(
             self,
             "Log",
-            log_group_name=f"/aws/lambda/{endpoint_name}-golden-requests",
+            log_group_name=_log_name(endpoint_name),
             retention_in_days=LOG_DAYS,
             kms_key_id=log_kms_key_arn,
         )
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            **roles.properties(self),
+        )
         policy = self._policy(role, endpoint_name, log.log_group_name or "")
         function = functions.CfnFunction(
             self,
@@ -106,9 +163,7 @@ class GoldenSender(Construct):
 
     def _policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
         stack = cdk.Stack.of(self)
-        endpoint = stack.format_arn(
-            service="sagemaker", resource="endpoint", resource_name=endpoint_name
-        )
+        endpoint = endpoint_arn(stack, endpoint_name)
         streams = stack.format_arn(
             service="logs",
             resource="log-group",

@@ -64,6 +64,36 @@ class CallersOfAnotherAccount(Rule):
                 )
 
 
+class RoleOfAnotherAccount(Rule):
+    """SageMaker is given roles of its own account only, and a boundary is of that account or AWS's.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html (2026-11-22),
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html (2026-11-22)
+    """
+
+    example = 'endpoint.execution_role = "arn:aws:iam::222222222222:role/serving"'
+
+    def check(self, environment: Environment) -> Findings:
+        given = {
+            "endpoint.execution_role": environment.endpoint.execution_role,
+            "security.permissions_boundary": environment.security.permissions_boundary,
+            **{
+                f"models.{name}.execution_role": model.execution_role
+                for name, model in environment.models.items()
+            },
+        }
+        for key, arn in given.items():
+            if arn is not None and arn.split(":")[4] not in (environment.account, "aws"):
+                yield self.finding(
+                    key,
+                    f"{arn} is not of account {environment.account}",
+                    given=arn,
+                    allowed=f"ARNs of {environment.account}",
+                    remedy="name one of that account, or take the key out",
+                    reads=("account",),
+                )
+
+
 class NetworkHalf(Rule):
     """A model in a VPC has subnets and security groups; SageMaker refuses one without the other.
 

@@ -41,6 +41,10 @@ class IamRole(ResourceType):
         change = {key: new[key] for key in ("Description", "MaxSessionDuration") if key in new}
         if change:
             logical.call("iam", "UpdateRole", role | change)
+        if boundary := new.get("PermissionsBoundary"):
+            iam.put_role_permissions_boundary(**role, PermissionsBoundary=boundary)
+        elif "PermissionsBoundary" in old:
+            iam.delete_role_permissions_boundary(**role)
         _settle_policies(physical, old, new, logical)
         retag(
             old,

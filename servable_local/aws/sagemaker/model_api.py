@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
@@ -50,6 +51,23 @@ def refuse_frequency(asked: Mapping[str, Any]) -> None:
         raise SageMakerError(
             f"MetricPublishFrequencyInSeconds {given} is not supported; valid values: {allowed}."
         )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _trusts(statement: Mapping[str, Any], source: str) -> bool:
+    """Whether SageMaker may take on a role by this statement, calling for `source`.
+
+    SageMaker names its caller arn:aws:sagemaker:REGION:ACCOUNT:*, the asterisk as a letter, so that the
+    full ARN of a model or endpoint in the condition matches nothing:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html (2026-11-22)
+    """
+    if "sagemaker.amazonaws.com" not in json.dumps(statement.get("Principal", {})):
+        return False
+    asked = statement.get("Condition", {}).get("ArnLike", {}).get("aws:SourceArn")
+    return asked is None or any(fnmatchcase(source, pattern) for pattern in _listed(asked))
 
 
 class ModelApi(SageMakerResponse):
@@ -105,7 +123,9 @@ class ModelApi(SageMakerResponse):
             role = self.here.aws.client("iam").get_role(RoleName=name)["Role"]
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
-        if "sagemaker.amazonaws.com" not in json.dumps(role["AssumeRolePolicyDocument"]):
+        trust = role["AssumeRolePolicyDocument"]
+        source = f"arn:aws:sagemaker:{self.region}:{self.current_account}:*"
+        if not any(_trusts(one, source) for one in _listed(trust["Statement"])):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:

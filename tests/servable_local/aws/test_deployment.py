@@ -67,6 +67,23 @@ def test_a_resource_with_a_fixed_name_is_not_replaced(account: Account) -> None:
     assert "custom-named resource" in account.reason("Role", "UPDATE_FAILED")
 
 
+def test_a_role_gets_another_boundary_and_loses_it(account: Account) -> None:
+    sagemaker = {"Service": "sagemaker.amazonaws.com"}
+    allowed = {"Effect": "Allow", "Principal": sagemaker, "Action": "sts:AssumeRole"}
+    trust = {"Version": "2012-10-17", "Statement": [allowed]}
+    arn = "arn:aws:iam::aws:policy/{}".format
+
+    def bounded(boundary: str | None) -> Any:
+        more = {"PermissionsBoundary": boundary} if boundary else {}
+        role = {"RoleName": "fixed", "AssumeRolePolicyDocument": trust, **more}
+        account.deploy({"Resources": {"Role": {"Type": "AWS::IAM::Role", "Properties": role}}})
+        found = account.client("iam").get_role(RoleName="fixed")["Role"]
+        return found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+
+    given = [arn("ReadOnlyAccess"), arn("PowerUserAccess"), None]
+    assert [bounded(one) for one in given] == given
+
+
 def test_a_resource_whose_condition_is_false_is_not_made(account: Account) -> None:
     template = {
         "Parameters": {"Mail": {"Type": "String", "Default": "no"}},

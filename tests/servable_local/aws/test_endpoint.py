@@ -180,6 +180,18 @@ def test_a_model_whose_role_sagemaker_may_not_assume_fails(account: Account) -> 
     assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
 
 
+@pytest.mark.parametrize("source", ["222222222222:*", "{number}:endpoint/ranker"])
+def test_a_role_for_another_account_or_for_one_endpoint_cannot_be_taken_on(
+    account: Account, source: str
+) -> None:
+    template = serving(account.put_archive(b"a"))
+    trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
+    arn = f"arn:aws:sagemaker:*:{source.format(number=account.number)}"
+    trust["Statement"][0]["Condition"] = {"ArnLike": {"aws:SourceArn": arn}}
+    account.deploy(template)
+    assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
+
+
 def _two_variants(account: Account, weights: tuple[int, int]) -> None:
     template = serving(account.put_archive(b"a"))
     other = copy.deepcopy(template["Resources"]["Model"])

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from infra.constructs.rollout.golden_sender import CODE
-from infra.functions.golden_sender import send
+from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
@@ -136,6 +137,101 @@ def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) 
         "Effect": "Allow",
         "Resource": "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary",
     }
+
+
+class Refusing:
+    """A client of SageMaker and of its runtime: the endpoint is being updated, and calls fail so."""
+
+    def __init__(self, error: Exception, *, of: str = "invoke_endpoint") -> None:
+        self._error, self._of = error, of
+
+    def describe_endpoint(self, **_: Any) -> dict[str, Any]:
+        if self._of == "describe_endpoint":
+            raise self._error
+        return {"EndpointStatus": "Updating"}
+
+    def invoke_endpoint(self, **_: Any) -> dict[str, Any]:
+        raise self._error
+
+
+def refused(code: str, **more: Any) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}, **more}, "InvokeEndpoint")
+
+
+EVENT = {"endpoint": "updates-canary", "body": "", "content_type": "text/csv", "per_minute": 2}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("AccessDeniedException"),
+        refused("ValidationError"),
+        refused("ThrottlingException"),
+        refused("ModelError", OriginalStatusCode=415),
+        EndpointConnectionError(endpoint_url="https://runtime.example.com"),
+    ],
+    ids=str,
+)
+def test_a_request_that_cannot_be_sent_fails_the_function(error: Exception) -> None:
+    client = Refusing(error)
+    with pytest.raises(UnsentError, match="2 of 2 golden requests were not sent: "):
+        send(EVENT, client, client, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("ModelError", OriginalStatusCode=503),
+        refused("ServiceUnavailable"),
+        ReadTimeoutError(endpoint_url="https://runtime.example.com"),
+    ],
+    ids=str,
+)
+def test_a_failure_of_the_fleet_is_left_to_its_alarms(error: Exception) -> None:
+    client = Refusing(error)
+    assert send(EVENT, client, client, lambda _: None) == {"sent": 2, "failed": 2}
+
+
+def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
+    client = Refusing(refused("AccessDeniedException"), of="describe_endpoint")
+    with pytest.raises(UnsentError, match="cannot see whether updates-canary is being updated"):
+        send(EVENT, client, client, lambda _: None)
+
+
+def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) -> None:
+    (alarm,) = [
+        one["Properties"]
+        for one in templates[0]["Resources"].values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+        and one["Properties"]["AlarmName"] == "updates-canary-golden-requests"
+    ]
+    (function,) = [
+        name
+        for name, one in templates[0]["Resources"].items()
+        if one["Type"] == "AWS::Lambda::Function"
+    ]
+    (action,) = alarm["AlarmActions"]
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"], alarm["Threshold"]) == (
+        "AWS/Lambda",
+        "Errors",
+        [{"Name": "FunctionName", "Value": {"Ref": function}}],
+        0,
+    )
+    assert action["Ref"].startswith("AlarmTopic")
+
+
+def test_arns_of_the_endpoint_are_in_lower_case() -> None:
+    caller = '["arn:aws:iam::333333333333:role/caller"]'
+    template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
+    statements = [
+        statement
+        for one in template["Resources"].values()
+        if one["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        if "sagemaker:InvokeEndpoint" in statement["Action"]
+    ]
+    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary"
+    assert [one["Resource"] for one in statements] == [arn, arn]
 
 
 def test_without_the_table_the_template_has_no_function() -> None:

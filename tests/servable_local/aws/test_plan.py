@@ -4,8 +4,10 @@ import shlex
 import time
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
+from infra.constructs.access.pipeline_role import PLAN_LOOKS
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from servable.plan.live import live
@@ -13,6 +15,7 @@ from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.embedded_aws import EmbeddedAws
+from stacks.pipeline_stack import _reads_of_plan
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.embedded_account import Account
@@ -99,6 +102,27 @@ def deployed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> L
     made = Live(Account(embedded, launcher), clock)
     assert made.deploy() == "CREATE_COMPLETE"
     return made
+
+
+def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deployed: Live) -> None:
+    asked: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        metadata = model.service_model.metadata
+        prefix = metadata.get("signingName", metadata["endpointPrefix"])
+        asked.add(f"{prefix}:{model.name}")
+
+    services = ("application-autoscaling", "cloudformation", "sagemaker", "sts")
+    one = deployed.loaded({})
+    assert one.environment is not None
+    for service in services:
+        deployed.client(service).meta.events.register("before-call", note, unique_id="planned")
+    live(one, deployed.client)
+    for service in services:
+        deployed.client(service).meta.events.unregister("before-call", note, unique_id="planned")
+    allowed = {*PLAN_LOOKS, *_reads_of_plan(cdk.Stack(), one.name, one.environment)}
+    # Everybody may ask who they are.
+    assert asked - {"sts:GetCallerIdentity"} == allowed
 
 
 def test_what_is_not_there_is_created_by_one_deploy(nowhere: Live) -> None:

@@ -1,0 +1,36 @@
+"""What a company asks of every role that a stack makes."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.parameters.endpoint import Security
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRules:
+    """None: IAM's own, which is the path / and no boundary."""
+
+    path: str | None = None
+    boundary_arn: str | None = None
+
+    @classmethod
+    def of(cls, security: Security) -> "RoleRules":
+        return cls(path=security.iam_path, boundary_arn=security.permissions_boundary)
+
+    def properties(self, scope: Construct) -> dict[str, Any]:
+        """Of an `iam.Role` in `scope`."""
+        found: dict[str, Any] = {"path": self.path} if self.path else {}
+        if self.boundary_arn:
+            found["permissions_boundary"] = iam.ManagedPolicy.from_managed_policy_arn(
+                scope, "Boundary", self.boundary_arn
+            )
+        return found
+
+    @property
+    def suffix(self) -> str:
+        """Of the ids of roles whose replacement replaces others: IAM replaces a role of another path."""
+        return hashlib.sha256(self.path.encode()).hexdigest()[:8] if self.path else ""

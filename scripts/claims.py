@@ -30,7 +30,7 @@ _UNIT = re.compile(r"(MIB|BYTES|SECONDS)_PER_(GIB|MINUTE)")
 
 
 @dataclass(frozen=True, order=True)
-class Claim:
+class StatedFact:
     date: str
     """ISO day or month; empty where the code gives none, NOT_STATED where the source does not."""
     file: str
@@ -56,9 +56,9 @@ class Claim:
         return f"{self.date or 'undated':15} {self.file}: {self.what}: {self.source or 'no source'}"
 
 
-def claims(root: Path = ROOT) -> list[Claim]:
+def claims(root: Path = ROOT) -> list[StatedFact]:
     """Of every table and module of the two folders, oldest first."""
-    found: set[Claim] = set()
+    found: set[StatedFact] = set()
     for folder in FOLDERS:
         for path in sorted((root / folder).iterdir()):
             file = f"{folder}/{path.name}"
@@ -69,34 +69,34 @@ def claims(root: Path = ROOT) -> list[Claim]:
     return sorted(found)
 
 
-def _of_table(file: str, table: dict[str, Any]) -> Iterator[Claim]:
+def _of_table(file: str, table: dict[str, Any]) -> Iterator[StatedFact]:
     """The table's own, and one for each row with a source; rows of one source and date are one."""
     date = str(table.get("date", ""))
-    yield Claim(date, file, "table", str(table.get("source", "")))
+    yield StatedFact(date, file, "table", str(table.get("source", "")))
     rest = {key: value for key, value in table.items() if key not in ("date", "source")}
     yield from _of_rows(file, rest, date, "")
 
 
-def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[Claim]:
+def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[StatedFact]:
     if isinstance(part, list):
         for one in part:
             yield from _of_rows(file, one, date, key)
     elif isinstance(part, dict):
         if "source" in part:
             own = str(part.get("date", part.get("as_of", date)))
-            yield Claim(own, file, key, str(part["source"]))
+            yield StatedFact(own, file, key, str(part["source"]))
         for name, value in part.items():
             yield from _of_rows(file, value, date, f"{key}.{name}" if key else name)
 
 
-def _of_module(file: str, text: str) -> Iterator[Claim]:
+def _of_module(file: str, text: str) -> Iterator[StatedFact]:
     """Every citation of a page, and every number of a constant that has none."""
     said = _texts(text)
     for line, words in said.items():
         if "http" in words:
             date = _DATE.search(words)
             page = re.search(r"https?://[^\s,;)]+", words)
-            yield Claim(date[0] if date else "", file, f"line {line}", page[0] if page else "")
+            yield StatedFact(date[0] if date else "", file, f"line {line}", page[0] if page else "")
     tree = ast.parse(text)
     if _SOURCE.search(ast.get_docstring(tree) or ""):
         return
@@ -109,7 +109,7 @@ def _of_module(file: str, text: str) -> Iterator[Claim]:
         name, value = getattr(target, "id", ""), node.value
         number = isinstance(value, ast.Constant) and type(value.value) in (int, float)
         if number and not _UNIT.fullmatch(name) and not _SOURCE.search(last):
-            yield Claim("", file, name, "")
+            yield StatedFact("", file, name, "")
 
 
 def _texts(text: str) -> dict[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import check
-from scripts.claims import Claim, claims, main
+from scripts.claims import StatedFact, claims, main
 
 TODAY = datetime.date(2026, 11, 22)
 
@@ -21,8 +21,8 @@ def project(tmp_path: Path, *, table: object = None, module: str = "") -> Path:
     return tmp_path
 
 
-def claim(date: str) -> Claim:
-    return Claim(date, "infra/policy/rules.py", "line 1", "https://example.com")
+def claim(date: str) -> StatedFact:
+    return StatedFact(date, "infra/policy/rules.py", "line 1", "https://example.com")
 
 
 def test_every_claim_has_a_source_and_a_date() -> None:

@@ -117,25 +117,29 @@ class ModelEndpoint(Construct):
             self.config, *(one.model.fingerprint for one in variants)
         )
         """Changes when the endpoint configuration is replaced, as 64 hex digits."""
-        self.resource = sagemaker.CfnEndpoint(
-            self,
-            "Resource",
-            endpoint_name=name,
-            endpoint_config_name=self.config.attr_endpoint_config_name,
-            # An update keeps the number of instances that scaling has reached; weights come
-            # from the file, else an edited split would deploy green and change nothing.
-            retain_all_variant_properties=self.kind.has_instances or None,
-            exclude_retained_variant_properties=_not_retained(variants)
-            if self.kind.has_instances
-            else None,
-        )
-        if protect:
-            self.resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        self.resource = self._endpoint(protect=protect)
         if logs is not None:
             self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)
         self._region = stack.region
         self.arn = endpoint_arn(stack, name)
+
+    def _endpoint(self, *, protect: bool) -> sagemaker.CfnEndpoint:
+        resource = sagemaker.CfnEndpoint(
+            self,
+            "Resource",
+            endpoint_name=self.name,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
+            # An update keeps the number of instances that scaling has reached; weights come
+            # from the file, else an edited split would deploy green and change nothing.
+            retain_all_variant_properties=self.kind.has_instances or None,
+            exclude_retained_variant_properties=_not_retained(self.variants)
+            if self.kind.has_instances
+            else None,
+        )
+        if protect:
+            resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        return resource
 
     @property
     def watched(self) -> WatchedEndpoint:

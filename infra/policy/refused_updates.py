@@ -46,7 +46,16 @@ class RefusedUpdate:
     """Whether `scaling.hold` and then the change do it, which `servable plan` prints."""
 
 
-_SCALED = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html"
+_SCALED = (
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (2026-11-22)"
+)
+_SERVERLESS = (
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html (2026-11-22)"
+)
+_EXCLUSIONS = (
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html"
+)
+_GUARDRAILS = f"{_EXCLUSIONS} (2026-11-22)"
 _BESIDE = (
     "deploy another environment beside it (`servable init --from ENV --name NEW`), move the callers, "
     "then `cdk destroy` this one"
@@ -104,20 +113,20 @@ def _removed_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, s
 REFUSED_UPDATES = (
     RefusedUpdate(
         id="change-async-removed",
-        source="https://github.com/aws/sagemaker-python-sdk/pull/3124 (SageMaker's own message; no "
-        "page of the guide states it)",
+        source="https://github.com/aws/sagemaker-python-sdk/pull/3124 (2026-11-22): SageMaker's own "
+        "message; no page of the guide states it",
         problems=_async_removed,
         way=_BESIDE,
     ),
     RefusedUpdate(
         id="change-instances-to-serverless",
-        source="https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html",
+        source=_SERVERLESS,
         problems=_instances_to_serverless,
         way=_BESIDE,
     ),
     RefusedUpdate(
         id="change-variants-under-rollout",
-        source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html",
+        source=_GUARDRAILS,
         problems=_variants_under_rollout,
         way="take [rollout] out for this deploy, which then goes all at once and unwatched, and put "
         "it back after",

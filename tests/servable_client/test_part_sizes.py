@@ -1,9 +1,10 @@
 """The number of parts, found by measuring."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servable_client.part_sizes import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes
@@ -47,6 +48,13 @@ def test_the_fastest_number_of_parts_is_found(cores: int, overhead: float, best:
     assert after(LEARNING, on_cores(cores, overhead)).parts(ROWS) == best
 
 
+@example(
+    cores=2,
+    overhead=0.515625,
+    hiccups=[0] * 6,
+    times=1.0,
+    jitter=[1.0] * (LEARNING - 3) + [1.0078125] * 3,
+)
 @given(
     cores=st.integers(1, 40),
     overhead=st.floats(0, 2),
@@ -61,7 +69,7 @@ def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_co
     true, seen, noise = (
         on_cores(cores, overhead),
         dict.fromkeys((1, 2, 4, 8, 10, 20), 0),
-        iter(jitter),
+        itertools.cycle(jitter),
     )
 
     def measured(parts: int) -> float:
@@ -69,7 +77,9 @@ def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_co
         seen[parts] += 1
         return true(parts) * slow * next(noise)
 
-    kept = after(LEARNING, measured).parts(ROWS)
+    # A number at the border of what is worth trying may be measured for the first time only now.
+    choices = asked(after(LEARNING, measured), 3 * MEASUREMENTS, measured)
+    kept = max(choices, key=choices.count)
     assert true(kept) <= 1.05 * min(true(1), true(CONNECTIONS))
 
 

@@ -57,17 +57,20 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _trusts(statement: Mapping[str, Any], source: str) -> bool:
-    """Whether SageMaker may take on a role by this statement, calling for `source`.
+def _trusts(statement: Mapping[str, Any]) -> bool:
+    """Whether SageMaker may take on a role by this statement.
 
     SageMaker names its caller arn:aws:sagemaker:REGION:ACCOUNT:*, the asterisk as a letter, so that the
-    full ARN of a model or endpoint in the condition matches nothing:
+    full ARN of a model or endpoint in the condition matches nothing. Region and account are not
+    compared: environments of other ones are deployed here.
     https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html (2026-11-22)
     """
     if "sagemaker.amazonaws.com" not in json.dumps(statement.get("Principal", {})):
         return False
     asked = statement.get("Condition", {}).get("ArnLike", {}).get("aws:SourceArn")
-    return asked is None or any(fnmatchcase(source, pattern) for pattern in _listed(asked))
+    return asked is None or any(
+        fnmatchcase("*", pattern.rsplit(":", 1)[-1]) for pattern in _listed(asked)
+    )
 
 
 class ModelApi(SageMakerResponse):
@@ -124,8 +127,7 @@ class ModelApi(SageMakerResponse):
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
         trust = role["AssumeRolePolicyDocument"]
-        source = f"arn:aws:sagemaker:{self.region}:{self.current_account}:*"
-        if not any(_trusts(one, source) for one in _listed(trust["Statement"])):
+        if not any(_trusts(one) for one in _listed(trust["Statement"])):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:

@@ -52,7 +52,7 @@ _SCALED = (
 _SERVERLESS = (
     "https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html (2026-11-22)"
 )
-_GUARDRAILS = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html (2026-11-22)"
+_GUARDRAILS = "https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html (2026-11-22)"  # noqa: E501
 _BESIDE = (
     "deploy another environment beside it (`servable init --from ENV --name NEW`), move the callers, "
     "then `cdk destroy` this one"

@@ -100,11 +100,14 @@ def _same(found: Any, wanted: Any) -> bool:
         return False
     if found.dtype == object:
         return bool((found == wanted).all())
-    return _without_nan_bits(found) == _without_nan_bits(wanted)
+    return _values(found) == _values(wanted)
 
 
-def _without_nan_bits(array: Any) -> bytes:
-    """Every NaN as the same one: the reference's Python floats make quiet NaNs of signalling ones."""
+def _values(array: Any) -> bytes:
+    """Its bytes, with one byte for true and one NaN: ours makes 1 of any byte but 0, where NumPy keeps
+    it, and the reference's Python floats make quiet NaNs of signalling ones."""
+    if array.dtype.kind == "b":
+        return bytes(np.where(array, 1, 0).astype(np.uint8).tobytes())
     if array.dtype.kind not in "fc":
         return bytes(array.tobytes())
     parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)

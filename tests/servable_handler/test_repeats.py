@@ -128,18 +128,11 @@ class Raw:
         self._kept: list[socket.socket] = []
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        _begin(self._listener, self._kept, self._serve)
         return self
 
     def __exit__(self, *failure: object) -> None:
         _end(self._listener, self._kept)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self._kept.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError):
@@ -185,6 +178,21 @@ class Raw:
         connection.settimeout(None)
 
 
+def _begin(
+    listener: socket.socket, kept: list[socket.socket], serve: Callable[[socket.socket], None]
+) -> None:
+    """Serves each connection in a thread of its own, until the listener is ended."""
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                kept.append(connection)
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+
+
 def _end(listener: socket.socket, kept: list[socket.socket]) -> None:
     """Channels of grpcio connect again for as long as something listens: each would keep a file open."""
     with suppress(OSError):
@@ -224,17 +232,10 @@ class Refusing:
         self.port = int(self._listener.getsockname()[1])
         self.requests = 0
         self._kept: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        _begin(self._listener, self._kept, self._serve)
 
     def close(self) -> None:
         _end(self._listener, self._kept)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self._kept.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         got, stream = b"", 1

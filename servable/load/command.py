@@ -1,5 +1,6 @@
 """`servable load ENV|URL`: how much load it takes, step by step."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from servable.load.measurement import CURVE, LoadCurve
 from servable.load.options import OPTIONS, checked, is_url, with_options
 from servable.load.output import say, table
 from servable.load.pace import Pace
+from servable.load.precision import readable
 from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
@@ -28,6 +30,11 @@ from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective
 from servable_local.container.launch import LaunchError
+
+# Nothing stands still for longer than ten seconds.
+SILENT_SECONDS = 8.0
+# Doublings to some hundred users, and the loads between the last two.
+STEPS_USUAL = "8 to 14"
 
 
 @click.command(context_settings={"show_default": True})
@@ -81,6 +88,7 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
             joined_at=_joined_at if told["workers"] else lambda host, port: None,
         )
     )
+    click.echo(_announced(schedule, pace), err=True)
     with _live_table() as progress:
         curve = measure(
             generator,
@@ -96,13 +104,44 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
 
 @contextmanager
 def _live_table() -> Iterator[Progress]:
-    """Shows on a terminal what was measured so far; elsewhere nothing."""
+    """Shows on a terminal what was measured so far; elsewhere a line where nothing ends for long."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda curve, load, found: None
+        yield _lines_every(SILENT_SECONDS)
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
         yield lambda curve, load, found: live.update(table(curve, (load, found)), refresh=True)
+
+
+def _lines_every(seconds: float) -> Progress:
+    said_at = time.monotonic()
+
+    def progress(curve: LoadCurve, load: float, known: dict[str, Any]) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at > seconds:
+            said_at = time.monotonic()
+            unit = "users" if curve.loop == "closed" else "requests/s sent"
+            rps, done = readable(known["rps"]), len(curve.steps)
+            click.echo(f"{done} steps done; at {readable(load)} {unit}: {rps} answered/s", err=True)
+
+    return progress
+
+
+def _announced(schedule: Schedule, pace: Pace) -> str:
+    """What the time will be spent on, before it is."""
+    least, most = (
+        pace.warm_up_seconds + seconds for seconds in (pace.least_seconds, pace.most_seconds)
+    )
+    each = f"{least:g} to {most:g} s each"
+    if schedule.fixed:
+        count = len(schedule.fixed)
+        return f"{count} loads, {each}: at most {count * most / 60:.1f} minutes"
+    what = "users" if schedule.loop == "closed" else "requests/s"
+    return (
+        f"{schedule.first:g}, {schedule.first * schedule.growth:g} … {what} until more bring no more "
+        f"throughput, then loads around the knee: usually {STEPS_USUAL} steps, {each}; "
+        "Ctrl-C keeps what was measured"
+    )
 
 
 def _ended(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.load.precision import Interval
+from servable.load.precision import Interval, readable
 from servable.tune.objective import Objective
 
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
@@ -29,14 +29,14 @@ def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> 
         shown.add_row(*_row(step), _remark(step))
     if now:
         load, found = now
-        shown.add_row(f"{load:,.4g}", *_so_far(found), style="dim")
+        shown.add_row(readable(load), *_so_far(found), style="dim")
     return shown
 
 
 def _row(step: LoadStep) -> Sequence[str]:
     found = step.latencies
     return (
-        f"{step.load:,.4g}",
+        readable(step.load),
         f"{step.throughput_rps.value:,.1f}",
         f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
         *(_ms(one) for one in (found.p50_ms, found.p95_ms, found.p99_ms)),

@@ -5,6 +5,7 @@ too little about the next: the time is cut into batches, and the batches are com
 means). Source: Law, Simulation Modeling and Analysis, 5th edition, section 9.5.3.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,15 @@ _DRAWS = 200
 _FEW_BLOCKS = 2.262 / 1.96 * (10 / 9) ** 0.5
 
 
+def readable(value: float) -> str:
+    """Four significant digits as people write them: 75,120 and not 7.512e+04; 0.0125."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    decimals = 3 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return text.rstrip("0").rstrip(".") if decimals > 0 else text
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interval:
     """`low` to `high` holds the true value in 95 of 100 measurements."""
@@ -40,7 +50,7 @@ class Interval:
         return (self.high - self.low) / 2 / abs(self.value)
 
     def __str__(self) -> str:
-        return f"{self.value:,.4g} ({self.low:,.4g} to {self.high:,.4g})"
+        return f"{readable(self.value)} ({readable(self.low)} to {readable(self.high)})"
 
 
 def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: float) -> Interval:

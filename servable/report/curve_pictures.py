@@ -8,6 +8,7 @@ from matplotlib.ticker import LogLocator
 
 from servable.load.latencies import middles_ms
 from servable.load.measurement import LoadCurve, LoadStep
+from servable.load.precision import readable
 from servable.report import style
 from servable.report.content import Content
 
@@ -42,7 +43,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
         below.fill_between(loads, p90, p99, color=colour, alpha=0.15, lw=0, label="p90 to p99")
         if content.knee is not None:
             knee = content.knee
-            label = f"knee: {knee.rps.value:.4g} requests/s"
+            label = f"knee: {readable(knee.rps.value)} requests/s"
             for axes in (above, below):
                 axes.axvspan(knee.load.low, knee.load.high, color=colour, alpha=0.12, lw=0)
             above.axvline(knee.load.value, color=colour, linestyle="--", label=label)
@@ -140,7 +141,7 @@ def _load_label(curve: LoadCurve) -> str:
 
 
 def _of(step: LoadStep) -> str:
-    return f"{step.users} users" if step.users is not None else f"{step.rate_rps:.4g} requests/s"
+    return f"{step.users} users" if step.users is not None else f"{readable(step.load)} requests/s"
 
 
 def _label(contents: Sequence[Content]) -> str:

@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from servable.load.precision import Interval
+from servable.load.precision import Interval, readable
 from servable.report.content import Content
+from servable.tune.recommendation import headline
 from servable.tune.search.space import shown
 
 
@@ -77,7 +78,7 @@ def steps(content: Content) -> ReportTable:
 def trials(content: Content) -> ReportTable:
     names = tuple(content.trials[0].point)
     priced = content.usd_per_hour is not None
-    chosen = dict(content.recommendation.choice.point) if content.recommendation else None
+    chosen = dict(content.recommendation.choice.kept) if content.recommendation else None
     rows = []
     for trial in content.trials:
         about = trial.measured.about
@@ -103,15 +104,7 @@ def advice(content: Content) -> list[str]:
     found = content.recommendation
     if found is None:
         return []
-    gain = found.choice.compared_gain
-    interval = f"{gain.value:+.1%}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
-    if found.choice.rival:
-        interval = f"the best of the others {interval}"
-    lines = [
-        f"The chosen settings are better than those of today: {interval}."
-        if found.choice.better
-        else f"Nothing better than today's settings was shown: {interval}. They stay."
-    ]
+    lines = [headline(found.choice, content.goal)]
     if found.withheld:
         keys = ", ".join(".".join(change.key) for change in found.withheld)
         lines.append(f"Not written, because measured on this machine: {keys}.")
@@ -137,4 +130,4 @@ def changes(content: Content) -> ReportTable:
 
 
 def _number(value: float) -> Cell:
-    return Cell("") if math.isnan(value) else Cell(f"{value:,.4g}", value)
+    return Cell("") if math.isnan(value) else Cell(readable(value), value)

@@ -109,7 +109,7 @@ def cost(contents: Sequence[Content]) -> bytes:
             label=label,
         )
         if content.recommendation is not None:
-            chosen = dict(content.recommendation.choice.point)
+            chosen = dict(content.recommendation.choice.kept)
             mine = [one for one in found if dict(one[2].point) == chosen]
             axes.plot(
                 [p99 for p99, _, _ in mine],

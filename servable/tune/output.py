@@ -1,21 +1,27 @@
 """What `servable tune` says: on stderr while it measures, on stdout at its end."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from servable.load.precision import Interval
+from servable.load.precision import readable
 from servable.tune.objective import Objective, usd_per_million
+from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress
 from servable.tune.search.space import Point, Space, shown
 from servable.tune.search.trial import Trial
 from servable.tune.tune import Tuned
 
+# Nothing stands still for longer than ten seconds.
+SILENT_SECONDS = 8.0
+
 
 def speaker(most_trials: int) -> TuneProgress:
     """On stderr, so that stdout is the answer."""
+    said_at = time.monotonic()
 
     def began(folder: Path, space: Space, done: int, objective: Objective) -> None:
         limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
@@ -25,7 +31,7 @@ def speaker(most_trials: int) -> TuneProgress:
 
     def trial(one: Trial, seconds_left: float | None) -> None:
         about = one.measured.about
-        found = f"{about['rps']['value']:.4g} requests/s" if "rps" in about else "-"
+        found = f"{readable(about['rps']['value'])} requests/s" if "rps" in about else "-"
         cost = about.get("usd_per_million") if about.get("usd") else None
         found += "" if cost is None else f", {cost:.3g} $ per million"
         why = f"  ({one.measured.failure})" if one.measured.failure else ""
@@ -33,9 +39,19 @@ def speaker(most_trials: int) -> TuneProgress:
             "" if seconds_left is None else f"; at most {seconds_left / 60:.1f} min of trials left"
         )
         line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}"
-        click.echo(line, err=True)
+        say_line(line)
 
-    return TuneProgress(began=began, trial=trial, stage=lambda text: click.echo(text, err=True))
+    def say_line(text: str) -> None:
+        nonlocal said_at
+        said_at = time.monotonic()
+        click.echo(text, err=True)
+
+    def step(load: float, known: dict[str, Any]) -> None:
+        # A line where nothing was said for long: a measurement that is under way looks like one that hangs.
+        if time.monotonic() - said_at > SILENT_SECONDS:
+            say_line(f"     at {readable(load)} users, {readable(known['rps'])} requests/s so far")
+
+    return TuneProgress(began=began, trial=trial, stage=say_line, step=step)
 
 
 def settings(point: Point) -> str:
@@ -58,17 +74,11 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
     click.echo(f"{len(tuned.content.trials)} trials; {tuned.content.stopped}")
-    interval = gained(advice.choice.compared_gain)
-    unit = "predictions per dollar" if tuned.content.goal == "cost" else "requests/s"
-    if advice.choice.better:
-        click.echo(f"better than today's settings by {interval} in {unit}:")
-        for change in advice.changes:
-            click.echo(f"  {'.'.join(change.key)} = {change.value}   {change.reason}")
-    else:
-        best = f"the best of the others {interval}" if advice.choice.rival else interval
-        click.echo(f"nothing better than today's settings was shown: {best}; they stay")
-    rps = advice.rps
-    click.echo(f"the choice carries {rps.value:.4g} ({rps.low:.4g} to {rps.high:.4g}) requests/s")
+    click.echo(headline(advice.choice, tuned.content.goal))
+    for change in advice.changes:
+        click.echo(f"  {'.'.join(change.key)} = {json.dumps(change.value)}   {change.reason}")
+    settings_kept = "The chosen settings" if advice.choice.better else "Today's settings"
+    click.echo(f"{settings_kept} carry {advice.rps} requests/s within the objective.")
     if (cost := _usd_per_million(tuned)) is not None:
         click.echo(f"  {cost:.3g} $ per million predictions, of an instance as busy as that")
     if advice.relative:
@@ -77,10 +87,6 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
         click.echo(f"\n{tuned.diff}")
         click.echo("written" if write else "not written; --write applies it")
     click.echo(f"report: {tuned.report}")
-
-
-def gained(gain: Interval) -> str:
-    return f"{gain.value:+.1%} (95 % interval {gain.low:+.1%} to {gain.high:+.1%})"
 
 
 def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
@@ -95,6 +101,14 @@ def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
         "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
         "best_other": rival and {"value": rival.value, "low": rival.low, "high": rival.high},
         "better": advice.choice.better,
+        "confirmed": advice.choice.confirmed,
+        "repeats": advice.choice.repeats
+        and {
+            "lowest": advice.choice.repeats.lowest,
+            "highest": advice.choice.repeats.highest,
+            "noisy": advice.choice.repeats.noisy,
+        },
+        "kept": advice.choice.kept,
         "rps": {"value": advice.rps.value, "low": advice.rps.low, "high": advice.rps.high},
         "usd_per_million": _usd_per_million(tuned),
         "relative": advice.relative,

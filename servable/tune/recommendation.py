@@ -1,6 +1,7 @@
 """What a measurement says an environment should say: settings, scaling, alarms, bake."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.parameters.environment import Environment
@@ -9,9 +10,10 @@ from infra.policy.sizing import instances_for
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
-from servable.load.precision import Interval
-from servable.tune.search.recommended import ChosenPoint
-from servable.tune.search.space import INSTANCE_TYPE, Value
+from servable.load.precision import Interval, readable
+from servable.tune.objective import Goal
+from servable.tune.search.recommended import ChosenPoint, Effect
+from servable.tune.search.space import INSTANCE_TYPE, Value, shown
 
 # CloudWatch has a minute's metrics within the next one or two.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
@@ -51,11 +53,12 @@ def recommend(
     *,
     asked: Asked,
     choice: ChosenPoint,
+    effects: Mapping[str, Sequence[Effect]],
     knee: Knee,
     latencies: Latencies,
     force_local_numbers: bool = False,
 ) -> Recommendation:
-    """`latencies`: of the chosen settings at the knee, the most that one instance shall carry."""
+    """`knee` and `latencies`, there: of the settings that are kept, the choice or today's."""
     relative = asked.relative and not force_local_numbers
     numbers = _numbers(environment, variant, knee.rps, latencies)
     return Recommendation(
@@ -66,17 +69,55 @@ def recommend(
         scaling_target_per_minute=invocations_per_instance_per_minute(
             max_rps_per_instance=knee.rps.value, safety_factor=_safety(environment, variant)
         ),
-        changes=(*_settings(variant, choice), *(() if relative else numbers)),
+        changes=(*_settings(variant, choice, effects), *(() if relative else numbers)),
         withheld=numbers if relative else (),
     )
 
 
-def _settings(variant: str, choice: ChosenPoint) -> tuple[KeyChange, ...]:
+def headline(choice: ChosenPoint, goal: Goal) -> str:
+    """What the search showed, in one sentence or two: the same on the screen and on the page."""
+    gain, unit = (
+        choice.compared_gain,
+        "requests/s" if goal == "throughput" else "requests per dollar",
+    )
+    interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
+    if choice.better:
+        return f"The chosen settings together are better than today's: {interval}."
+    if choice.confirmed is False:
+        found = (
+            "Today's settings stay: all measurements together favour others "
+            f"({interval}), but measured again they were not better."
+        )
+    else:
+        best = "the best of the others: " if choice.rival else ""
+        found = f"Nothing better than today's settings was shown ({best}{interval}). They stay."
+    if choice.repeats is not None and choice.repeats.noisy:
+        lowest, highest = choice.repeats.lowest, readable(choice.repeats.highest)
+        found += (
+            " The computer was too noisy to tell: repeats of the same settings ranged from "
+            f"{readable(lowest) if lowest else 'a failure'} to {highest} {unit}. End other programs, "
+            "then run the command again with --new."
+        )
+    return found
+
+
+def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]) -> str:
+    """What one setting does by itself: the choice, but for today's value of it."""
+    for effect in effects.get(name, ()):
+        if effect.value == choice.start.get(name):
+            back = effect.relative
+            interval = f"{back.value - 1:+.0%} ({back.low - 1:+.0%} to {back.high - 1:+.0%})"
+            unsure = "" if back.high < 1 else "; not shown by itself"
+            return f"with {shown(effect.value)} as today, the others as chosen: {interval}{unsure}"
+    return "part of the choice; not known by itself"
+
+
+def _settings(
+    variant: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
+) -> tuple[KeyChange, ...]:
     """Only where something better was shown: else what is there stays."""
     if not choice.better:
         return ()
-    gain = choice.gain
-    reason = f"{gain.value:+.0%} ({gain.low:+.0%} to {gain.high:+.0%}) against what it was"
     moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
     table = ("variants", variant)
     return tuple(
@@ -85,7 +126,7 @@ def _settings(variant: str, choice: ChosenPoint) -> tuple[KeyChange, ...]:
             if name == INSTANCE_TYPE
             else (*table, "container", *name.split(".")),
             value=value,
-            reason=reason,
+            reason=_alone(name, choice, effects),
         )
         for name, value in choice.point.items()
         # On another instance type another value would be derived for what the file leaves out.
@@ -104,12 +145,12 @@ def _numbers(
         KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
-            reason=f"measured {rps.value:.4g}, at least {rps.low:.4g}",
+            reason=f"measured {readable(rps.value)}, at least {readable(rps.low)}",
         ),
         KeyChange(
             key=(*table, "scaling", "safety_factor"),
             value=safety,
-            reason=f"target {60 * most * safety:.4g} a minute and instance",
+            reason=f"target {readable(60 * most * safety)} invocations a minute and instance",
         ),
     ]
     found += _instances(environment, variant, most, safety)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
@@ -67,6 +68,8 @@ class TuneProgress:
     """And an estimate of the seconds left."""
     stage: Callable[[str], None]
     """What comes next."""
+    step: Callable[[float, dict[str, Any]], None]
+    """Several times a second: the load that is held now, and what is known of it so far."""
 
 
 @dataclass(frozen=True)

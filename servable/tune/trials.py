@@ -21,6 +21,7 @@ from servable.load.load_target import container
 from servable.load.load_test import measure
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.pace import Pace
+from servable.load.precision import readable
 from servable.load.reached import Reached, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_locally
@@ -29,6 +30,7 @@ from servable.tune.objective import Objective, objective_value, usd_per_million
 from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measurement
+from servable.tune.time_plan import CURVE_STEPS, TRIAL_STEPS, seconds_expected
 from servable_local.container.launch import LaunchError
 
 # A limit from the file that one caller already comes near to on this machine ranks nothing.
@@ -56,7 +58,13 @@ class Around:
     usd: float = 0.0
 
 
+OBJECTIVE = "objective.json"
 _OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(Around)
+
+
+def kept_objective(folder: Path) -> Objective:
+    """The objective of the run in this folder. Raises OSError, ValueError."""
+    return _OBJECTIVE.validate_json((folder / OBJECTIVE).read_bytes())
 
 
 class Trials(ABC):
@@ -66,6 +74,8 @@ class Trials(ABC):
     """Short, since many are compared; the model of the search knows that they are noisy."""
     curve_pace: Pace
     """Of the curves that are shown."""
+    start_seconds: float
+    """Until an endpoint serves, about; for what is said before one was started."""
 
     def __init__(self, run: Run) -> None:
         self._run, self.machines = run, run.machines
@@ -74,6 +84,13 @@ class Trials(ABC):
     @abstractmethod
     def reached(self, point: Point) -> AbstractContextManager[Reached]:
         """It serves with these settings. Raises NotServed."""
+
+    def seconds_expected(self) -> tuple[float, float]:
+        """Of a load curve and of a trial, before one was measured."""
+        return (
+            seconds_expected(CURVE_STEPS, self.curve_pace, self.start_seconds),
+            seconds_expected(TRIAL_STEPS, self.trial_pace, self.start_seconds),
+        )
 
     def usd_per_hour(self, point: Point) -> float | None:
         """Of the instance; None where no source states it."""
@@ -100,9 +117,9 @@ class Trials(ABC):
 
     def objective(self) -> Objective:
         """What holds for every trial. Decided once: a resumed run is held to the same."""
-        kept, options = self._run.folder / "objective.json", self._run.options
+        kept, options = self._run.folder / OBJECTIVE, self._run.options
         if kept.exists():
-            return _OBJECTIVE.validate_json(kept.read_bytes())
+            return kept_objective(self._run.folder)
         if options.most_ms is not None:
             found = Objective(percent=options.percent, most_ms=options.most_ms)
         else:
@@ -194,6 +211,7 @@ class Trials(ABC):
                 reached.asked,
                 target_pid=reached.pid,
                 attempts=ATTEMPTS,
+                progress=lambda curve, load, step: self._run.progress.step(load, step),
             )
         if curve.ended == "interrupted":
             raise KeyboardInterrupt
@@ -209,7 +227,7 @@ def measured_of(
     about: dict[str, Any] = {"curve": name}
     if found is None:
         lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
-        why = f"over {objective.most_ms:g} ms: {lowest:.4g} at the lowest load"
+        why = f"over {objective.most_ms:g} ms: {readable(lowest)} at the lowest load"
         return Measurement(value=0.0, failure=why, about=about)
     steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
     step = steps[-1]
@@ -236,6 +254,8 @@ def lateness(curve: LoadCurve, found: Knee | None) -> str | None:
 class LocalTrials(Trials):
     trial_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=4.0)
     curve_pace = Pace(warm_up_seconds=1.0, least_seconds=3.0, most_seconds=6.0)
+    # TensorFlow's import and a model of some MB, on two cores.
+    start_seconds = 5.0
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

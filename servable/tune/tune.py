@@ -3,6 +3,7 @@
 A run lies in .servable/tuning/ENV-VARIANT-KEY; the same question goes on where it stopped.
 """
 
+import dataclasses
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement
 from servable.load.knee import knee
-from servable.load.measurement import LoadCurve
+from servable.load.load_generator import LoadError
+from servable.load.measurement import CURVE, LoadCurve
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.report import page
 from servable.report.content import RUN, Content
@@ -20,15 +22,14 @@ from servable.tune.recommendation import recommend
 from servable.tune.run import STUDY, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.recommended import ChosenPoint, effects
 from servable.tune.search.search import Found, Search
-from servable.tune.search.trial import Budget
+from servable.tune.search.trial import Budget, Trial
 from servable.tune.temporary_trials import TemporaryTrials
-from servable.tune.trials import LocalTrials, NotServedError, Trials
+from servable.tune.time_plan import TimePlan
+from servable.tune.trials import Around, LocalTrials, NotServedError, Trials, kept_objective
 
 # Each of the choice and of today's settings, in turn, at the end.
 CONFIRM = 2
-# The two load curves around the trials take as long as so many of today's settings: a step of the
-# second may have to be measured again.
-CURVES = 2.5
+TODAY, CHOICE = "today", "choice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,21 +58,92 @@ def tune(
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
         with _trials(run) as trials:
+            _refuse_too_few_minutes(run, trials)
             try:
                 objective = trials.objective()
                 found = _searched(run, trials, objective)
+                choice = _choice(found, objective, options)
+                choice, curve = _curve_of(run, trials, choice, objective)
             except NotServedError as error:
                 raise TuneError(f"today's settings do not start: {error}") from None
-            choice = _choice(found, objective, options)
-            progress.stage("the load curve of the choice")
-            try:
-                curve = trials.full_curve(choice.point, objective, "choice")
-            except NotServedError as error:
-                raise TuneError(
-                    f"the choice did not start again: {error}; the same command goes on"
-                ) from None
-            price = trials.usd_per_hour(choice.point)
+            except (TuneError, LoadError) as error:
+                raise type(error)(f"{error}{_left_report(run, str(error))}") from None
+            price = trials.usd_per_hour(choice.kept)
         return _answer(run, found, choice, curve, objective, price)
+
+
+def _refuse_too_few_minutes(run: Run, trials: Trials) -> None:
+    """Raises TuneError before anything is measured. A run that goes on knows better already."""
+    minutes = run.options.minutes
+    if minutes is None or (run.folder / STUDY).exists():
+        return
+    refusal = _time_plan(run, trials, minutes, None, ()).refusal
+    if refusal is not None:
+        raise TuneError(refusal)
+
+
+def _time_plan(
+    run: Run, trials: Trials, minutes: float, around: Around | None, done: tuple[Trial, ...]
+) -> TimePlan:
+    """From what was measured, and else from how long the steps last at least."""
+    curve, trial = trials.seconds_expected()
+    return TimePlan(
+        minutes=minutes,
+        curve_seconds=around.seconds if around else curve,
+        trial_seconds=max((one.seconds for one in done[-5:]), default=trial),
+        confirm=2 * CONFIRM,
+        trials=run.options.trials,
+    )
+
+
+def _left_report(run: Run, why: str) -> str:
+    """The page of a run that ended without an answer, and where it lies; "" where nothing was measured."""
+    try:
+        curve = LoadCurve.read(run.folder / TODAY / CURVE)
+        objective = kept_objective(run.folder)
+    except (OSError, ValueError):
+        return ""
+    found = Search(run.machines.space, run.machines.wanted, file=run.folder / STUDY).trials()
+    label = f"{run.loaded.name}, {run.placement.name}"
+    content = Content(
+        label=label,
+        curve=curve,
+        knee=knee(curve, objective),
+        trials=found,
+        stopped=why,
+        goal=run.options.goal,
+    )
+    content.write(run.folder / RUN)
+    return f"\nreport of what was measured: {page.write(run.folder, [content])}"
+
+
+def _curve_of(
+    run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
+) -> tuple[ChosenPoint, LoadCurve]:
+    """Of the settings that are kept. The choice's curve may refute it: then today's settings stay."""
+    today = _today(run, trials, choice, objective)
+    if not choice.better:
+        return choice, today
+    run.progress.stage("the load curve of the choice")
+    try:
+        curve = trials.full_curve(choice.point, objective, CHOICE)
+    except NotServedError as error:
+        raise TuneError(
+            f"the choice did not start again: {error}; the same command goes on"
+        ) from None
+    carried, before = knee(curve, objective), knee(today, objective)
+    worse = carried is None or (before is not None and carried.rps.high < before.rps.low)
+    # Goals other than throughput weigh the price too: fewer requests may be worth it.
+    if worse and (carried is None or run.options.goal == "throughput"):
+        return dataclasses.replace(choice, confirmed=False), today
+    return choice, curve
+
+
+def _today(run: Run, trials: Trials, choice: ChosenPoint, objective: Objective) -> LoadCurve:
+    try:
+        return LoadCurve.read(run.folder / TODAY / CURVE)
+    except FileNotFoundError:
+        return trials.full_curve(choice.start, objective, TODAY)
 
 
 def _trials(run: Run) -> Trials:
@@ -98,7 +170,11 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
     minutes = options.minutes
     if minutes is not None:
-        minutes = max(0.0, minutes - CURVES * around.seconds / 60)
+        plan = _time_plan(run, trials, minutes, around, search.trials())
+        if plan.refusal is not None and not search.trials():
+            raise TuneError(plan.refusal)
+        run.progress.stage(str(plan))
+        minutes = plan.trials_minutes
     trials_usd = sum(trial.usd for trial in search.trials())
     usd = options.dollars - (trials.spent_usd - trials_usd) - around.usd
     budget = Budget(
@@ -108,10 +184,23 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
         return search.run(
             lambda point: trials.trial(point, objective, around.users),
             budget,
-            lambda trial: run.progress.trial(trial, budget.seconds_left(search.trials())),
+            lambda trial: _told(run, trials, around, search.trials(), budget),
         )
     except BudgetSpentError as spent:
         return Found(trials=search.trials(), stopped=str(spent), choice=search.choice())
+
+
+def _told(
+    run: Run, trials: Trials, around: Around, done: tuple[Trial, ...], budget: Budget
+) -> None:
+    """Of the last trial. Raises TuneError where the first one shows that no comparison fits."""
+    run.progress.trial(done[-1], budget.seconds_left(done))
+    if run.options.minutes is None or len(done) > 1:
+        return
+    plan = _time_plan(run, trials, run.options.minutes, around, done)
+    if plan.refusal is not None:
+        raise TuneError(f"{plan.refusal}; the same command goes on from here")
+    run.progress.stage(str(plan))
 
 
 def _choice(found: Found, objective: Objective, options: TuneOptions) -> ChosenPoint:
@@ -140,18 +229,19 @@ def _answer(
     objective: Objective,
     usd_per_hour: float | None,
 ) -> Tuned:
-    """The recommendation, the diff, the page. `curve`: of the choice."""
+    """The recommendation, the diff, the page. `curve`: of the settings that are kept."""
     label, file = f"{run.loaded.name}, {run.placement.name}", run.loaded.root / run.loaded.file
     at = knee(curve, objective)
     step = Content(label=label, curve=curve, knee=at).at_knee
     if at is None or step is None:
-        raise TuneError("the choice did not meet the objective again; run it on a quiet machine")
-    asked = curve.asked
+        raise TuneError("today's settings no longer meet the objective; run it on a quiet computer")
+    asked, known = curve.asked, effects(run.machines.space, found.trials, choice)
     advice = recommend(
         run.environment,
         run.placement.name,
         asked=asked,
         choice=choice,
+        effects=known,
         knee=at,
         latencies=step.latencies,
         force_local_numbers=run.options.force_local_numbers,
@@ -161,7 +251,7 @@ def _answer(
         curve=curve,
         knee=at,
         trials=found.trials,
-        effects=effects(run.machines.space, found.trials, choice),
+        effects=known,
         recommendation=advice,
         stopped=found.stopped,
         goal=run.options.goal,

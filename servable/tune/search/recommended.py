@@ -11,6 +11,10 @@ from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.trial import Trial, logarithms
 
+# Two measurements of the same settings differ by more than this one time in a hundred at 7 % noise:
+# what settings usually bring (10 to 30 %) drowns in it.
+NOISY = 1.3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
@@ -19,6 +23,20 @@ class Rival:
     point: Point
     gain: Interval
     """Over the start, relative."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """Measurements of the same settings."""
+
+    lowest: float
+    """0 where one of them failed."""
+    highest: float
+
+    @property
+    def noisy(self) -> bool:
+        """Too far apart for a comparison of settings to mean much."""
+        return self.highest > NOISY * self.lowest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +53,20 @@ class ChosenPoint:
     """Relative standard deviation of one measurement, as found."""
     rival: Rival | None = None
     """None where the start is not the choice, or nothing else ran."""
+    confirmed: bool | None = None
+    """Whether it was the better one when both were measured again; None where they were not."""
+    repeats: Repeats | None = None
+    """The settings whose repeats differ most; None where nothing was measured twice."""
 
     @property
     def better(self) -> bool:
-        return self.gain.low > 0
+        """Shown by all measurements together, and not refuted by those at the end."""
+        return self.gain.low > 0 and self.confirmed is not False
+
+    @property
+    def kept(self) -> Point:
+        """What the file shall say: the point, or the start where nothing better was shown."""
+        return self.point if self.better else self.start
 
     @property
     def compared(self) -> Point | None:
@@ -93,7 +121,34 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
         rival=rival,
+        confirmed=_confirmed(space, best, start, trials),
+        repeats=_widest_repeats(space, trials),
     )
+
+
+def _confirmed(space: Space, best: int, start: int, trials: Sequence[Trial]) -> bool | None:
+    """A failure counts as nothing carried."""
+    again = [trial for trial in trials if trial.confirms]
+    if best == start or not again:
+        return None
+    of_best, of_start = (
+        [trial.measured.value for trial in again if space.number(trial.point) == number]
+        for number in (best, start)
+    )
+    return bool(of_best and of_start) and float(np.mean(of_best)) > float(np.mean(of_start))
+
+
+def _widest_repeats(space: Space, trials: Sequence[Trial]) -> Repeats | None:
+    values: dict[int | None, list[float]] = {}
+    for trial in trials:
+        values.setdefault(space.number(trial.point), []).append(trial.measured.value)
+    several = [
+        Repeats(lowest=min(found), highest=max(found))
+        for found in values.values()
+        # What never runs is no sign of noise.
+        if len(found) > 1 and max(found) > 0
+    ]
+    return max(several, key=lambda one: one.highest / (one.lowest or 1e-9), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

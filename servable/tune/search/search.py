@@ -73,6 +73,7 @@ class Search:
                     about=trial.user_attrs.get("about", {}),
                 ),
                 seconds=float(trial.user_attrs.get("seconds", 0.0)),
+                confirms=bool(trial.user_attrs.get("confirms")),
             )
             for number, trial in enumerate(self._done())
         )

@@ -35,6 +35,8 @@ class Trial:
     point: Point
     measured: Measurement
     seconds: float
+    confirms: bool = False
+    """Measured again at the end, the choice and today's settings in turn."""
 
     @property
     def usd(self) -> float:

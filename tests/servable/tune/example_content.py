@@ -74,6 +74,7 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
             "primary",
             asked=measured.asked,
             choice=found.choice,
+            effects=effects(space, found.trials, found.choice),
             knee=at,
             latencies=step.latencies,
         ),

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import servable.tune.tune
-from servable.load.measurement import LoadCurve
+from servable.load.load_generator import LoadError
+from servable.load.measurement import CURVE, LoadCurve
 from servable.load.pace import Pace
 from servable.load.reached import Reached
 from servable.tune.objective import Objective
@@ -38,9 +39,11 @@ def value(point: Point) -> float:
 
 class FormulaTrials(Trials):
     trial_pace = curve_pace = Pace()
+    start_seconds = 1.0
     log: Path | None = None
     flat = False
     fails: type[BaseException] | None = None
+    fails_at: int | None = None
 
     _begun = 0
 
@@ -53,13 +56,15 @@ class FormulaTrials(Trials):
         return Objective(most_ms=LIMIT_MS)
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:
-        return curve(
+        found = curve(
             step(1, 100.0),
             step(2, 190.0),
             step(4, 300.0, 13.0),
             step(8, 380.0, 60.0),
             step(16, 390.0, 130.0),
         )
+        found.write(self._run.folder / name / CURVE)
+        return found
 
     def trial(self, point: Point, objective: Objective, users: float) -> Measurement:
         self._say("begin", point)
@@ -68,6 +73,8 @@ class FormulaTrials(Trials):
             time.sleep(60)
         if self.fails:
             raise self.fails("as the test wants")
+        if self._begun == self.fails_at:
+            raise LoadError("as the test wants")
         rps = 100.0 if self.flat else value(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)

@@ -8,8 +8,8 @@ from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
 from servable.load.precision import Interval
-from servable.tune.recommendation import Recommendation, recommend
-from servable.tune.search.recommended import ChosenPoint
+from servable.tune.recommendation import Recommendation, headline, recommend
+from servable.tune.search.recommended import ChosenPoint, Effect, Repeats
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = Asked(target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores")
@@ -22,6 +22,11 @@ CHOICE = ChosenPoint(
     noise=0.05,
 )
 
+EFFECTS = {
+    "tfs_processes": (Effect(value=1, relative=Interval(value=0.7, low=0.6, high=0.8)),),
+    "batching.max_batch_size": (Effect(value=8, relative=Interval(value=1.0, low=0.9, high=1.1)),),
+}
+
 
 def recommended(
     asked: Asked = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
@@ -31,6 +36,7 @@ def recommended(
         "primary",
         asked=asked,
         choice=choice,
+        effects=EFFECTS,
         knee=Knee(objective=OBJECTIVE, load=interval(8), rps=interval(100.0), bounded=True),
         latencies=Latencies.of([*[10.0] * 89, *[40.0] * 9, *[87.3] * 2]),
         force_local_numbers=force,
@@ -104,3 +110,42 @@ def test_an_alarms_threshold_is_the_measured_percentile_rounded_up() -> None:
 def test_a_bake_outlasts_the_alarms_window_and_the_metrics_delay() -> None:
     # 500 requests of a tenth of 20 a second: five minutes; the alarm needs three and two.
     assert _keys(recommended(IN_AWS))["rollout.bake_minutes"] == 6
+
+
+def test_each_key_says_what_going_back_to_today_would_do() -> None:
+    reasons = {change.key[-1]: change.reason for change in recommended().changes}
+    assert reasons == {
+        "tfs_processes": "with 1 as today, the others as chosen: -30% (-40% to -20%)",
+        "max_batch_size": (
+            "with 8 as today, the others as chosen: +0% (-10% to +10%); not shown by itself"
+        ),
+    }
+
+
+def test_the_effect_of_all_keys_together_is_said_once() -> None:
+    assert headline(CHOICE, "throughput") == (
+        "The chosen settings together are better than today's: "
+        "+20.0% requests/s, 95 % interval +10.0% to +30.0%."
+    )
+
+
+REFUTED = dataclasses.replace(CHOICE, confirmed=False)
+
+
+def test_what_was_not_better_when_measured_again_is_not_recommended() -> None:
+    assert not recommended(choice=REFUTED).changes
+
+
+def test_what_was_not_better_when_measured_again_is_said() -> None:
+    assert "measured again they were not better" in headline(REFUTED, "throughput")
+
+
+def test_a_computer_too_noisy_to_tell_is_said_with_what_was_measured() -> None:
+    noisy = dataclasses.replace(REFUTED, repeats=Repeats(lowest=310.0, highest=4892.0))
+    said = headline(noisy, "throughput")
+    assert "repeats of the same settings ranged from 310 to 4,892 requests/s" in said
+
+
+def test_repeats_as_close_as_usual_are_no_noise() -> None:
+    close = dataclasses.replace(REFUTED, repeats=Repeats(lowest=100.0, highest=130.0))
+    assert "too noisy" not in headline(close, "throughput")

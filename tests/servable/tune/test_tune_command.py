@@ -126,8 +126,10 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     said = returned()
-    last = said.stderr.splitlines()[-1]
-    assert (said.return_value, last) == (1, "servable tune: as the test wants")
+    last = said.stderr.splitlines()[-2:]
+    wanted = ["servable tune: as the test wants", "report of what was measured: "]
+    began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
+    assert (said.return_value, began) == (1, wanted)
 
 
 def not_served(*_: object) -> NoReturn:
@@ -150,7 +152,7 @@ def test_a_choice_that_does_not_start_again_is_said(
 
     whole = FormulaTrials.full_curve
     monkeypatch.setattr(FormulaTrials, "full_curve", curve)
-    said = returned("--trials", "5", "--p99-ms", "78").stderr
+    said = returned("--trials", "12", "--p99-ms", "78").stderr
     assert "the choice did not start again: no ping; the same command goes on" in said
 
 
@@ -181,6 +183,26 @@ def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     monkeypatch.setattr("servable.tune.trials.price", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
+
+
+def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured(
+    project: Path,
+) -> None:
+    said = returned("--minutes", "1", "--p99-ms", "71")
+    assert (said.return_value, "1 minutes hold no comparison" in said.stderr) == (1, True)
+
+
+def test_a_run_that_fails_later_leaves_a_report(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "fails_at", 3)
+    said = returned("--p99-ms", "72").stderr
+    report = Path(said.splitlines()[-1].removeprefix("report of what was measured: "))
+    assert len(Content.read(report.with_name(RUN)).trials) == 2
+
+
+def test_what_will_be_done_with_the_minutes_is_said(shown: "Shown") -> None:
+    assert "9.5 minutes: two load curves of about" in shown.result.stderr
 
 
 def test_dollars_that_leave_no_trial_are_said(

@@ -86,7 +86,7 @@ def run(account: Account, prod: Loaded) -> Run:
         account=where,
         dollars=5.0,
     )
-    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock())
+    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
     return Run(prod, placement, options, silent)
 
 

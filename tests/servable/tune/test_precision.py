@@ -7,7 +7,7 @@ import pytest
 
 from servable.load.latencies import Latencies
 from servable.load.pace import Arrivals, times
-from servable.load.precision import percentile, throughput
+from servable.load.precision import percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1
 
@@ -55,3 +55,18 @@ def test_nothing_answered_has_no_percentile() -> None:
 def test_arrivals_come_at_their_rate(arrivals: Arrivals) -> None:
     last = list(islice(times(200.0, arrivals, 0), 20_000))[-1]
     assert last == pytest.approx(100.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (75_123.0, "75,120"),
+        (75_000.0, "75,000"),
+        (1234.5, "1,234"),
+        (12.5, "12.5"),
+        (0.01236, "0.01236"),
+        (0.0, "0"),
+    ],
+)
+def test_numbers_are_written_as_people_do(value: float, written: str) -> None:
+    assert readable(value) == written

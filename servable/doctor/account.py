@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from servable.aws_account import Account, AwsError, absent, if_there
+from servable.aws_account import Account, AwsError, absent, unless_absent
 from servable.doctor.look import Look, State, judged
 
 # What the synthesised stacks ask for: requiresBootstrapStackVersion.
@@ -50,7 +50,7 @@ def _region(environment: Environment, asked: Account) -> Iterator[Look]:
 
 def _bootstrap(environment: Environment, asked: Account) -> Iterator[Look]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
-    found = if_there(lambda: asked.client("ssm").get_parameter(Name=BOOTSTRAP))
+    found = unless_absent(asked.client("ssm").get_parameter, Name=BOOTSTRAP)
     if found is None:
         yield Look(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
         return
@@ -66,7 +66,7 @@ def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
         "`aws iam create-service-linked-role --aws-service-name "
         "sagemaker.application-autoscaling.amazonaws.com`"
     )
-    if if_there(lambda: asked.client("iam").get_role(RoleName=SERVICE_ROLE)) is None:
+    if unless_absent(asked.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
         # AWS makes it the first time that something is scaled.
         yield Look(name="scaling role", state="open", said="not there yet", mend=mend)
     else:

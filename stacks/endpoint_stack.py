@@ -143,6 +143,7 @@ class EndpointStack(cdk.Stack):
             logs=logs,
             metrics=environment.metrics,
             protect=table.protect,
+            acknowledged_request_bytes=environment.acknowledged_request_bytes,
         )
 
     def _operate(

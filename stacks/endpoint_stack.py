@@ -169,6 +169,7 @@ class EndpointStack(cdk.Stack):
             rollout=environment.rollout,
             root=root,
             log_kms_key_arn=environment.endpoint.log_kms_key,
+            keep_log=environment.endpoint.log_removal == "retain",
             inform=notified.inform,
             runbook=environment.alarms.runbook,
             roles=RoleRules.of(environment.security),

@@ -35,9 +35,9 @@ class Endpoint(Table):
     """Days the endpoint's logs are kept. 30 covers an incident and the month's review; left to
     itself SageMaker keeps them for ever."""
     log_removal: Literal["destroy", "retain"] = "destroy"
-    """What becomes of the endpoint's logs when the stack is deleted or the endpoint renamed: destroy
-    or retain. A group that was retained must be deleted, or imported into the new stack, before
-    an endpoint of the same name is deployed again."""
+    """What becomes of the logs of the endpoint, and of golden requests, when the stack is deleted or
+    the endpoint renamed: destroy or retain. A group that was retained must be deleted, or imported
+    into the new stack, before an endpoint of the same name is deployed again."""
     volume_kms_key: str | None = Field(
         default=None, min_length=1, max_length=most("KmsKeyId"), pattern=r"^[a-zA-Z0-9:/_-]+$"
     )

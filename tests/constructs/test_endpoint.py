@@ -233,9 +233,14 @@ def test_a_scaled_variant_starts_apart_from_its_minimum(
 def test_the_logs_go_with_the_stack_or_outlive_it(
     synthesise: Synthesise, line: str, policy: str
 ) -> None:
-    found = synthesise(VALID.replace('name = "ranker"', f'name = "ranker"{line}'))
-    (group,) = [
-        one for one in found.template["Resources"].values() if one["Type"] == "AWS::Logs::LogGroup"
+    """Those of golden requests, too, and also where a rename replaces them."""
+    golden = '{ body = "code/inference.py", content_type = "text/csv" }'
+    text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
+    found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
+    groups = [
+        (one["DeletionPolicy"], one["UpdateReplacePolicy"])
+        for one in found.template["Resources"].values()
+        if one["Type"] == "AWS::Logs::LogGroup"
     ]
     assert groups == [(policy, "Retain" if line else policy)] * 2
 

@@ -59,6 +59,32 @@ def _bootstrap(environment: Environment, asked: Account) -> Iterator[Look]:
     yield judged("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
 
 
+def assets(environment: Environment, asked: Account) -> Iterator[Look]:
+    """The key that published archives are encrypted with, against those that roles may use."""
+    named = environment.kms_keys.get("endpoint.archive_kms_keys")
+    if named is None:
+        return  # nothing is published
+    place = f"{environment.account}-{environment.region}"
+    bucket = f"cdk-hnb659fds-assets-{place}"
+    found = unless_absent(asked.client("s3").get_bucket_encryption, Bucket=bucket)
+    if found is None:
+        return  # the bootstrap's own line says so
+    (rule,) = found["ServerSideEncryptionConfiguration"]["Rules"]
+    # An ARN, or its last part: as it was given to `cdk bootstrap`.
+    key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
+    if not key:
+        fine = not named
+        mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
+        said = "encrypted with S3's own key"
+        yield judged("key of archives", fine, f"{bucket}: {said}", mend)
+    elif any(arn.endswith(key) for arn in named):
+        yield Look(name="key of archives", state="ok", said=f"{bucket}: {key}")
+    else:
+        mend = f"add it to endpoint.archive_kms_keys, unless its policy lets everybody here read: {key}"
+        said = f"{bucket}: encrypted with a key that the file does not name"
+        yield Look(name="key of archives", state="open", said=said, mend=mend)
+
+
 def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
     if all(one.scaling is None for one in environment.variants.values()):
         return
@@ -163,6 +189,7 @@ def network(environment: Environment, asked: Account) -> Iterator[Look]:
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[Look]]] = {
     "region": _region,
     "bootstrap": _bootstrap,
+    "key of archives": assets,
     "quotas": quotas,
     "scaling role": _scaling_role,
     "subnets": network,

@@ -18,7 +18,7 @@ from infra.constructs.storage.locations import Destination
 from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Capture
 from infra.policy.kinds import kind_of
-from infra.policy.required_ids import takes_volume_key
+from infra.policy.volume_key import takes_volume_key
 
 Config = sagemaker.CfnEndpointConfig
 

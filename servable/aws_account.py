@@ -100,6 +100,10 @@ class Account:
         for page in self.client(service).get_paginator(operation).paginate(**asked):
             yield from page.get(key, [])
 
+    def all_unless_absent(self, service: str, operation: str, key: str, **asked: Any) -> list[Any]:
+        """As of `pages`; none where AWS says that what is asked about is not there."""
+        return unless_absent(lambda: list(self.pages(service, operation, key, **asked))) or []
+
 
 def account_of(
     environment: Environment, *, local: bool = False, endpoint_url: str | None = None
@@ -113,16 +117,6 @@ def account_of(
     return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
 
 
-def if_there(ask: Callable[[], Answered]) -> Answered | None:
-    """What AWS answers; None where it says that there is no such thing."""
-    try:
-        return ask()
-    except ClientError as error:
-        if absent(error):
-            return None
-        raise
-
-
 def absent(error: ClientError) -> bool:
     """Whether AWS says that it is not there; each service has words of its own for it."""
     code = str(error.response.get("Error", {}).get("Code", ""))
@@ -133,7 +127,7 @@ def absent(error: ClientError) -> bool:
     return any(one in code for one in words) or any(one in message for one in said)
 
 
-def unless_absent(call: Callable[..., dict[str, Any]], **asked: Any) -> dict[str, Any] | None:
+def unless_absent(call: Callable[..., Answered], **asked: Any) -> Answered | None:
     """What AWS answers; None where it says that this is not there. Raises one of `AwsError`."""
     try:
         return call(**asked)

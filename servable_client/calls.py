@@ -2,7 +2,7 @@
 
 from servable_client.arrays import Arrays, Outputs
 from servable_client.errors import BodyTooLargeError, PredictionError, RefusedError
-from servable_client.exchange import MOST_BODY_BYTES, Answer, Deadline, Request
+from servable_client.exchange import Answer, Deadline, Request
 from servable_client.forks import in_each_process
 from servable_client.formats import ANY_ANSWER, content_type, decode, encode
 from servable_client.options import Options
@@ -15,8 +15,9 @@ UNSUPPORTED = 415
 class Calls:
     """To one endpoint. Safe between threads."""
 
-    def __init__(self, transport: Transport, retries: Retries) -> None:
+    def __init__(self, transport: Transport, retries: Retries, *, largest_body_bytes: int) -> None:
         self._transport = transport
+        self._largest_body_bytes = largest_body_bytes
         self._retries = retries
         in_each_process(self._start)
 
@@ -54,10 +55,10 @@ class Calls:
 
     def send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
         """Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
-        if len(request.body) > MOST_BODY_BYTES:
+        if len(request.body) > self._largest_body_bytes:
             raise BodyTooLargeError(
                 f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
-                f"takes {MOST_BODY_BYTES:,}; cut the batch with split=, send another format, "
+                f"takes {self._largest_body_bytes:,}; cut the batch with split=, send another format, "
                 "or submit() it to an asynchronous endpoint"
             )
         return self._retries.run(

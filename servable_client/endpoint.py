@@ -9,7 +9,7 @@ from servable_client.arrays import Outputs, as_arrays, typed
 from servable_client.batches import Batches, Told
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInputError
-from servable_client.exchange import Answer, Deadline, Request
+from servable_client.exchange import GUIDE_BODY_BYTES, MOST_BODY_BYTES, Answer, Deadline, Request
 from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
@@ -43,16 +43,23 @@ class Endpoint:
         upload_to: str | None = None,
         connections: int = CONNECTIONS,
         attempts: int = Backoff.attempts,
+        largest_body_bytes: int = MOST_BODY_BYTES,
         transport: Transport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         **options: Any,
     ) -> None:
         """`session`: a boto3 Session. `endpoint_url`: of another AWS than AWS's, as boto3 has it.
 
-        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. Raises `BadInputError`.
+        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. `largest_body_bytes`: what
+        AWS's API states; its developer guide states 25,000,000 for the same endpoints, so that who has
+        seen a larger request answered may say so. Raises `BadInputError`.
         """
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts: give 1 or more")
+        if not 1 <= largest_body_bytes <= GUIDE_BODY_BYTES:
+            raise BadInputError(
+                f"largest_body_bytes {largest_body_bytes:,}: give 1 to {GUIDE_BODY_BYTES:,}"
+            )
         self.name = name
         self.connections = connections
         self.closed = False
@@ -62,7 +69,7 @@ class Endpoint:
             name, region, session, endpoint_url, connections, self._options.timeout_seconds
         )
         self._retries = Retries(Backoff(attempts=attempts), sleep)
-        self._calls = Calls(self._transport, self._retries)
+        self._calls = Calls(self._transport, self._retries, largest_body_bytes=largest_body_bytes)
         self._batches = Batches(name, connections)
 
     @classmethod

@@ -10,6 +10,10 @@ from servable_client.options import Selection
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 MOST_BODY_BYTES = 6_291_456
+# What the developer guide has of the same endpoints: who has seen more than the first answered may
+# set `largest_body_bytes` up to this:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
+GUIDE_BODY_BYTES = 25_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -143,6 +143,7 @@ class EndpointStack(cdk.Stack):
             logs=logs,
             metrics=environment.metrics,
             protect=table.protect,
+            acknowledged_request_bytes=environment.acknowledged_request_bytes,
         )
 
     def _operate(
@@ -168,6 +169,7 @@ class EndpointStack(cdk.Stack):
             rollout=environment.rollout,
             root=root,
             log_kms_key_arn=environment.endpoint.log_kms_key,
+            keep_log=environment.endpoint.log_removal == "retain",
             inform=notified.inform,
             runbook=environment.alarms.runbook,
             roles=RoleRules.of(environment.security),

@@ -173,7 +173,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetBucketPolicy": [samples],
         "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
-        "s3:GetEncryptionConfiguration": [samples],
+        "s3:GetEncryptionConfiguration": [samples, _assets(stack, environment)],
         **_reads_archives(stack, environment, samples),
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
         "sagemaker:DescribeEndpointConfig": [sagemaker[1]],
@@ -181,7 +181,8 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "sagemaker:InvokeEndpoint": [sagemaker[0]],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
-        **_asks_the_queue(stack, environment, sagemaker[0], samples),
+        **_asks_the_queue(environment, sagemaker[0], samples),
+        **_uses_keys(stack, environment),
     }
 
 
@@ -189,10 +190,7 @@ def _reads_archives(
     stack: cdk.Stack, environment: Environment, samples: str
 ) -> dict[str, list[str]]:
     """What was published or is pinned, and answers of the queue: `servable verify` reads them whole."""
-    bucket = (
-        f"arn:{stack.partition}:s3:::cdk-hnb659fds-assets-"
-        f"{environment.account}-{environment.region}"
-    )
+    bucket = _assets(stack, environment)
     pinned = [
         f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
         for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
@@ -207,17 +205,34 @@ def _reads_archives(
     }
 
 
-def _asks_the_queue(
-    stack: cdk.Stack, environment: Environment, endpoint: str, bucket: str
-) -> dict[str, list[str]]:
+def _assets(stack: cdk.Stack, environment: Environment) -> str:
+    """The bucket of `cdk bootstrap`."""
+    name = f"cdk-hnb659fds-assets-{environment.account}-{environment.region}"
+    return f"arn:{stack.partition}:s3:::{name}"
+
+
+def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Of the archives, to read them whole, and of the queue."""
+    given = environment.kms_keys
+    archives = [
+        arn
+        for key, arns in given.items()
+        if key.startswith(("models.", "endpoint.archive_"))
+        for arn in arns
+    ]
+    queue: list[str] = []
+    if environment.asynchronous is not None:
+        any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
+        queue = given["asynchronous.kms_key"] or [any_key]
+    found = {"kms:Decrypt": sorted({*archives, *queue}), "kms:GenerateDataKey": queue}
+    return {action: keys for action, keys in found.items() if keys}
+
+
+def _asks_the_queue(environment: Environment, endpoint: str, bucket: str) -> dict[str, list[str]]:
     """To send the golden request through the queue, if there is one, encrypted as every other."""
-    queue = environment.asynchronous
-    if queue is None:
+    if environment.asynchronous is None:
         return {}
-    key = queue.kms_key or stack.format_arn(service="kms", resource="key", resource_name="*")
     return {
-        "kms:Decrypt": [key],
-        "kms:GenerateDataKey": [key],
         "s3:PutObject": [f"{bucket}/requests/*"],
         environment.kind.invoke_action: [endpoint],
     }

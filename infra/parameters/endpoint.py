@@ -35,9 +35,9 @@ class Endpoint(Table):
     """Days the endpoint's logs are kept. 30 covers an incident and the month's review; left to
     itself SageMaker keeps them for ever."""
     log_removal: Literal["destroy", "retain"] = "destroy"
-    """What becomes of the endpoint's logs when the stack is deleted or the endpoint renamed: destroy
-    or retain. A group that was retained must be deleted, or imported into the new stack, before
-    an endpoint of the same name is deployed again."""
+    """What becomes of the logs of the endpoint, and of golden requests, when the stack is deleted or
+    the endpoint renamed: destroy or retain. A group that was retained must be deleted, or imported
+    into the new stack, before an endpoint of the same name is deployed again."""
     volume_kms_key: str | None = Field(
         default=None, min_length=1, max_length=most("KmsKeyId"), pattern=r"^[a-zA-Z0-9:/_-]+$"
     )
@@ -46,6 +46,10 @@ class Endpoint(Table):
     log_kms_key: KmsKeyArn | None = None
     """KMS key of the endpoint's logs. Left out, CloudWatch Logs encrypts them with its own. Its
     policy must allow what docs/permissions.md says."""
+    archive_kms_keys: list[KmsKeyArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
+    """KMS keys of what is published here: the key of the bucket of `cdk bootstrap`, and those that
+    older archives in it are still encrypted with. Left out, S3's own, or the one that
+    `cdk bootstrap --bootstrap-customer-key` makes. docs/security.md has the steps."""
     execution_role: RoleArn | None = None
     """A role of this account that SageMaker takes on for every model, by ARN: nothing is made for
     it, and it must allow what docs/permissions.md says. Left out, each model gets a role of its

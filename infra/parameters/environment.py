@@ -77,6 +77,33 @@ class Environment(Table):
         return {name: one for name, one in scaling.items() if one is not None}
 
     @property
+    def acknowledged_request_bytes(self) -> int | None:
+        """The largest request, where it is acknowledged to be more than AWS's API states."""
+        given = self.traffic.request_bytes or 0
+        between = self.kind.request_bytes < given <= self.kind.guide_bytes
+        return given if between and "request-too-large" in self.acknowledge else None
+
+    @property
+    def kms_keys(self) -> dict[str, list[str]]:
+        """What is encrypted here, by the dotted key that may name KMS keys for it; [] where none is."""
+        given: dict[str, str | None] = {
+            "endpoint.volume_kms_key": self.endpoint.volume_kms_key,
+            "endpoint.log_kms_key": self.endpoint.log_kms_key,
+            "alarms.topic_kms_key": self.alarms.topic_kms_key,
+        }
+        for name, model in self.models.items():
+            if model.artifact is not None:
+                given[f"models.{name}.artifact.kms_key"] = model.artifact.kms_key
+        if self.capture is not None:
+            given["capture.kms_key"] = self.capture.kms_key
+        if self.asynchronous is not None:
+            given["asynchronous.kms_key"] = self.asynchronous.kms_key
+        found = {key: [] if arn is None else [arn] for key, arn in given.items()}
+        if any(model.artifact is None for model in self.models.values()):
+            found["endpoint.archive_kms_keys"] = self.endpoint.archive_kms_keys
+        return found
+
+    @property
     def production_variants(self) -> dict[str, Variant]:
         """Those whose answers somebody gets."""
         return {name: one for name, one in self.variants.items() if not one.shadow}

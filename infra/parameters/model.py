@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.parameters.table import RoleArn, Table
+from infra.parameters.table import KmsKeyArn, RoleArn, Table
 from infra.policy.sizing import Served
 
 
@@ -24,6 +24,9 @@ class Artifact(Table):
     size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = None
     """Of what is in it, unpacked, in GiB: whether it fits is then checked. `servable pin ENV`
     writes it."""
+    kms_key: KmsKeyArn | None = None
+    """KMS key that it is encrypted with. Left out, S3's own. Its policy must allow what
+    docs/permissions.md says."""
 
 
 class Golden(Table):

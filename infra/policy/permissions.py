@@ -4,8 +4,9 @@ The role is made from these tables and docs/permissions.md is written from them.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
 https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
-https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId);
-read on 2026-11-22
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId),
+https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service,
+bootstrap-template.yaml of aws-cdk 2.1148.1 (the file publishing role); read on 2026-11-22
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 # Each stands for the ARNs of a deployment, and is shown to readers as this.
 PLACES = {
     "archive": "the model's archive, or the files under its prefix, in S3",
+    "archive_keys": "endpoint.archive_kms_keys, or the pinned archive's artifact.kms_key",
     "bucket": "the bucket of a model that is a prefix",
     "repository": "the image's repository in ECR",
     "log_group": "the endpoint's log group",
@@ -32,6 +34,19 @@ PLACES = {
     "interfaces": "network interfaces of this account and region",
 }
 
+# A key is used for what a service does in the role's name, and never by the role itself. The names
+# end so in every partition.
+# https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html (2026-11-22)
+VIA = "kms:ViaService"
+
+
+def via_s3(region: str) -> dict[str, dict[str, str]]:
+    """The condition of a statement that lets a key be used by S3 alone."""
+    return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
+
+
+VIA_S3 = via_s3("{region}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Permission:
@@ -43,7 +58,7 @@ class Permission:
     needs: tuple[str, ...] = ()
     """Places that must be known although they are no resource of it."""
     condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """operator -> key -> value; `{prefix}` in a value is the model's prefix."""
+    """operator -> key -> value; `{prefix}` in a value is the model's prefix, `{region}` the stack's."""
     wildcard: str | None = None
     """Why a resource has a star in it."""
 
@@ -54,6 +69,12 @@ PERMISSIONS: tuple[Permission, ...] = (
         actions=("s3:GetObject",),
         on=("archive",),
         wildcard="only of a prefix, which carries the hash of the files under it",
+    ),
+    Permission(
+        capability="decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
+        actions=("kms:Decrypt",),
+        on=("archive_keys",),
+        condition=VIA_S3,
     ),
     Permission(
         capability="list the files of a model that is a prefix",
@@ -103,6 +124,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt samples ([capture])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("capture_key",),
+        condition=VIA_S3,
     ),
     Permission(
         capability="read requests ([asynchronous])",
@@ -120,6 +142,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt requests and answers ([asynchronous])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("queue_key",),
+        condition=VIA_S3,
     ),
     Permission(
         capability="tell of an answer ([asynchronous])",
@@ -130,6 +153,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt what it tells ([asynchronous])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("topic_key",),
+        condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
     ),
     Permission(
         capability="encrypt volumes (endpoint.volume_kms_key)",
@@ -175,6 +199,8 @@ def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
     return [one for one in PERMISSIONS if all(places.get(place) for place in (*one.on, *one.needs))]
 
 
+ENOUGH = "none; a key policy that lets the account's own policies decide is enough"
+
 # To publish to a topic that is encrypted with the key.
 PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
 
@@ -212,7 +238,8 @@ KEY_PERMISSIONS = (
             "kms:Describe*",
         ),
         condition="kms:EncryptionContext:aws:logs:arn is the log group "
-        "/aws/sagemaker/Endpoints/ENDPOINT",
+        "/aws/sagemaker/Endpoints/ENDPOINT, or with golden requests "
+        "/aws/lambda/ENDPOINT-golden-requests",
     ),
     KeyPermission(
         key="endpoint.volume_kms_key",
@@ -221,21 +248,45 @@ KEY_PERMISSIONS = (
         condition="kms:GrantIsForAWSResource is true",
     ),
     KeyPermission(
+        key="endpoint.archive_kms_keys",
+        who="the bootstrap's file publishing role",
+        actions=(
+            "kms:Decrypt",
+            "kms:DescribeKey",
+            "kms:Encrypt",
+            "kms:ReEncrypt*",
+            "kms:GenerateDataKey*",
+        ),
+        condition=ENOUGH,
+    ),
+    KeyPermission(
+        key="endpoint.archive_kms_keys",
+        who="the model's role; the role that runs `servable verify`",
+        actions=("kms:Decrypt",),
+        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
+    ),
+    KeyPermission(
+        key="models.NAME.artifact.kms_key",
+        who="the model's role; the role that runs `servable verify`",
+        actions=("kms:Decrypt",),
+        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
+    ),
+    KeyPermission(
         key="alarms.topic_kms_key",
         who="the model's role, with [asynchronous]",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition="none; a key policy that lets the account's own policies decide is enough",
+        condition=f"{VIA} is sns.REGION.amazonaws.com, or {ENOUGH}",
     ),
     KeyPermission(
         key="asynchronous.kms_key",
         who="the model's role, and the callers",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition="none; a key policy that lets the account's own policies decide is enough",
+        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
     ),
     KeyPermission(
         key="capture.kms_key",
         who="the model's role",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition="none; a key policy that lets the account's own policies decide is enough",
+        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
     ),
 )

@@ -62,7 +62,7 @@ def _conditions(one: Permission) -> Iterator[str]:
     for operator, by in one.condition.items():
         for key, value in by.items():
             shown = " or ".join(
-                f"`{part}`" for part in value.replace("{prefix}", "PREFIX/").split(",")
+                f"`{part}`" for part in value.format(prefix="PREFIX/", region="REGION").split(",")
             )
             yield f"{operator} `{key}`: {shown}"
 

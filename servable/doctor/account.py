@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from servable.aws_account import Account, AwsError, absent, if_there
+from servable.aws_account import Account, AwsError, absent, unless_absent
 from servable.doctor.look import Look, State, judged
 
 # What the synthesised stacks ask for: requiresBootstrapStackVersion.
@@ -50,13 +50,39 @@ def _region(environment: Environment, asked: Account) -> Iterator[Look]:
 
 def _bootstrap(environment: Environment, asked: Account) -> Iterator[Look]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
-    found = if_there(lambda: asked.client("ssm").get_parameter(Name=BOOTSTRAP))
+    found = unless_absent(asked.client("ssm").get_parameter, Name=BOOTSTRAP)
     if found is None:
         yield Look(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
         return
     version = found["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
     yield judged("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
+
+
+def assets(environment: Environment, asked: Account) -> Iterator[Look]:
+    """The key that published archives are encrypted with, against those that roles may use."""
+    named = environment.kms_keys.get("endpoint.archive_kms_keys")
+    if named is None:
+        return  # nothing is published
+    place = f"{environment.account}-{environment.region}"
+    bucket = f"cdk-hnb659fds-assets-{place}"
+    found = unless_absent(asked.client("s3").get_bucket_encryption, Bucket=bucket)
+    if found is None:
+        return  # the bootstrap's own line says so
+    (rule,) = found["ServerSideEncryptionConfiguration"]["Rules"]
+    # An ARN, or its last part: as it was given to `cdk bootstrap`.
+    key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
+    if not key:
+        fine = not named
+        mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
+        said = "encrypted with S3's own key"
+        yield judged("key of archives", fine, f"{bucket}: {said}", mend)
+    elif any(arn.endswith(key) for arn in named):
+        yield Look(name="key of archives", state="ok", said=f"{bucket}: {key}")
+    else:
+        mend = f"add it to endpoint.archive_kms_keys, unless its policy lets everybody here read: {key}"
+        said = f"{bucket}: encrypted with a key that the file does not name"
+        yield Look(name="key of archives", state="open", said=said, mend=mend)
 
 
 def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
@@ -66,7 +92,7 @@ def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
         "`aws iam create-service-linked-role --aws-service-name "
         "sagemaker.application-autoscaling.amazonaws.com`"
     )
-    if if_there(lambda: asked.client("iam").get_role(RoleName=SERVICE_ROLE)) is None:
+    if unless_absent(asked.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
         # AWS makes it the first time that something is scaled.
         yield Look(name="scaling role", state="open", said="not there yet", mend=mend)
     else:
@@ -163,6 +189,7 @@ def network(environment: Environment, asked: Account) -> Iterator[Look]:
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[Look]]] = {
     "region": _region,
     "bootstrap": _bootstrap,
+    "key of archives": assets,
     "quotas": quotas,
     "scaling role": _scaling_role,
     "subnets": network,

@@ -6,11 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from infra.constructs.endpoint.deployment_history import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
-from servable.aws_account import Account, AwsError, absent, unless_absent
+from servable.aws_account import Account, AwsError, unless_absent
 
 POINTER = "AWS::SSM::Parameter"
 # What `cdk bootstrap` makes, where nothing else is said.
@@ -100,16 +98,8 @@ def _place(account: Account, stack: str) -> tuple[str, str]:
 
 def _versions(account: Account, stack: str) -> list[dict[str, Any]]:
     """Of the pointer, oldest first; SSM keeps the last hundred."""
-    try:
-        made = list(
-            account.pages(
-                "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=stack
-            )
-        )
-    except ClientError as error:
-        if absent(error):
-            return []
-        raise
+    listed = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
+    made = account.all_unless_absent(*listed, StackName=stack)
     name = next((one["PhysicalResourceId"] for one in made if one["ResourceType"] == POINTER), None)
     if name is None:
         return []
@@ -119,15 +109,9 @@ def _versions(account: Account, stack: str) -> list[dict[str, Any]]:
 
 def _records(account: Account, bucket: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     s3 = account.client("s3")
-    try:
-        objects = list(
-            account.pages("s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
-        )
-    except ClientError as error:
-        if absent(error):
-            return  # nothing was ever deployed here
-        raise
-    for one in objects:
+    # Without the bucket nothing was ever deployed here.
+    listed = ("s3", "list_objects_v2", "Contents")
+    for one in account.all_unless_absent(*listed, Bucket=bucket, Prefix=prefix):
         body = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
         try:
             record = json.loads(body)

@@ -43,6 +43,8 @@ def embedded() -> InvokeTarget:
 
 def connected(environment: Environment, target: InvokeTarget, **options: Any) -> Endpoint:
     """Nothing is sent yet. Raises `servable_client.BadInputError` for options that cannot be."""
+    if (largest := environment.acknowledged_request_bytes) is not None:
+        options.setdefault("largest_body_bytes", largest)
     if target.url:
         return Endpoint.local(target.url, **options)
     name, region = environment.endpoint.name, environment.region

@@ -10,7 +10,7 @@ from infra.parameters.environment import stack_name
 from infra.parameters.loading import Loaded, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, if_there
+from servable.aws_account import AwsError, unless_absent
 from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
@@ -71,7 +71,7 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
     status, template = _stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
-    found = if_there(lambda: sagemaker.describe_endpoint(EndpointName=own or wanted))
+    found = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
     if found is None:
         return Live(stack_status=status, template=template, endpoint_name=own)
     name = found["EndpointName"]
@@ -102,8 +102,8 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
 
 
 def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:
-    found = if_there(lambda: cloudformation.describe_stacks(StackName=name)["Stacks"][0])
-    status = None if found is None else found["StackStatus"]
+    found = unless_absent(cloudformation.describe_stacks, StackName=name)
+    status = None if found is None else found["Stacks"][0]["StackStatus"]
     if status is None or status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         return None, None  # a change set that was never executed made nothing
     body = cloudformation.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]

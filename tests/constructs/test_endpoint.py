@@ -233,8 +233,27 @@ def test_a_scaled_variant_starts_apart_from_its_minimum(
 def test_the_logs_go_with_the_stack_or_outlive_it(
     synthesise: Synthesise, line: str, policy: str
 ) -> None:
-    found = synthesise(VALID.replace('name = "ranker"', f'name = "ranker"{line}'))
-    (group,) = [
-        one for one in found.template["Resources"].values() if one["Type"] == "AWS::Logs::LogGroup"
+    """Those of golden requests, too, and also where a rename replaces them."""
+    golden = '{ body = "code/inference.py", content_type = "text/csv" }'
+    text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
+    found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
+    groups = [
+        (one["DeletionPolicy"], one["UpdateReplacePolicy"])
+        for one in found.template["Resources"].values()
+        if one["Type"] == "AWS::Logs::LogGroup"
     ]
-    assert group["DeletionPolicy"] == policy
+    assert groups == [(policy, "Retain" if line else policy)] * 2
+
+
+@pytest.mark.parametrize(
+    ("size", "tagged"), [(6_291_456, None), (6_291_457, "6291457"), (25_000_000, "25000000")]
+)
+def test_the_endpoint_says_which_larger_request_is_acknowledged(
+    synthesise: Synthesise, size: int, tagged: str | None
+) -> None:
+    text = f"{VALID}[traffic]\nrequest_bytes = {size}\n"
+    if tagged:
+        text += '[acknowledge]\nrequest-too-large = "it was answered"\n'
+    tags = synthesise(text).one("AWS::SageMaker::Endpoint").get("Tags", [])
+    said = {one["Key"]: one["Value"] for one in tags}
+    assert said.get("servable:request-bytes") == tagged

@@ -17,7 +17,13 @@ KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-0000000000
 NETWORK = '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
 PREFIX = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncompression = "none"')
 # {place or capability: a file that has it}
+ARCHIVE_KEYS = VALID.replace(
+    'name = "ranker"', f'name = "ranker"\narchive_kms_keys = ["{KEY}7", "{KEY}8"]'
+)
+ARTIFACT = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}"'
+PINNED = VALID.replace('saved_model = "model"', f"{ARTIFACT} }}")
 ON = {
+    "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)": ARCHIVE_KEYS,
     "list the files of a model that is a prefix": PREFIX,
     "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
     "capture samples ([capture])": VALID + "[capture]\n",
@@ -39,6 +45,7 @@ ON = {
 # Of each place, what its ARN begins with in the test's account.
 SHAPES = {
     "archive": "arn:aws:s3:::cdk-",
+    "archive_keys": f"{KEY}7",
     "bucket": "arn:aws:s3:::cdk-",
     "repository": "arn:aws:ecr:eu-west-1:763104351884:repository/tensorflow-inference",
     "log_group": "arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/Endpoints/ranker",
@@ -107,6 +114,55 @@ def test_without_its_table_a_capability_is_absent(
         action for one in PERMISSIONS if one.capability not in ON for action in one.actions
     }
     assert not (set(permission.actions) - elsewhere) & actions(synthesise())
+
+
+def decrypts(found: Synthesised) -> list[list[str]]:
+    """On which keys each statement that decrypts is."""
+    return [one["Resource"] for one in statements(found) if "kms:Decrypt" in one["Action"]]
+
+
+def test_what_is_published_is_decrypted_with_every_key_that_the_file_names(
+    synthesise: Synthesise,
+) -> None:
+    assert decrypts(synthesise(ARCHIVE_KEYS)) == [[f"{KEY}7", f"{KEY}8"]]
+
+
+def test_a_pinned_archive_is_decrypted_with_its_own_key_alone(synthesise: Synthesise) -> None:
+    pinned = f'{ARTIFACT}, kms_key = "{KEY}9" }}'
+    found = synthesise(ARCHIVE_KEYS.replace('saved_model = "model"', pinned))
+    assert decrypts(found) == [[f"{KEY}9"]]
+
+
+@pytest.mark.parametrize("text", [VALID, PINNED], ids=["published", "pinned"])
+def test_without_a_key_of_ones_own_nothing_is_decrypted(synthesise: Synthesise, text: str) -> None:
+    assert decrypts(synthesise(text)) == []
+
+
+def test_a_key_is_used_through_the_service_that_holds_what_it_encrypts(
+    synthesise: Synthesise,
+) -> None:
+    """Never by the role itself; also in China, whose other names end otherwise."""
+    text = f'{ARCHIVE_KEYS}[capture]\nkms_key = "{KEY}4"\n[asynchronous]\nkms_key = "{KEY}5"\n'
+    text += f'[alarms]\ntopic_kms_key = "{KEY}6"\n'
+    found = synthesise(text.replace("eu-west-1", "cn-north-1").replace("arn:aws:", "arn:aws-cn:"))
+    through = {
+        key[-1]: one["StringEquals"]["kms:ViaService"]
+        for one in statements(found)
+        if "kms:Decrypt" in one["Action"]
+        for key in one["Resource"]
+    }
+    s3, sns = ["s3.cn-north-1.amazonaws.com"], ["sns.cn-north-1.amazonaws.com"]
+    assert through == {"4": s3, "5": s3, "6": sns, "7": s3, "8": s3}
+
+
+def test_callers_use_the_key_of_a_queue_through_s3_alone(synthesise: Synthesise) -> None:
+    callers = 'name = "ranker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
+    text = VALID.replace('name = "ranker"', callers) + "[asynchronous]\n"
+    policy = synthesise(text).one("AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
+    (statement,) = [one for one in policy if "kms:Decrypt" in one["Action"]]
+    assert statement["Condition"] == {
+        "StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
+    }
 
 
 def test_sagemaker_takes_on_the_role_for_this_account_and_region_alone(

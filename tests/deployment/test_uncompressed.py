@@ -1,4 +1,5 @@
-"""compression = "none" from the file to a prediction: files under a prefix, no archive."""
+"""compression = "none" from the file to a prediction: files under a prefix, encrypted with a key of
+one's own that `cdk bootstrap` was given."""
 
 import json
 import os
@@ -21,9 +22,12 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     project = checkout(tmp_path_factory.mktemp("uncompressed") / "project")
     with running() as aws:
         environment = aws.environment_over({**os.environ, "PATH": PATH})
+        key = aws.client("kms").create_key()["KeyMetadata"]
         chosen = [part for key in KEYS for part in ("-c", f"local.models.ranker.{key}")]
+        chosen += ["-c", f'local.endpoint.archive_kms_keys=["{key["Arn"]}"]']
         for arguments in (
-            ["bootstrap", f"aws://{ACCOUNT}/{REGION}"],
+            # By id: of an ARN the bootstrap's template makes a policy on another key.
+            ["bootstrap", f"aws://{ACCOUNT}/{REGION}", "--bootstrap-kms-key-id", key["KeyId"]],
             ["deploy", "local/*", "--require-approval", "never", *chosen],
         ):
             ran = run_in(project, "cdk", *arguments, environment=environment)
@@ -52,6 +56,23 @@ def test_every_file_lies_under_the_prefix(aws: EmbeddedAws) -> None:
         "ranker/1/variables/variables.data-00000-of-00001",
         "ranker/1/variables/variables.index",
     }
+
+
+def test_every_file_is_encrypted_with_a_key_that_the_models_role_may_use(aws: EmbeddedAws) -> None:
+    bucket, prefix = source(aws)
+    s3, iam = aws.client("s3"), aws.client("iam")
+    found = s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
+    keys = {s3.head_object(Bucket=bucket, Key=one["Key"])["SSEKMSKeyId"] for one in found}
+    allowed = [
+        statement["Resource"]
+        for role in iam.list_roles()["Roles"]
+        for policy in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]
+        for statement in iam.get_role_policy(RoleName=role["RoleName"], PolicyName=policy)[
+            "PolicyDocument"
+        ]["Statement"]
+        if statement["Action"] == "kms:Decrypt" and statement["Effect"] == "Allow"
+    ]
+    assert [arn.rpartition("/")[2] for arn in allowed] == sorted(keys)
 
 
 def test_it_predicts_what_tensorflow_predicts(aws: EmbeddedAws) -> None:

@@ -137,6 +137,15 @@ def test_an_archive_that_is_gone_is_not_told_apart_by_a_denial(pinned: dict[str,
     assert ':s3:::runs"' in may(pinned, "s3:ListBucket")
 
 
+def test_archives_are_decrypted_for_verify_through_s3_alone(tmp_path: Path) -> None:
+    key = "arn:aws:kms:eu-west-1:111111111111:key/archives"
+    named = f'name = "ranker"\narchive_kms_keys = ["{key}"]'
+    (found,) = made(tmp_path, VALID.replace('name = "ranker"', named, 1))
+    (statement,) = [one for one in statements(found, "Deploys") if one["Action"] == "kms:Decrypt"]
+    through = {"StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}}
+    assert (statement["Resource"], statement["Condition"]) == (key, through)
+
+
 def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> None:
     role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"

@@ -47,6 +47,19 @@ def test_arrays_are_predicted_and_shown(server: RuntimeServer, run: Run) -> None
     assert json.loads(ran.stdout) == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}
 
 
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_body_that_the_file_acknowledges_is_sent(
+    server: RuntimeServer, run: Run, project: Path, accepted: bool
+) -> None:
+    if accepted:
+        more = '[traffic]\nrequest_bytes = 6291457\n[acknowledge]\nrequest-too-large = "it was answered"\n'
+        (project / "environments" / "prod.toml").write_text(VALID + more)
+    (project / "body.json").write_bytes(b" " * 6_291_457)
+    server.answer = relayed
+    run("--body", "body.json", "--url", server.url)
+    assert len(server.received) == accepted
+
+
 def test_without_a_target_the_deployed_endpoint_is_asked(
     server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

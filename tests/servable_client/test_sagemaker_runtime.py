@@ -2,12 +2,14 @@
 
 import socket
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 from servable_client import (
+    BadInputError,
     BodyTooLargeError,
     BusyError,
     ConnectionLostError,
@@ -234,6 +236,24 @@ def test_a_body_of_sagemakers_limit_is_sent(server: RuntimeServer, connect: Conn
     server.answer = lambda received: Reply(200, b"1", {"Content-Type": "text/plain"})
     connect().invoke(b"x" * 6_291_456)
     assert len(server.received[0].body) == 6_291_456
+
+
+def test_a_larger_body_is_sent_to_an_endpoint_that_is_known_to_take_it(
+    server: RuntimeServer, connect: Connect
+) -> None:
+    server.answer = lambda received: Reply(200, b"1", {"Content-Type": "text/plain"})
+    knowing = connect(largest_body_bytes=6_291_457)
+    knowing.invoke(b"x" * 6_291_457)
+    with pytest.raises(BodyTooLargeError, match="6,291,457"):
+        knowing.invoke(b"x" * 6_291_458)
+
+
+@pytest.mark.parametrize(("size", "taken"), [(25_000_000, True), (25_000_001, False), (0, False)])
+def test_no_limit_above_the_larger_one_that_aws_states_is_taken(
+    connect: Connect, size: int, taken: bool
+) -> None:
+    with nullcontext() if taken else pytest.raises(BadInputError, match="1 to 25,000,000"):
+        connect(largest_body_bytes=size)
 
 
 def test_the_deadline_ends_a_call_that_is_not_answered(

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.acknowledged import accept_wildcards
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.storage.locations import AsyncInferenceLocations
+from infra.policy.permissions import via_s3
 
 
 class EndpointCallers(Construct):
@@ -39,7 +41,9 @@ class EndpointCallers(Construct):
                 iam.PolicyStatement(actions=["s3:PutObject"], resources=[requests.objects_arn]),
                 iam.PolicyStatement(actions=["s3:GetObject"], resources=written),
                 iam.PolicyStatement(
-                    actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[requests.key_arn]
+                    actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                    resources=[requests.key_arn],
+                    conditions=via_s3(cdk.Stack.of(self).region),
                 ),
             ]
             written = [requests.objects_arn, *written]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -9,6 +10,7 @@ from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import accept_wildcards
+from infra.policy.permissions import via_s3
 
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
 ISSUER = "token.actions.githubusercontent.com"
@@ -123,9 +125,15 @@ class PipelineRole(Construct):
             self._allow(["sts:AssumeRole"], taken_on)
         self._allow(list(looks), ["*"])
         for action, places in reads.items():
-            self._allow([action], list(places))
+            # Keys only for what S3 holds.
+            on_keys = action.startswith("kms:")
+            self._allow([action], list(places), via_s3(region) if on_keys else None)
 
-    def _allow(self, actions: list[str], resources: list[str]) -> None:
-        self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
+    def _allow(
+        self, actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
+    ) -> None:
+        self.role.add_to_policy(
+            iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
+        )
         why = {one: WHY_ANY if one == "*" else WHY_PREFIX for one in resources}
         accept_wildcards(self.role, why)

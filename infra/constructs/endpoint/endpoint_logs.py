@@ -44,6 +44,12 @@ stats latest(@message) as last, max(@timestamp) as at by @logStream
 }
 
 
+def removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
+    """Of a log group. `keep` it when its stack is deleted, but not where the creation itself failed:
+    the next try would find it."""
+    return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else cdk.RemovalPolicy.DESTROY
+
+
 class EndpointLogs(Construct):
     """/aws/sagemaker/Endpoints/NAME with a retention, counters and saved questions.
 
@@ -62,8 +68,8 @@ class EndpointLogs(Construct):
         kms_key_arn: str | None = None,
         keep: bool = False,
     ) -> None:
-        """`retention_days`: 30 covers an incident and the month's review. `keep` the group when its
-        stack is deleted, but not where the creation itself failed: the next try would find it."""
+        """`retention_days`: 30 covers an incident and the month's review. `keep`: as of
+        `removal_policy`."""
         super().__init__(scope, construct_id)
         self.endpoint_name = endpoint_name
         self.group = logs.CfnLogGroup(
@@ -73,8 +79,7 @@ class EndpointLogs(Construct):
             retention_in_days=retention_days,
             kms_key_id=kms_key_arn,
         )
-        kept, gone = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, cdk.RemovalPolicy.DESTROY
-        self.group.apply_removal_policy(kept if keep else gone)
+        self.group.apply_removal_policy(removal_policy(keep=keep))
         self.arn = cdk.Stack.of(self).format_arn(
             service="logs",
             resource="log-group",

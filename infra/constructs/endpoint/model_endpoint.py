@@ -18,11 +18,13 @@ from infra.constructs.storage.locations import Destination
 from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Capture
 from infra.policy.kinds import kind_of
-from infra.policy.required_ids import takes_volume_key
+from infra.policy.volume_key import takes_volume_key
 
 Config = sagemaker.CfnEndpointConfig
 
 
+# Read by the local AWS (servable_local/aws/sagemaker/runtime_api.py); AWS has no use for it.
+REQUEST_BYTES_TAG = "servable:request-bytes"
 DISKS = {
     "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
     "hardware, with a key that dies with it; SageMaker refuses a configuration with a key of ours for "
@@ -84,11 +86,13 @@ class ModelEndpoint(Construct):
         logs: EndpointLogs | None = None,
         metrics: Metrics | None = None,
         protect: bool = False,
+        acknowledged_request_bytes: int | None = None,
     ) -> None:
         """`capture`: from `data_capture`. `async_inference`: requests wait in a queue, and nobody for
         an answer. `logs`: made before the endpoint, which would make a log group of its own.
         `metrics` None: neither detailed observability nor enhanced metrics, a value each minute.
-        `protect`: CloudFormation leaves the endpoint where it would delete or replace it."""
+        `protect`: CloudFormation leaves the endpoint where it would delete or replace it.
+        `acknowledged_request_bytes`: above AWS's API; a tag says it to the local AWS, and to readers."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
@@ -118,6 +122,8 @@ class ModelEndpoint(Construct):
         )
         """Changes when the endpoint configuration is replaced, as 64 hex digits."""
         self.resource = self._endpoint(protect=protect)
+        if acknowledged_request_bytes is not None:
+            cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
         if logs is not None:
             self.resource.node.add_dependency(logs)
         stack = cdk.Stack.of(self)

@@ -132,6 +132,13 @@ def _archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) 
     model = environment.models[name]
     if model.artifact is not None:
         return pinned_archive(stack, model.artifact)
+    return replace(
+        _published(stack, environment, name, root), key_arns=environment.endpoint.archive_kms_keys
+    )
+
+
+def _published(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
+    model = environment.models[name]
     if model.multi_model is not None:
         members = {
             one: archive_inputs(environment, one, root, at_root=True) for one in model.multi_model

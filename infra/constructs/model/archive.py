@@ -42,6 +42,8 @@ class Archive:
     """How SageMaker's container definition names it."""
     listed: Prefix | None = None
     """None where it is one object."""
+    key_arns: Sequence[str] = ()
+    """The KMS keys that its objects may be encrypted with, beside S3's own."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the model's environment says of it, beside the container's settings."""
 
@@ -127,6 +129,7 @@ def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
         url=artifact.uri,
         objects=_arn(stack, bucket, object_key),
         data={"model_data_url": artifact.uri},
+        key_arns=[artifact.kms_key] if artifact.kms_key else [],
         variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
     )
 

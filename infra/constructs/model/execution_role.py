@@ -73,6 +73,8 @@ class ModelDependencies:
             "subnets": named("ec2", "subnet", *network.subnets),
             "security_groups": named("ec2", "security-group", *network.security_groups),
         }
+        if archive.key_arns:
+            found["archive_keys"] = list(archive.key_arns)
         if archive.listed is not None:
             found["bucket"] = [archive.listed.bucket_arn]
         if network.subnets:
@@ -158,9 +160,11 @@ class ExecutionRole(Construct):
         accept_for(AUDITORS, self.policy, INLINE)
 
     def _statement(self, permission: Permission) -> iam.PolicyStatement:
+        region = cdk.Stack.of(self).region
         conditions: dict[str, dict[str, object]] = {
             operator: {
-                key: value.replace("{prefix}", self._prefix).split(",") for key, value in by.items()
+                key: value.format(prefix=self._prefix, region=region).split(",")
+                for key, value in by.items()
             }
             for operator, by in permission.condition.items()
         }

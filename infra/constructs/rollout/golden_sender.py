@@ -14,6 +14,7 @@ from constructs import Construct
 
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
+from infra.constructs.endpoint.endpoint_logs import removal_policy
 from infra.constructs.endpoint.model_endpoint import endpoint_arn
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.measured import Measured
@@ -55,11 +56,13 @@ class GoldenSender(Construct):
         runbook: str,
         roles: RoleRules,
         log_kms_key_arn: str | None = None,
+        keep_log: bool = False,
     ) -> None:
         """`endpoint_name` is the literal: the function is there before the endpoint's update.
         `inform`: is told when requests cannot be sent. `runbook`: the address of its page."""
         super().__init__(scope, construct_id)
-        function = self._function(endpoint_name, roles, log_kms_key_arn)
+        log = self._log(endpoint_name, log_kms_key_arn, keep_log)
+        function = self._function(endpoint_name, roles, log)
         self._watch(function, endpoint_name, inform, runbook)
         asked = {
             "endpoint": endpoint_name,
@@ -128,16 +131,20 @@ class GoldenSender(Construct):
             actions=[inform.topic_arn],
         )
 
-    def _function(
-        self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None
-    ) -> functions.CfnFunction:
+    def _log(self, endpoint_name: str, kms_key_arn: str | None, keep: bool) -> logs.CfnLogGroup:
         log = logs.CfnLogGroup(
             self,
             "Log",
             log_group_name=_log_name(endpoint_name),
             retention_in_days=LOG_DAYS,
-            kms_key_id=log_kms_key_arn,
+            kms_key_id=kms_key_arn,
         )
+        log.apply_removal_policy(removal_policy(keep=keep))
+        return log
+
+    def _function(
+        self, endpoint_name: str, roles: RoleRules, log: logs.CfnLogGroup
+    ) -> functions.CfnFunction:
         role = iam.Role(
             self,
             "Role",

@@ -1,7 +1,7 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
 from infra.parameters.environment import Environment
-from infra.policy.required_ids import NETWORK, missing_ids
+from infra.policy.volume_key import takes_volume_key
 from infra.preflight.rule import Findings, Rule
 
 
@@ -14,20 +14,16 @@ class SecurityIdsMissing(Rule):
     example = 'security.require = ["network", "keys"]'
 
     def check(self, environment: Environment) -> Findings:
-        given = {
-            "network.subnets": environment.network.subnets,
-            "network.security_groups": environment.network.security_groups,
-            "endpoint.volume_kms_key": environment.endpoint.volume_kms_key,
-            "endpoint.log_kms_key": environment.endpoint.log_kms_key,
-            "alarms.topic_kms_key": environment.alarms.topic_kms_key,
-            "capture.kms_key": environment.capture.kms_key if environment.capture else None,
-        }
-        missing = missing_ids(
-            environment.security.require,
-            given,
-            instance_types=[one.instance_type or "" for one in environment.variants.values()],
-            captures=environment.capture is not None,
-        )
+        require, network = environment.security.require, environment.network
+        given: dict[str, list[str]] = {}
+        if "network" in require:
+            given = {_SUBNETS: network.subnets, _GROUPS: network.security_groups}
+        if "keys" in require:
+            given |= environment.kms_keys
+            types = [one.instance_type or "" for one in environment.variants.values()]
+            if not takes_volume_key(types):
+                del given["endpoint.volume_kms_key"]
+        missing = [key for key, ids in given.items() if not ids]
         if missing:
             yield self.finding(
                 "security.require",
@@ -38,8 +34,38 @@ class SecurityIdsMissing(Rule):
             )
 
 
+_SUBNETS, _GROUPS, _ARCHIVES = (
+    "network.subnets",
+    "network.security_groups",
+    "endpoint.archive_kms_keys",
+)
+
+
 def _line(key: str) -> str:
-    return f'{key} = ["…"]' if key in NETWORK else f'{key} = "…"'
+    return f'{key} = ["…"]' if key in (_SUBNETS, _GROUPS, _ARCHIVES) else f'{key} = "…"'
+
+
+class KeyOfAnotherRegion(Rule):
+    """A KMS key encrypts in its own region alone; a multi-Region key has an ARN in each.
+
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
+    """
+
+    example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, arns in environment.kms_keys.items():
+            for arn in arns:
+                # endpoint.volume_kms_key may be a key's id or alias, which are of this region.
+                if arn.startswith("arn:") and arn.split(":")[3] != environment.region:
+                    yield self.finding(
+                        key,
+                        f"{arn} is not of region {environment.region}",
+                        given=arn,
+                        allowed=f"keys of {environment.region}",
+                        remedy="name a key of that region; of a multi-Region key, its replica there",
+                        reads=("region",),
+                    )
 
 
 class CallersOfAnotherAccount(Rule):

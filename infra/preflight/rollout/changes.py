@@ -12,19 +12,30 @@ AGAINST = "--against REF, the revision that is deployed"
 ALLOWED = "what one update can do"
 
 
-class RefusedChange(Rule):
-    """A row of infra/policy/refused_updates.py that no number of deploys does by itself."""
+class ChangeRule(Rule):
+    """About what differs from the file at another revision; not checked where none is given."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """What the finding names."""
+        """What a finding is about, and what was not checked."""
+
+    @abstractmethod
+    def compared(self, environment: Environment) -> Findings:
+        """With `self.loaded.before` and `self.loaded.deployed`."""
 
     def check(self, environment: Environment) -> Findings:
-        before = self.loaded.before
         if self.loaded.against is None:
             yield self.not_checked(self.key, AGAINST)
-            return
+        else:
+            yield from self.compared(environment)
+
+
+class RefusedChange(ChangeRule):
+    """A row of infra/policy/refused_updates.py that no number of deploys does by itself."""
+
+    def compared(self, environment: Environment) -> Findings:
+        before = self.loaded.before
         if before is None or before.endpoint.name != environment.endpoint.name:
             return  # another endpoint is made
         row = refused_update(self.id)
@@ -70,7 +81,7 @@ class ChangeVariantsUnderRollout(RefusedChange):
     example = "# [rollout], and --against a revision whose variants have other names"
 
 
-class ChangeServerlessToInstances(Rule):
+class ChangeServerlessToInstances(ChangeRule):
     """A serverless endpoint may be given instances, and SageMaker never takes them back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (Feature
@@ -78,12 +89,10 @@ class ChangeServerlessToInstances(Rule):
     """
 
     severity = Severity.WARNING
+    key = "variants"
     example = "# --against a revision with serverless in the place of instance_type"
 
-    def check(self, environment: Environment) -> Findings:
-        if self.loaded.against is None:
-            yield self.not_checked("variants", AGAINST)
-            return
+    def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             old = self.loaded.deployed.get(name)
             if old and old.instance_type is None and variant.instance_type is not None:
@@ -96,19 +105,17 @@ class ChangeServerlessToInstances(Rule):
                 )
 
 
-class ChangeTypeWhileScaled(Rule):
+class ChangeTypeWhileScaled(ChangeRule):
     """SageMaker refuses another instance type while the variant is a scalable target.
 
     CloudFormation changes the endpoint before it removes the target, so one update cannot do it.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
     """
 
+    key = "variants"
     example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
-    def check(self, environment: Environment) -> Findings:
-        if self.loaded.against is None:
-            yield self.not_checked("variants", AGAINST)
-            return
+    def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             old = self.loaded.deployed.get(name)
             if variant.instance_type is None:
@@ -125,18 +132,16 @@ class ChangeTypeWhileScaled(Rule):
                 )
 
 
-class ChangeVariantRemovedWhileScaled(Rule):
+class ChangeVariantRemovedWhileScaled(ChangeRule):
     """SageMaker refuses to remove a variant while it is a scalable target.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
     """
 
+    key = "variants"
     example = "# --against a revision with another, scaled variant"
 
-    def check(self, environment: Environment) -> Findings:
-        if self.loaded.against is None:
-            yield self.not_checked("variants", AGAINST)
-            return
+    def compared(self, environment: Environment) -> Findings:
         for name, old in self.loaded.deployed.items():
             if old.scales and name not in environment.variants:
                 yield self.finding(

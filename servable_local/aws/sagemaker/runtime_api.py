@@ -31,19 +31,25 @@ from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456
+# An endpoint's tag with the larger number that its environment's file acknowledges. AWS knows no such
+# tag, and states both 6,291,456 (the API) and 25 MB:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
+REQUEST_BYTES_TAG = "servable:request-bytes"
 _ANSWER_TIMEOUT_SECONDS = 60.0
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
 NO_ANSWER = 0
 
 
-def broken_limits(headers: Mapping[str, str], body: bytes) -> list[str]:
+def broken_limits(
+    headers: Mapping[str, str], body: bytes, *, largest_bytes: int = LARGEST_BODY_BYTES
+) -> list[str]:
     """Every constraint that is not met. Values are not repeated: they may be secrets."""
     found = list(_of_headers(headers))
-    if len(body) > LARGEST_BODY_BYTES:
+    if len(body) > largest_bytes:
         found.append(
             "Value at 'body' failed to satisfy constraint: Member must have length less than "
-            f"or equal to {LARGEST_BODY_BYTES}"
+            f"or equal to {largest_bytes}"
         )
     return found
 
@@ -100,9 +106,10 @@ class RuntimeApi(BaseResponse):
         here = self.here
         received = here.clock.measured()
         body: bytes = self.raw_body
-        if found := broken_limits(self.headers, body):
+        name = unquote(self.path.split("/")[2])
+        if found := broken_limits(self.headers, body, largest_bytes=_largest(here, name)):
             raise ValidationError(refusal(found))
-        endpoint, route = self._route(here, unquote(self.path.split("/")[2]))
+        endpoint, route = self._route(here, name)
         if endpoint.kind == "asynchronous":
             raise ValidationError(
                 f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
@@ -191,6 +198,13 @@ class RuntimeApi(BaseResponse):
                 f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
             )
         return models.path(target)
+
+
+def _largest(here: RegionalHosting, name: str) -> int:
+    """Body of a request to this endpoint, in bytes; the API's where there is none."""
+    endpoint = here.endpoints.get(name.lower())
+    said = here.tags.get(endpoint.arn, {}).get(REQUEST_BYTES_TAG, "") if endpoint else ""
+    return int(said) if said.isdecimal() else LARGEST_BODY_BYTES
 
 
 def _in_background(work: Callable[[], object], name: str) -> None:

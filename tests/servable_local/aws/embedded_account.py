@@ -44,6 +44,16 @@ class Account:
         call(StackName=name, TemplateBody=json.dumps(template), **more)
         return self.settled(name) if wait else self.status(name)
 
+    def scale(self, *, least: int, most: int) -> None:
+        """Registers the variant `primary` of the endpoint `ranker` as a scalable target."""
+        self.client("application-autoscaling").register_scalable_target(
+            ServiceNamespace="sagemaker",
+            ResourceId="endpoint/ranker/variant/primary",
+            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+            MinCapacity=least,
+            MaxCapacity=most,
+        )
+
     def status(self, name: str = "stack") -> str:
         stacks = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
         return str(stacks[0]["StackStatus"])

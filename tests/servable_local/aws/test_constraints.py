@@ -94,14 +94,5 @@ def test_a_volume_has_at_most_512_gb(account: Account) -> None:
 
 
 def test_scaling_cannot_have_more_at_least_than_at_most(account: Account) -> None:
-    scaling = account.client("application-autoscaling")
-    said = _refusal(
-        lambda: scaling.register_scalable_target(
-            ServiceNamespace="sagemaker",
-            ResourceId="endpoint/ranker/variant/primary",
-            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-            MinCapacity=3,
-            MaxCapacity=2,
-        )
-    )
+    said = _refusal(lambda: account.scale(least=3, most=2))
     assert said == "Maximum capacity cannot be less than minimum capacity"

@@ -119,13 +119,7 @@ def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> 
     archive = account.put_archive(b"a")
     template = serving(archive)
     account.deploy(template)
-    account.client("application-autoscaling").register_scalable_target(
-        ServiceNamespace="sagemaker",
-        ResourceId="endpoint/ranker/variant/primary",
-        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-        MinCapacity=1,
-        MaxCapacity=2,
-    )
+    account.scale(least=1, most=2)
     variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
     variants[0]["InstanceType"] = "ml.g5.xlarge"
     account.deploy(template)

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
 from servable.aws_account import Account
-from servable.doctor.account import account, needed, network, quotas
+from servable.doctor.account import account, assets, needed, network, quotas
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
 from servable_local.aws import EmbeddedAws
@@ -134,3 +134,27 @@ def test_a_vpc_endpoint_that_is_not_there_is_told_with_its_name() -> None:
     looks = {look.name: look for look in network(in_subnets(), told)}
     assert looks["VPC endpoint s3"].state == "ok"
     assert "com.amazonaws.us-west-2.logs" in looks["VPC endpoint logs"].mend
+
+
+ARCHIVES = "arn:aws:kms:eu-west-1:111111111111:key/archives"
+
+
+@pytest.mark.parametrize(
+    ("of_the_bucket", "named", "state"),
+    [
+        ({"KMSMasterKeyID": "archives"}, [ARCHIVES], "ok"),
+        ({"KMSMasterKeyID": ARCHIVES}, [ARCHIVES], "ok"),
+        ({"KMSMasterKeyID": "another"}, [ARCHIVES], "open"),
+        ({}, [ARCHIVES], "problem"),
+        ({}, [], "ok"),
+    ],
+)
+def test_the_key_of_the_bootstraps_bucket_is_held_to_the_files(
+    of_the_bucket: dict[str, str], named: list[str], state: str
+) -> None:
+    rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", **of_the_bucket}}]
+    bucket = {"ServerSideEncryptionConfiguration": {"Rules": rules}}
+    told = environment(2).model_dump(exclude_unset=True)
+    told["endpoint"] |= {"archive_kms_keys": named}
+    (look,) = assets(Environment.model_validate(told), Told(get_bucket_encryption=bucket))
+    assert look.state == state

@@ -231,13 +231,7 @@ def test_requests_are_shared_in_proportion_to_weights(account: Account) -> None:
 def test_a_scaled_variant_cannot_leave(account: Account) -> None:
     template = serving(account.put_archive(b"a"))
     account.deploy(template)
-    account.client("application-autoscaling").register_scalable_target(
-        ServiceNamespace="sagemaker",
-        ResourceId="endpoint/ranker/variant/primary",
-        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-        MinCapacity=1,
-        MaxCapacity=2,
-    )
+    account.scale(least=1, most=2)
     variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
     variants[0]["VariantName"] = "other"
     account.deploy(template)
@@ -249,13 +243,7 @@ def test_a_scalable_target_moves_the_instances_inside_its_bounds(
     account: Account, least: int, most: int, count: int
 ) -> None:
     account.deploy(serving(account.put_archive(b"a")))
-    account.client("application-autoscaling").register_scalable_target(
-        ServiceNamespace="sagemaker",
-        ResourceId="endpoint/ranker/variant/primary",
-        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
-        MinCapacity=least,
-        MaxCapacity=most,
-    )
+    account.scale(least=least, most=most)
     (found,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
         "ProductionVariants"
     ]

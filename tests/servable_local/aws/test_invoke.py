@@ -105,6 +105,18 @@ def test_a_body_of_one_byte_more_is_refused(ranker: Account) -> None:
     assert _error(ranker, b"x" * 6_291_457)["Error"]["Code"] == "ValidationError"
 
 
+def test_an_endpoint_whose_file_acknowledges_more_takes_that_and_no_more(ranker: Account) -> None:
+    sagemaker = ranker.client("sagemaker")
+    arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
+    name = "servable:request-bytes"
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": name, "Value": "6291457"}])
+    try:
+        assert _invoke(ranker, b"x" * 6_291_457)["ResponseMetadata"]["HTTPStatusCode"] == 200
+        assert "6291457" in _error(ranker, b"x" * 6_291_458)["Error"]["Message"]
+    finally:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=[name])
+
+
 def test_the_container_gets_the_inference_id(ranker: Account) -> None:
     answer = json.loads(_invoke(ranker, b"x", InferenceId="one")["Body"].read())
     headers = {key.lower(): value for key, value in answer["headers"].items()}

@@ -96,6 +96,17 @@ def test_the_model_is_isolated_in_its_vpc(account: Account) -> None:
     )
 
 
+def test_the_models_role_decrypts_its_archive_with_the_files_key(account: Account) -> None:
+    iam, sagemaker = account.client("iam"), account.client("sagemaker")
+    (one,) = sagemaker.list_models()["Models"]
+    arn = sagemaker.describe_model(ModelName=one["ModelName"])["ExecutionRoleArn"]
+    role = arn.rpartition("/")[2]
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    keys = [one["Resource"] for one in document["Statement"] if one["Action"] == "kms:Decrypt"]
+    assert keys == [f"{KEY}5"]
+
+
 def test_the_callers_role_has_the_policy(account: Account) -> None:
     found = account.client("iam").list_attached_role_policies(RoleName="web")
     assert len(found["AttachedPolicies"]) == 1

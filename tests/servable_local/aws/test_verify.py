@@ -102,6 +102,7 @@ def drift(deployed: Verified) -> None:
     for one in sns.list_subscriptions()["Subscriptions"]:
         sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
     for role in iam.list_roles()["Roles"]:
+        iam.delete_role_permissions_boundary(RoleName=role["RoleName"])
         for name in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]:
             iam.delete_role_policy(RoleName=role["RoleName"], PolicyName=name)
     for rule in deployed.client("events").list_rules()["Rules"]:
@@ -172,6 +173,7 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     (drift, "golden answer", "ranker/primary", "examples/ranker/golden/request-rows.json"),
     (drift, "subscription missing", "arn:", ""),
     (drift, "IAM Policy missing", "", ""),
+    (drift, "role boundary", "", "PermissionsBoundary"),
     (drift, "event rule disabled", "", "State"),
     (drift, "key not usable", "", "KeyState"),
     (drift, "event pattern", "", "source"),

@@ -47,6 +47,8 @@ strategy = "all_at_once"
 [capture]
 sample_percent = 10
 keep_days = 30
+[security]
+permissions_boundary = "arn:aws:iam::aws:policy/PowerUserAccess"
 """
 
 

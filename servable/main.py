@@ -22,6 +22,7 @@ COMMANDS = {
     "verify": "Is what is live what was deployed?",
     "invoke": "One prediction from wherever an environment runs.",
     "serve": "The endpoint of an environment, on this machine.",
+    "conformance": "Does a container or an endpoint answer as the image's own code did?",
     "tune": "Search the settings of an environment's container.",
     "report": "The page of a run of load or tune, or of two beside each other.",
     "load": "How much load an environment takes, step by step.",

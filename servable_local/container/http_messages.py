@@ -155,7 +155,7 @@ def encoded(answer: HttpAnswer, *, keep_alive: bool, head: bool = False) -> byte
     """Status line, headers and body. `head`: the request was HEAD, the body stays here."""
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
-        "Server: local-endpoint",
+        "Server: servable-local-container",
         f"Content-Type: {answer.content_type}",
         f"Content-Length: {len(answer.body)}",
         *(f"{name}: {value}" for name, value in answer.headers.items()),

@@ -43,10 +43,6 @@ def test_models_without_code_lead_to_nobody(plain: Endpoint) -> None:
     assert plain.get("/models").status_code == 502
 
 
-def test_another_path_is_404_with_code_too(coded: Endpoint) -> None:
-    assert coded.get("/metrics").json() == {"error": "Not Found"}
-
-
 def test_the_model_servers_own_interface_is_below_tfs(plain_double: Double) -> None:
     # Only from inside: SageMaker forwards /ping and /invocations.
     states = plain_double.get("/tfs/v1/models/numbers").json()["model_version_status"]
@@ -76,46 +72,12 @@ def test_another_method_than_post_is_no_prediction(
     assert (answer.status_code, "predictions" in answer.text) == (status, False)
 
 
-def test_a_body_in_chunks_is_read(plain: Endpoint) -> None:
-    headers = {"Content-Type": "application/json"}
-    answer = requests.post(
-        plain.url + "/invocations", iter([ROW[:10], ROW[10:]]), headers=headers, timeout=30
-    )
-    assert answer.status_code == 200
-
-
 def test_a_body_in_chunks_has_a_length_for_the_code(coded: Endpoint) -> None:
     headers = {"X-Amzn-SageMaker-Custom-Attributes": "do=size"}
     answer = requests.post(
         coded.url + "/invocations", iter([b"abc", b"de"]), headers=headers, timeout=30
     )
     assert answer.json() == [5, 5]
-
-
-def test_who_expects_a_continue_gets_one(plain: Endpoint) -> None:
-    with _connection(plain) as connection:
-        connection.sendall(_request(plain, f"Content-Length: {len(ROW)}", "Expect: 100-continue"))
-        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
-
-
-def test_a_connection_is_kept_for_the_next_request(plain: Endpoint) -> None:
-    with _connection(plain) as connection:
-        answers = []
-        for _ in range(2):
-            connection.sendall(_request(plain, f"Content-Length: {len(ROW)}") + ROW)
-            answers.append(connection.recv(10_000)[:12])
-    assert answers == [b"HTTP/1.1 200"] * 2
-
-
-def test_who_asks_to_close_is_closed(plain: Endpoint) -> None:
-    with _connection(plain) as connection:
-        connection.sendall(
-            _request(plain, f"Content-Length: {len(ROW)}", "Connection: close") + ROW
-        )
-        answer = b""
-        while part := connection.recv(10_000):
-            answer += part
-    assert answer.startswith(b"HTTP/1.1 200")
 
 
 def test_an_idle_connection_is_closed_after_three_seconds(plain: Endpoint) -> None:
@@ -126,9 +88,3 @@ def test_an_idle_connection_is_closed_after_three_seconds(plain: Endpoint) -> No
         assert connection.recv(10_000) == b""
         # Both sides of the bound: not at once, and not after a minute.
         assert 2.5 < time.monotonic() - began < 20.0
-
-
-def test_what_is_no_http_is_400(plain: Endpoint) -> None:
-    with _connection(plain) as connection:
-        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
-        assert connection.recv(1000).split(b"\r\n")[0].split(b" ")[1] == b"400"

@@ -1,0 +1,164 @@
+"""`servable conformance`: does this container or endpoint answer as the image's own code did?"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from servable.conformance.conformance import GroupResult, agreement_percent, asked, counted
+from servable.conformance.contract import failures
+from servable.conformance.observed_cases import Agreement, Container, cases, containers
+from servable.conformance.prepare import MODELS_PATH, ask_script, asking, prepare, start_script
+from servable.conformance.targets import ContainerTarget, Target, TargetError, target_at
+
+VERSIONS = ("2.20", "2.19")
+LOCAL_ONLY = (
+    "Servable's own local container answered, not the image: this says that the local container "
+    "answers as was observed, and nothing about the image or SageMaker."
+)
+
+
+@click.command()
+@click.option("--url", help="Address of the container without code, or of such an endpoint.")
+@click.option("--code-url", help='Address of the container with handler = "servable".')
+@click.option("--at", multiple=True, metavar="NAME=URL", help="Address of another container.")
+@click.option(
+    "--tensorflow",
+    type=click.Choice(VERSIONS),
+    default=VERSIONS[0],
+    show_default=True,
+    help="Version of the image; 2.19 stands for those before it, too.",
+)
+@click.option(
+    "--prepare",
+    "prepared",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write models, code, start.sh and ask.sh there, and ask nothing.",
+)
+@click.option(
+    "--models-path",
+    default=MODELS_PATH,
+    show_default=True,
+    help="Folder of the models, as the multi-model container sees it.",
+)
+@click.option(
+    "--least-percent",
+    type=click.FloatRange(0, 100),
+    default=99.0,
+    show_default=True,
+    help="Exit 1 below this agreement.",
+)
+@click.option(
+    "--wait-seconds", type=float, default=120.0, show_default=True, help="Until each answers /ping."
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **told: Any) -> int:
+    """Ask containers or endpoints what the image's own code was asked, and compare the answers.
+
+    --prepare writes the models that they have to serve. docs/local.md has the steps.
+    """
+    wanted = containers(case for case in cases() if case.image == tensorflow)
+    if prepared is not None:
+        _prepare(wanted, prepared)
+        return 0
+    addresses = _addresses(wanted, tensorflow, told)
+    groups: list[GroupResult] = []
+    contract: dict[str, dict[str, str | None]] = {}
+    targets: dict[str, Target] = {}
+    try:
+        for container in wanted:
+            if container.name not in addresses:
+                continue
+            target = target_at(addresses[container.name], models_path=told["models_path"])
+            target.wait(told["wait_seconds"])
+            targets[container.name] = target
+            if isinstance(target, ContainerTarget) and not container.is_multi_model:
+                contract[container.name] = failures(target)
+            groups += counted(asked(target, container))
+    except TargetError as error:
+        raise click.ClickException(str(error)) from None
+    percent = agreement_percent(groups)
+    local_only = all(target.is_local for target in targets.values())
+    unasked = [container.name for container in wanted if container.name not in targets]
+    if as_json:
+        said = {
+            "tensorflow": tensorflow,
+            "agreement_percent": round(percent, 2),
+            "local_container_only": local_only,
+            "targets": {name: [one.url, one.server] for name, one in targets.items()},
+            "unasked": unasked,
+            "groups": [group.as_json() for group in groups],
+            "differences": [one.as_json() for group in groups for one in group.differences],
+            "contract": contract,
+        }
+        click.echo(json.dumps(said, indent=2))
+    else:
+        _show(groups, contract, targets, unasked)
+        click.echo(f"\n{percent:.1f} % agree; at least {told['least_percent']:g} % are wanted")
+        if local_only:
+            click.secho(LOCAL_ONLY, fg="yellow")
+    broken = any(seen for checks in contract.values() for seen in checks.values())
+    return int(broken or percent < told["least_percent"])
+
+
+def _prepare(wanted: list[Container], folder: Path) -> None:
+    prepare(wanted, folder)
+    (folder / "start.sh").write_text(start_script(wanted), encoding="utf-8")
+    (folder / "ask.sh").write_text(ask_script(wanted), encoding="utf-8")
+    click.echo(f"{folder}: models and code of {len(wanted)} containers, start.sh and ask.sh")
+    click.echo("next, with Docker and the image:")
+    click.echo(f"  sh {folder / 'start.sh'} IMAGE")
+    click.echo(f"  sh {folder / 'ask.sh'}          # which is:")
+    click.echo(f"  {asking(wanted)}")
+
+
+def _addresses(wanted: list[Container], tensorflow: str, told: dict[str, Any]) -> dict[str, str]:
+    """Container's name -> address. Raises `click.UsageError`."""
+    names = [container.name for container in wanted]
+    pairs = [("plain", told["url"]), ("handler", told["code_url"])]
+    for option in told["at"]:
+        name, equals, url = option.partition("=")
+        if not equals:
+            raise click.UsageError(f"--at {option}: not of the form NAME=URL")
+        pairs.append((name, url))
+    found = {name: url for name, url in pairs if url}
+    if not found:
+        raise click.UsageError("give --url, --code-url or --at, or make models with --prepare")
+    for name in found:
+        if name not in names:
+            allowed = ", ".join(names)
+            raise click.UsageError(
+                f"the table of {tensorflow} has no container {name!r}; allowed: {allowed}"
+            )
+    return found
+
+
+def _show(
+    groups: list[GroupResult],
+    contract: dict[str, dict[str, str | None]],
+    targets: dict[str, Target],
+    unasked: list[str],
+) -> None:
+    for name, target in targets.items():
+        click.echo(f"{name}: {target.url} ({target.server or 'says no name'})")
+    width = max(len(group.group) for group in groups)
+    kinds = [kind.value for kind in Agreement]
+    heads = [*kinds, "changed", "not asked"]
+    click.echo("\n" + f"{'group':{width}}  " + "  ".join(f"{head:>11}" for head in heads))
+    for group in groups:
+        numbers = [*group.counts.values(), group.changed, group.unasked]
+        click.echo(f"{group.group:{width}}  " + "  ".join(f"{number:11,}" for number in numbers))
+    if any(group.changed for group in groups):
+        click.echo("changed: Servable's handler answers otherwise since, on purpose; not compared")
+    if unasked:
+        click.echo(f"containers not asked: {', '.join(unasked)}; give --at NAME=URL")
+    for group in groups:
+        for difference in group.differences:
+            click.secho(str(difference), fg="red")
+    for name, checks in contract.items():
+        held = sum(seen is None for seen in checks.values())
+        click.echo(f"contract, {name}: {held} of {len(checks)} hold")
+        for sentence, seen in checks.items():
+            if seen is not None:
+                click.secho(f"  {name} does not: {sentence} ({seen})", fg="red")

@@ -1,0 +1,122 @@
+"""The models and the code that the observed table was asked of, as containers and endpoints take them."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from model_packaging.request_path import request_path
+from servable.conformance.observed_cases import OBSERVED, Container
+
+MODELS_PATH = "/opt/ml/models"
+"""Where SageMaker puts the models of multi-model mode."""
+# Of multi-model mode: name -> model, code.
+_MEMBERS = {
+    "alpha": ("mult", "handler"),
+    "beta": ("mult", "code_transforms"),
+    "gamma": ("text", ""),
+    "delta": ("mult", "code_io"),
+}
+_FIRST_PORT = 8080
+# SageMaker names a range; a container of its own needs one for several model servers.
+_PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
+
+
+def prepare(wanted: Sequence[Container], folder: Path) -> None:
+    """Writes for each container folder/NAME, as it lies below /opt/ml, and folder/NAME.tar.gz.
+
+    Of multi-model mode there are folders NAME/MODEL/model alone. The models are made with
+    TensorFlow, in some 20 s. Raises `click.ClickException` where that is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        script = [sys.executable, str(OBSERVED / "models.py.txt"), made]
+        run = subprocess.run(script, capture_output=True, text=True, check=False)
+        if run.returncode:
+            reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise click.ClickException(
+                f"the models are not made: {reason}; they need TensorFlow, which is installed with "
+                'pip install "servable[local]" (in this repository: make install)'
+            )
+        for container in wanted:
+            target = folder / container.name
+            shutil.rmtree(target, ignore_errors=True)
+            if container.is_multi_model:
+                for name, (model, code) in _MEMBERS.items():
+                    shutil.copytree(Path(made) / model, target / name / "model")
+                    _add_code(code, target / name / "model")
+                continue
+            shutil.copytree(made, target)
+            _add_code(container.code, target)
+            with tarfile.open(folder / f"{container.name}.tar.gz", "w:gz") as tar:
+                for entry in sorted(target.iterdir()):
+                    tar.add(entry, entry.name)
+
+
+def start_script(wanted: Sequence[Container]) -> str:
+    """A shell script that starts each container from the image that it is given."""
+    lines = [
+        "#!/bin/sh",
+        "# sh start.sh IMAGE: starts the image once for each part of the table, on ports of 127.0.0.1",
+        "set -eu",
+        "image=${1:?give the address of the image, as docker image ls shows it}",
+        'here=$(cd "$(dirname "$0")" && pwd)',
+    ]
+    for port, container in _ports(wanted):
+        inside = MODELS_PATH if container.is_multi_model else "/opt/ml/model"
+        words = ["docker run --detach --rm", f"--name servable-conformance-{container.name}"]
+        words += [f"--publish 127.0.0.1:{port}:8080"]
+        words += [f'--volume "$here/{container.name}:{inside}:ro"']
+        words += [
+            f"--env {shlex.quote(f'{name}={text}')}"
+            for name, text in sorted((dict([_PORT_RANGE]) | dict(container.variables)).items())
+        ]
+        lines.append(" \\\n  ".join([*words, '"$image" serve']))
+    return "\n".join(lines) + "\n"
+
+
+def asking(wanted: Sequence[Container]) -> str:
+    """The command that asks what `start_script` starts."""
+    urls = {container.name: f"http://127.0.0.1:{port}" for port, container in _ports(wanted)}
+    options = {"plain": "--url ", "handler": "--code-url "}
+    words = [f"{options.get(name, f'--at {name}=')}{url}" for name, url in urls.items()]
+    return " ".join(["servable conformance", f"--tensorflow {wanted[0].image}", *words])
+
+
+def ask_script(wanted: Sequence[Container]) -> str:
+    """The same as a shell script, which hands further options on."""
+    return f'#!/bin/sh\nexec {asking(wanted)} "$@"\n'
+
+
+def _ports(wanted: Sequence[Container]) -> list[tuple[int, Container]]:
+    return list(enumerate(wanted, _FIRST_PORT))
+
+
+def _add_code(code: str, target: Path) -> None:
+    """`code`: as `Container.code`."""
+    if not code:
+        return
+    if code in ("handler", "code_transforms"):
+        for entry in request_path(None).entries:
+            path = target / entry.name
+            if entry.path.is_dir():
+                path.mkdir(exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(entry.path, path)
+    if code == "code/lib/x.py only":
+        (target / "code/lib").mkdir(parents=True)
+        (target / "code/lib/x.py").touch()
+    elif code != "handler":
+        for file in (OBSERVED / code).rglob("*.py.txt"):
+            path = target / "code" / file.relative_to(OBSERVED / code).with_suffix("")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # As it was observed, the hooks had their old name.
+            text = file.read_text(encoding="utf-8")
+            path.write_text(text.replace("serving.hooks", "servable_handler.hooks"), "utf-8")

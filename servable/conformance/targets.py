@@ -1,0 +1,191 @@
+"""Whoever is asked: a container by its address, or an endpoint behind SageMaker's InvokeEndpoint."""
+
+import http.client
+import json
+import re
+import time
+from abc import ABC, abstractmethod
+from typing import Any
+from urllib.parse import urlsplit
+
+from servable.conformance.observed_cases import ATTRIBUTES, DEFAULT_MODEL, Answer, Case
+from servable.conformance.prepare import MODELS_PATH
+
+LOCAL_SERVER = "servable-local-container"
+"""The Server header of our own local container."""
+_TIMEOUT_SECONDS = 60
+_INVOCATIONS = re.compile(r"/endpoints/([A-Za-z0-9-]+)/invocations/?")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PARAMETERS = {
+    "content-type": "ContentType",
+    "accept": "Accept",
+    ATTRIBUTES.lower(): "CustomAttributes",
+}
+
+
+class TargetError(Exception):
+    """It cannot be asked: whole sentences that say what to do."""
+
+
+class Target(ABC):
+    """`server` says who answers, as far as it tells; `is_local` is set for our local container."""
+
+    url: str
+    server = ""
+    is_local = False
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Returns when it serves. Raises `TargetError` when that takes longer."""
+
+    @abstractmethod
+    def ask(self, case: Case) -> Answer | None:
+        """Its answer; None where such a request cannot reach it. Raises `TargetError`."""
+
+
+def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
+    """`url`: http://HOST:PORT of a container, or https://…/endpoints/NAME/invocations.
+
+    `models_path`: where the container of multi-model mode has its models.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TargetError(f"{url}: not an address; give http://HOST:PORT")
+    endpoint = _INVOCATIONS.fullmatch(parts.path)
+    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
+
+
+class ContainerTarget(Target):
+    """A container: every case can be asked."""
+
+    def __init__(self, url: str, models_path: str = MODELS_PATH) -> None:
+        self.url = url.rstrip("/")
+        self._models_path = models_path.rstrip("/")
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A new one."""
+        parts = urlsplit(self.url)
+        https = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
+        return kind(parts.netloc, timeout=_TIMEOUT_SECONDS)
+
+    def wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                status, reason = self._get("/ping")[0], "it answered /ping with"
+                if status == 200:
+                    return
+                reason = f"{reason} {status}"
+            except OSError as error:
+                reason = str(error)
+            except http.client.HTTPException as error:
+                reason = f"it speaks no HTTP ({error!r})"
+            if time.monotonic() > until:
+                raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
+            time.sleep(0.5)
+
+    def serves(self, model: str) -> bool:
+        """Whether its model server has the model."""
+        return self._get(f"/tfs/v1/models/{model}")[0] == 200
+
+    def unload_all(self) -> None:
+        """In multi-model mode: the table begins with nothing loaded."""
+        status, body = self._get("/models")
+        for name in json.loads(body) if status == 200 else ():
+            connection = self.connection()
+            connection.request("DELETE", f"/models/{name}")
+            connection.getresponse().read()
+            connection.close()
+
+    def ask(self, case: Case) -> Answer:
+        """With the case's headers and no other but Host and length."""
+        body = case.body.replace(f"{MODELS_PATH}/".encode(), f"{self._models_path}/".encode())
+        connection = self.connection()
+        try:
+            connection.putrequest(case.method, case.path, skip_accept_encoding=True)
+            for name, value in case.sent_headers.items():
+                connection.putheader(name, value)
+            if body or case.method in ("POST", "PUT"):
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body or None)
+            response = connection.getresponse()
+            try:
+                content = response.read()
+            except http.client.IncompleteRead as cut:
+                content = cut.partial
+        except (OSError, http.client.HTTPException) as error:
+            raise TargetError(f"{self.url}: {case.group}, {case.name}: {error!r}") from None
+        finally:
+            connection.close()
+        self._note(response)
+        return Answer.of(response.status, response.getheader("Content-Type", ""), content)
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        connection = self.connection()
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            self._note(response)
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def _note(self, response: http.client.HTTPResponse) -> None:
+        self.server = response.getheader("Server") or self.server
+        self.is_local = self.server == LOCAL_SERVER
+
+
+class EndpointTarget(Target):
+    """A deployed endpoint, asked with the shell's credentials: what InvokeEndpoint can send alone."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self._name = name
+        parts = urlsplit(url)
+        # runtime.sagemaker.REGION.amazonaws.com; another address leaves the region to the shell.
+        region = re.match(r"runtime\.sagemaker\.([a-z0-9-]+)\.", parts.hostname or "")
+        self._region = region[1] if region else None
+        self._address = f"{parts.scheme}://{parts.netloc}"
+        self.is_local = parts.hostname in _LOOPBACK  # the local AWS: local containers answer
+        self._client: Any = None
+
+    def wait(self, seconds: float) -> None:
+        import boto3
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            self._client = boto3.client(
+                "sagemaker-runtime", region_name=self._region, endpoint_url=self._address
+            )
+        except BotoCoreError as error:
+            raise TargetError(f"{self.url}: {error}") from None
+
+    def ask(self, case: Case) -> Answer | None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        headers = {name.lower(): value for name, value in case.sent_headers.items()}
+        sendable = headers.keys() <= _PARAMETERS.keys() and "content-type" in headers
+        if not sendable or (case.method, case.path) != ("POST", "/invocations"):
+            return None
+        told = {_PARAMETERS[name]: value for name, value in headers.items()}
+        try:
+            found = self._client.invoke_endpoint(EndpointName=self._name, Body=case.body, **told)
+        except ClientError as error:
+            response = error.response
+            if "OriginalStatusCode" not in response:
+                raise TargetError(f"{self.url}: {error}") from None
+            body = str(response.get("OriginalMessage", "")).encode()
+            return Answer.of(response["OriginalStatusCode"], None, body)
+        except BotoCoreError as error:
+            raise TargetError(f"{self.url}: {error}") from None
+        return Answer.of(200, found["ContentType"], found["Body"].read())
+
+
+def check_models(target: Target) -> None:
+    """Raises `TargetError` where a container does not serve the table's models."""
+    if isinstance(target, ContainerTarget) and not target.serves(DEFAULT_MODEL):
+        raise TargetError(
+            f"{target.url}: this container does not serve the table's models ({DEFAULT_MODEL} is "
+            "missing); `servable conformance --prepare FOLDER` makes them and says how to start it"
+        )

@@ -1,20 +1,18 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
-import ast
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from model_packaging.dependencies import requirements_file
+from model_packaging.handler_functions import CodeFinding, function_findings
 from model_packaging.python_source import (
     Import,
     PythonSyntaxError,
     imports,
     parse,
     standard_library,
-    top_level_names,
+    wrong_encoding,
 )
 from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 
@@ -38,26 +36,10 @@ _WITHOUT_TENSORFLOW = {
     "tensorflow_serving": "it is in the image, but it imports tensorflow, which is not",
     "keras": "Keras is not in the serving image, and would need TensorFlow there",
 }
-_CALLED = frozenset({"handler", "input_handler", "output_handler", "preprocess", "postprocess"})
 _CALL_SERVER = "send the request to context.rest_uri, or build tensors with numpy and protobuf"
 # inference.py is no part of a package there, and what it imports from beside it is not either.
 _RELATIVE = ("imports relatively, outside a package", "import it by its name alone")
 _ADD_IT = "add it, or take the import out"
-
-
-@dataclass(frozen=True)
-class CodeFinding:
-    """One thing that would fail in the container."""
-
-    file: Path
-    line: int
-    """From 1; 0 where a file is missing."""
-    problem: str
-    remedy: str
-    severity: Literal["error", "warning"] = "error"
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.problem}; {self.remedy}"
 
 
 def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[CodeFinding]:
@@ -78,8 +60,14 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
     while waiting:
         file = waiting.pop()
         try:
-            tree = parse(file.read_bytes(), python=python)
-            names, wanted = top_level_names(tree), list(imports(tree))
+            source = file.read_bytes()
+            tree = parse(source, python=python)
+            if strange := wrong_encoding(source):
+                remedy = "save it as UTF-8, or declare its encoding in the first line"
+                findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
+            wanted = list(imports(tree))
+            if file == entry:
+                findings += function_findings(file, tree, hooks=hooks)
         except PythonSyntaxError as bad:
             problem = f"is not Python {python}: {bad}"
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
@@ -92,9 +80,6 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             problem = "is nested too deeply to be read"
             findings.append(CodeFinding(file, 1, problem, "part it into functions"))
             continue
-        if file == entry:
-            findings += _hooks(file, names) if hooks else _handlers(file, names)
-            findings += _never_awaited(file, tree)
         for one in wanted:
             if one.level and code.leaves(one, importer=file):
                 findings.append(CodeFinding(file, one.line, *_RELATIVE))
@@ -109,28 +94,6 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             if not files and not one.optional:
                 findings += _missing(file, one, code, there, python)
     return sorted(findings, key=lambda found: (str(found.file), found.line))
-
-
-def _handlers(file: Path, names: set[str]) -> Iterator[CodeFinding]:
-    if "*" in names or "handler" in names or {"input_handler", "output_handler"} <= names:
-        return
-    half = names & {"input_handler", "output_handler"}
-    problem = f"defines only {half.pop()}" if half else "defines no handler"
-    remedy = "define handler(data, context), or both input_handler and output_handler"
-    yield CodeFinding(file, 1, problem, remedy)
-
-
-def _never_awaited(file: Path, tree: ast.Module) -> Iterator[CodeFinding]:
-    for node in tree.body:
-        if isinstance(node, ast.AsyncFunctionDef) and node.name in _CALLED:
-            problem = f"{node.name} is async: whoever calls it there does not await it"
-            yield CodeFinding(file, node.lineno, problem, "define it without async")
-
-
-def _hooks(file: Path, names: set[str]) -> Iterator[CodeFinding]:
-    if not names & {"*", "preprocess", "postprocess"}:
-        remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
-        yield CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
 
 
 class CodeFolder:

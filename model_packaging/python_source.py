@@ -5,8 +5,11 @@ standard library of that Python.
 """
 
 import ast
+import contextlib
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,6 +62,22 @@ def parse(source: bytes, *, python: str) -> ast.Module:
     except (RecursionError, MemoryError):
         raise PythonSyntaxError("is nested too deeply to be parsed", 1) from None
     return _parse_newer(source, ours)
+
+
+def wrong_encoding(source: bytes) -> str | None:
+    """What of the code is not in the encoding that it declares, UTF-8 where it declares none.
+
+    Source: https://docs.python.org/3/reference/lexical_analysis.html#encoding-declarations (2026-11-22)
+    """
+    encoding = "utf-8"
+    with contextlib.suppress(SyntaxError):  # it declares none, and its first lines are not UTF-8
+        encoding = tokenize.detect_encoding(io.BytesIO(source).readline)[0]
+    try:
+        source.decode(encoding)
+    except UnicodeDecodeError as bad:
+        line = source[: bad.start].count(b"\n") + 1
+        return f"line {line} holds byte 0x{source[bad.start]:02x}, which is not {encoding}"
+    return None
 
 
 def _parse_newer(source: bytes, ours: PythonSyntaxError) -> ast.Module:

@@ -17,7 +17,11 @@ from stacks.endpoint_stack import EndpointStack
 
 
 class RefusedStack(cdk.Stack):
-    """Stops `cdk deploy` of its own environment, with every error at once, and of no other."""
+    """Stops `cdk deploy` of its own environment, with every error at once, and of no other.
+
+    In the environment's stage, where it is listed like any other; and beside all stages, so that
+    `cdk synth` without a selector fails too. An id with `_` is no environment's name.
+    """
 
     def __init__(
         self,
@@ -45,9 +49,15 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
         except Exception as failure:
             scope.node.try_remove_child(loaded.name)
             wrong = [_unforeseen(loaded, failure)]
-    # The CLI shows a stack's errors when the stack is selected; `cdk list` and `synth` select none.
+    # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
     print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
-    RefusedStage(scope, loaded, wrong)
+    name = loaded.name
+    if re.fullmatch(NAME, name):
+        RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
+    else:  # it cannot be selected by its name, nor deployed
+        name = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    # Without a selector the CLI looks at the stacks of the app itself, and all others are in stages.
+    RefusedStack(scope, f"refused_{name}", errors=wrong, stack_name=f"refused-{name}")
 
 
 class EnvironmentStage(cdk.Stage):
@@ -90,18 +100,6 @@ class EnvironmentStage(cdk.Stage):
         for finding in findings:
             if finding.severity is Severity.WARNING:
                 cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
-
-
-class RefusedStage(cdk.Stage):
-    """Listed like any other, and not deployable."""
-
-    def __init__(self, scope: Construct, loaded: Loaded, wrong: list[Finding]) -> None:
-        name = loaded.name
-        if not re.fullmatch(NAME, name):
-            digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-            name = f"refused-{digest}"
-        super().__init__(scope, name)
-        RefusedStack(self, "endpoint", errors=wrong)
 
 
 def _unforeseen(loaded: Loaded, failure: Exception) -> Finding:

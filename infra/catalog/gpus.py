@@ -15,9 +15,9 @@ def newest_tensorflow(gpu: str) -> str | None:
     return found
 
 
-def generation(gpu: str) -> str | None:
-    """NVIDIA's name for its architecture, as Turing; None where no source states it."""
-    found: str | None = table("gpus")["gpus"].get(gpu, {}).get("generation")
+def oldest_cuda(gpu: str) -> str | None:
+    """The first CUDA version with kernels for this GPU, as 11.8; None where no image is older."""
+    found: str | None = table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
     return found
 
 

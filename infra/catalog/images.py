@@ -39,6 +39,19 @@ def regions(version: str) -> tuple[str, ...]:
     return tuple(images["registries"][images["versions"][version]["registries"]])
 
 
+def repository() -> str:
+    """Of AWS's images of TensorFlow Serving, in each of its registries."""
+    return str(table("images")["repository"])
+
+
+def registry_accounts(region: str | None = None) -> frozenset[str]:
+    """Accounts whose registries hold AWS's images, in this region or in any."""
+    registries: list[dict[str, str]] = table("images")["registries"]
+    return frozenset(
+        account for one in registries for place, account in one.items() if region in (None, place)
+    )
+
+
 def image(*, version: str, device: str, region: str) -> Image:
     """The image of a TensorFlow version for cpu or gpu. Raises KeyError where there is none."""
     images = table("images")
@@ -103,6 +116,15 @@ def has(what: str, version: str) -> bool:
 def cuda(version: str) -> str | None:
     """CUDA of the version's GPU image, as '12.9'; None where no source states it."""
     return _fact(version, "cuda")
+
+
+def built_cuda(version: str) -> str:
+    """`cuda`, or where no source states it what TensorFlow of this version is built with."""
+    since: dict[str, str] = table("image_facts")["built_with_cuda"]["since"]
+    return (
+        cuda(version)
+        or [found for first, found in since.items() if number(first) <= number(version)][-1]
+    )
 
 
 def python(version: str) -> str | None:

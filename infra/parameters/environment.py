@@ -20,7 +20,7 @@ from infra.policy.kinds import EndpointKind, kind_of
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
-TagKey = Annotated[str, Field(pattern=r"^[a-zA-Z0-9 _.:/=+\-@]{1,128}$")]
+TagKey = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class Environment(Table):

@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ class Loaded:
     """The file at that revision, as far as it could be read; None where it was not there."""
     deployed: Mapping[str, DeployedVariant] = field(default_factory=dict)
     """The variants of that; none where the environment was not there."""
+    asked_at: datetime | None = None
+    """When somebody asks, with its time zone; None in synth, which reads no clock."""
 
     def origin(self, key: str) -> str:
         """The file, or the option, that set a key."""

@@ -17,8 +17,8 @@ class Artifact(Table):
     uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
     """Where it lies, as s3://bucket/run-17/model.tar.gz."""
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    """Of its bytes, 64 hex digits; `servable pin ENV` writes it. Another hash makes a new model,
-    also under the same key: CloudFormation alone would not see the change."""
+    """SHA-256 of its bytes, 64 hexadecimal digits; `servable pin ENV` writes it. Another hash makes a
+    new model, also under the same key: CloudFormation alone would not see the change."""
     size_bytes: int | None = Field(default=None, ge=1)
     """Of the archive; `servable pin ENV` writes it."""
     size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = None

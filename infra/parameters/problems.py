@@ -29,7 +29,21 @@ _BOUNDS = {
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
 }
-TAG_KEYS = "1 to 128 letters, digits, spaces and _ . : / = + - @"
+# What a value looks like, by a part of the pattern that it does not match.
+_FORMS = {
+    ":kms:": "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
+    ":role/": "arn:aws:iam::111111111111:role/serving",
+    ":policy/": "arn:aws:iam::111111111111:policy/boundary",
+    "^subnet-": "subnet-0a1b2c3d4e5f60718",
+    "^sg-": "sg-0a1b2c3d4e5f60718",
+    "^/(": "/service/ranker/",
+    "@": "team@example.com, or https://example.com/hook",
+    "^(cron": "cron(0 7 ? * MON-FRI *), rate(1 day) or at(2026-12-24T18:00:00)",
+}
+_NAMES = {
+    "tags": "1 to 128 characters",
+    "variables": "letters, digits and _, no digit at the beginning",
+}
 _PLURAL_TABLES = {
     "models": "models.NAME",
     "variants": "variants.NAME",
@@ -54,7 +68,7 @@ def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
 def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     kind, given = error["type"], error["input"]
     if error["loc"][-1:] == ("[key]",):
-        allowed = TAG_KEYS if key[0] == "tags" else "letters, digits and hyphens, at most 63"
+        allowed = _NAMES.get(key[-2], "letters, digits and hyphens, at most 63")
         return f"{key[-1]!r} is no name", allowed, "rename it"
     if kind == "missing":
         return "missing", _meaning(key), f"add {_line(key)}"
@@ -71,7 +85,9 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     if kind == "literal_error":
         return f"{_shown(given)} is not known", _literals(key), "use one of those"
     if kind == "string_pattern_mismatch":
-        return f"{_shown(given)} is not of its form", _meaning(key), "change it"
+        forms = [form for part, form in _FORMS.items() if part in error["ctx"]["pattern"]]
+        allowed = f"as {forms[0]}" if forms else _meaning(key)
+        return f"{_shown(given)} is not of its form", allowed, "change it"
     return error["msg"], _meaning(key), "change it"
 
 

@@ -39,7 +39,10 @@ a prod.toml:
     max_rps_per_instance = 164
 
 An editor that reads JSON Schema completes and checks the keys as you type. A file with a problem stops its
-own stack and no other: `cdk list` and `cdk synth` say what is wrong with it, and fail when it is selected.
+own stacks and no others: `cdk synth` without a selector exits with 1 and says everything that is wrong, as
+`cdk synth 'staging/*'` does for that file; `cdk synth 'prod/*'` and `cdk deploy 'prod/*'` go ahead beside it.
+`cdk list` shows a refused file's errors and its stack `refused_staging`, which holds nothing but them.
+Warnings change no exit code.
 
 Any key can be given for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
 `servable check prod --set prod.variants.primary.max_instances=12`; the value is read as TOML, and as

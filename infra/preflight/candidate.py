@@ -34,6 +34,13 @@ class Candidate:
             value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
         return None if isinstance(value, BaseModel | dict) else value
 
+    @property
+    def in_production(self) -> bool:
+        """Whether redundancy is asked for: a queue waits, and a serverless container has no zone."""
+        stated = self.environment.production
+        production = self.loaded.name.lower().startswith("prod") if stated is None else stated
+        return production and not self.environment.kind.may_be_empty
+
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
         """The variants whose instance type and model are known."""

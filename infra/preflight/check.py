@@ -62,14 +62,15 @@ def _acknowledged(
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
         yield finding
     named = {finding.rule for finding in findings if finding.subject}
+    unknown = {one.rule for one in findings if one.severity is Severity.NOT_CHECKED}
     acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
     for entry, reason in environment.acknowledge.items():
         if entry in matched:
             continue
         rule = entry.partition(":")[0]
         known = rule in acceptable
-        if known and loaded.findings:
-            continue  # what it accepts may be in the part that cannot be read
+        if known and (loaded.findings or rule in unknown):
+            continue  # what it accepts may be in the part that cannot be read, or was not checked
         remedy = "take it out" if known else meant(rule, acceptable)
         if entry in named:
             remedy = f'write it with what it accepts, as the finding says: "{rule}:FILE"'

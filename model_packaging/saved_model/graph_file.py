@@ -35,20 +35,26 @@ class MetaGraph:
     has_variables: bool
 
 
+def refuse_pointer(file: Path) -> None:
+    """Raises `PackagingError` for what Git LFS leaves in the place of a file, OSError."""
+    with file.open("rb") as opened:
+        if opened.read(24).startswith(b"version https://git-lfs"):
+            raise PackagingError(
+                file, "is a Git LFS pointer, not the file itself", "run: git lfs pull"
+            )
+
+
 def meta_graphs(file: Path) -> list[MetaGraph]:
     """The graphs in a saved_model.pb. Raises `PackagingError`, OSError.
 
     What a node's attributes hold is stepped over, so damage in the middle of a
     constant is not seen; a file that ends too early always is.
     """
+    refuse_pointer(file)
     size = file.stat().st_size
     if size == 0:
         raise PackagingError(file, "is empty", _AGAIN)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if data[:30].startswith(b"version https://git-lfs"):
-            raise PackagingError(
-                file, "is a Git LFS pointer, not the file itself", "run: git lfs pull"
-            )
         if not _begins_like_one(data):
             raise PackagingError(file, "is not a SavedModel", "export the SavedModel again")
         try:

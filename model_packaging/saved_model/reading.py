@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.graph_file import MetaGraph, meta_graphs
+from model_packaging.saved_model.graph_file import MetaGraph, meta_graphs, refuse_pointer
 from model_packaging.saved_model.variables import variable_bytes
 from servable_tensors import wire
 
@@ -133,6 +133,7 @@ def _assets(version: Path, message: Any) -> tuple[str, ...]:
             problem = "does not exist, but the graph reads it when it starts"
             remedy = "export the SavedModel again, or copy it again"
             raise PackagingError(version / "assets" / name, problem, remedy)
+        refuse_pointer(version / "assets" / name)
     return tuple(names)
 
 

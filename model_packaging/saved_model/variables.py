@@ -5,6 +5,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.graph_file import refuse_pointer
 from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
 from servable_tensors.wire_fields import WireError
@@ -23,10 +24,12 @@ def variable_bytes(version: Path, *, needed: bool) -> int:
         if needed:
             raise PackagingError(index, "does not exist, but the graph has variables", _AGAIN)
         return 0
+    refuse_pointer(index)
     total = 0
     for shard, least in _least_sizes(index).items():
         if not shard.is_file():
             raise PackagingError(shard, f"does not exist, but {index.name} refers to it", _AGAIN)
+        refuse_pointer(shard)
         size = shard.stat().st_size
         if size < least:
             problem = f"is truncated: {size:,} bytes where {index.name} refers to {least:,}"

@@ -1,7 +1,8 @@
 """`servable check [ENV…]`: every finding, before anything is deployed."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 
 import click
 
@@ -28,7 +29,8 @@ def check(
     as_json: bool,
 ) -> int:
     """Every finding of the environments named, or of all; exit 1 on an error."""
-    loaded = _load(folder, sets, against)
+    now = datetime.now(UTC)
+    loaded = [replace(one, asked_at=now) for one in _load(folder, sets, against)]
     chosen = [named(loaded, name) for name in names] or loaded
     found = {one.name: check_all(one) for one in chosen}
     if as_json:

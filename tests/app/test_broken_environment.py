@@ -8,6 +8,7 @@ from tests.app.conftest import Project
 from tests.checkouts import ROOT
 
 BROKEN = 'extends = "base"\ncolour = "red"\n[variants.primary]\nmin_instances = "two"\n'
+WARNED = "prod.variants.primary.container.gunicorn_timeout_seconds=120"
 KEYS = ["account", "endpoint", "variants.primary.min_instances", "colour"]
 
 
@@ -33,14 +34,23 @@ def test_its_own_stack_is_stopped_with_every_problem(broken: Project) -> None:
     assert (ran.returncode, problems(ran.stderr)) == (1, KEYS)
 
 
-def test_no_other_stack_is_stopped(broken: Project) -> None:
-    assert broken.cdk("synth", "prod/*", "--quiet").returncode == 0
+def test_without_a_selector_synth_fails_with_every_problem(broken: Project) -> None:
+    """Of a file that is no TOML, and of a name that is none, too."""
+    ran = broken.cdk("synth", "--quiet")
+    shown = ran.stderr[ran.stderr.index("ERROR ") :]  # behind what app.py says by itself
+    others = [f"environments/{name}: " in shown for name in ("x.toml", "9 lives.toml")]
+    assert (ran.returncode, problems(shown), others) == (1, KEYS, [True, True])
+
+
+def test_no_other_stack_is_stopped_whatever_warnings_it_has(broken: Project) -> None:
+    ran = broken.cdk("synth", "prod/*", "--quiet", "-c", WARNED)
+    assert (ran.returncode, "WARNING" in ran.stderr) == (0, True)
 
 
 def test_every_environment_is_listed_and_every_problem_said(broken: Project) -> None:
     ran = broken.cdk("list")
     listed = [line.split(" ")[0] for line in ran.stdout.splitlines()]
-    named = [name for name in listed if not name.startswith("refused-")]
+    named = [name for name in listed if not name.startswith("refused_")]
     assert named == ["local/endpoint", "prod/endpoint", "staging/endpoint", "x/endpoint"]
     assert problems(ran.stderr) == KEYS
 

@@ -77,13 +77,12 @@ def test_every_successor_is_known_and_not_retired_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "generation", "capability"),
-    [("K80", "Kepler", 3.7), ("T4", "Turing", 7.5), ("L40S", "Ada Lovelace", 8.9)],
+    ("gpu", "oldest", "capability"), [("K80", None, 3.7), ("T4", None, 7.5), ("L40S", "11.8", 8.9)]
 )
-def test_a_gpu_has_its_generation_and_compute_capability(
-    gpu: str, generation: str, capability: float
+def test_a_gpu_has_its_oldest_cuda_and_compute_capability(
+    gpu: str, oldest: str | None, capability: float
 ) -> None:
-    assert (gpus.generation(gpu), gpus.compute_capability(gpu)) == (generation, capability)
+    assert (gpus.oldest_cuda(gpu), gpus.compute_capability(gpu)) == (oldest, capability)
 
 
 @pytest.mark.parametrize(

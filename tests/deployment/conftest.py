@@ -23,6 +23,8 @@ class Deployment:
         self.project = project
         self.aws = aws
         self.before: Inventory = []
+        self.first: Ran
+        """The deployment that all tests begin with."""
 
     def cdk(self, *arguments: str) -> Ran:
         environment = self.aws.environment_over({**os.environ, "PATH": PATH})
@@ -61,5 +63,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         ran = made.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}")
         assert ran.returncode == 0, ran.stdout + ran.stderr
         made.before = inventory(aws)
-        made.deploy()
+        # They stop nobody but themselves.
+        (project / "environments" / "staging.toml").write_text('extends = "base"\n')
+        (project / "environments" / "torn.toml").write_text("not toml")
+        made.first = made.deploy()
         yield made

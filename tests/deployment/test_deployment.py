@@ -27,6 +27,13 @@ def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
     assert collections.Counter(kind for kind, _ in deployment.made()) == wanted
 
 
+def test_one_environment_is_deployed_beside_others_that_are_refused(
+    deployment: Deployment,
+) -> None:
+    refused = [f"{name}.toml is refused" in deployment.first.stderr for name in ("staging", "torn")]
+    assert refused == [True, True]
+
+
 def invoke(deployment: Deployment, body: dict[str, Any]) -> dict[str, Any]:
     answer = deployment.aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName="ranker-local", ContentType="application/json", Body=json.dumps(body).encode()

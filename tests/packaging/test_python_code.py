@@ -69,6 +69,24 @@ def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("# -*- coding: latin-1 -*-", []),
+        (
+            "",
+            [
+                "inference.py:1: line 2 holds byte 0xe9, which is not utf-8; "
+                "save it as UTF-8, or declare its encoding in the first line"
+            ],
+        ),
+    ],
+)
+def test_code_is_in_the_encoding_that_it_declares(code: Path, head: str, said: list[str]) -> None:
+    (code / "inference.py").write_bytes(f"{head}\n# café\n{HANDLER}".encode("latin-1"))
+    assert found(code) == said
+
+
 def test_code_without_inference_py_is_a_finding(code: Path) -> None:
     assert found(code) == ["inference.py:0: does not exist; write it, or leave `code` out"]
 
@@ -88,7 +106,7 @@ def test_servings_protos_are_a_finding_although_they_are_in_the_image(code: Path
 
 
 def test_an_import_inside_a_function_is_a_finding_too(code: Path) -> None:
-    write(code, "def handler(data, context):\n    import orjson\n")
+    write(code, "def handler(data, context):\n    import orjson\n    return 1, 2\n")
     assert found(code) == [
         "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
         "name its package in code/requirements.txt, or import it inside try/except ImportError"

@@ -85,9 +85,10 @@ def test_a_saved_model_without_graph_is_refused(breakable: Breakable) -> None:
     assert refusal(version)[1] == "is not a SavedModel: it holds no graph"
 
 
-def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable) -> None:
+@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index", SHARD])
+def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable, name: str) -> None:
     version = breakable("keras")
-    (version / "saved_model.pb").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (version / name).write_text("version https://git-lfs.github.com/spec/v1\n")
     assert refusal(version)[1:] == (
         "is a Git LFS pointer, not the file itself",
         "run: git lfs pull",

@@ -7,6 +7,7 @@ import pytest
 from infra.parameters.loading import load
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
+from tests.preflight.overlay import overlaid
 
 
 def said(environment: Environment, text: str = VALID, **replacements: str) -> list[str]:
@@ -73,6 +74,28 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
         "environments/prod.toml: account: '1111' is not of its form; allowed: AWS account: a string "
         "of 12 digits; change it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "form"),
+    [
+        ('network = { subnets = ["subnet 1"] }', "subnet-0a1b2c3d4e5f60718"),
+        ('network = { security_groups = ["default"] }', "sg-0a1b2c3d4e5f60718"),
+        ('endpoint.callers = ["web"]', "arn:aws:iam::111111111111:role/serving"),
+        ('endpoint.log_kms_key = "alias/logs"', "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-"),
+        ('security.permissions_boundary = "b"', "arn:aws:iam::111111111111:policy/boundary"),
+        ('security.iam_path = "service"', "/service/ranker/"),
+        ('alarms.notify = ["me"]', "team@example.com, or https://example.com/hook"),
+    ],
+)
+def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
+    (found,) = overlaid(project, lines).findings
+    assert f"is not of its form; allowed: as {form}" in str(found)
+
+
+def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
+    (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
+    assert "is no name; allowed: letters, digits and _, no digit at the beginning" in str(found)
 
 
 def test_two_problems_are_said_at_once(environment: Environment) -> None:

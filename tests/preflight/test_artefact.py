@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
 
@@ -73,3 +75,16 @@ def test_a_variable_file_that_is_missing_is_refused(
         shard.unlink()
     (found,) = said(environment)
     assert found.startswith(f"{FILE}: models.ranker.saved_model: model/1/variables")
+
+
+@pytest.mark.parametrize(("name", "found"), [(b"serving_default", 0), (b"serving_special", 1)])
+def test_a_model_without_the_signature_that_requests_ask_for_is_a_warning(
+    environment: Environment, project: Path, name: bytes, found: int
+) -> None:
+    graph = project / "model" / "1" / "saved_model.pb"
+    graph.write_bytes(graph.read_bytes().replace(b"serving_default", name))
+    assert said(environment) == found * [
+        f"{FILE}: models.ranker.saved_model: version 1 has no signature serving_default, which a request "
+        "asks for that names none; it has serving_special; allowed: a signature serving_default, or "
+        'callers that name one; export with signatures={"serving_default": …}, or accept it'
+    ]

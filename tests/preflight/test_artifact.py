@@ -57,6 +57,6 @@ def test_a_key_that_will_be_written_again_is_a_warning(
 def test_a_hash_that_is_none_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, PINNED.replace(HASH, "abc"))
     assert problem.startswith(
-        f"{FILE}: models.ranker.artifact.sha256: 'abc' is not of its form; allowed: Of its bytes, "
-        "64 hex digits"
+        f"{FILE}: models.ranker.artifact.sha256: 'abc' is not of its form; allowed: SHA-256 of its "
+        "bytes, 64 hexadecimal digits"
     )

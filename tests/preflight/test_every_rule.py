@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.catalog.images import image
 from infra.parameters.finding import Severity
 from infra.preflight.check import RULES, check, check_all
 from infra.preflight.rule import Rule
@@ -37,7 +38,56 @@ def _address(characters: int) -> str:
     return head + "v" * (characters - len(head))
 
 
+def _tags(count: int) -> str:
+    return "\n".join(["[tags]", *(f'key{number} = "value"' for number in range(count))])
+
+
+def _filled(total: int) -> str:
+    """Variables that are so many bytes with the container's own two."""
+    own = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker", "SAGEMAKER_TFS_INSTANCE_COUNT": "1"}
+    rest = total - sum(map(len, [*own, *own.values()]))
+    values = [f'V{number:02} = "{"x" * 997}"' for number in range(rest // 1000)]
+    last = f'W00 = "{"x" * (rest % 1000 - 3)}"'
+    return "\n".join(["[variants.primary.variables]", *values, last])
+
+
+def _of_aws(repository: str, tag: str) -> str:
+    account = image(version="2.20", device="cpu", region="eu-west-1").account
+    address = f"{account}.dkr.ecr.eu-west-1.amazonaws.com/{repository}:{tag}"
+    return f'models.ranker.image = "{address}"'
+
+
+OF_AWS = (
+    "; allowed: tensorflow-inference:VERSION-DEVICE-…-sagemaker of registry "
+    f"{image(version='2.20', device='cpu', region='eu-west-1').account}; name that, or take image out: "
+    "AWS's image is then chosen"
+)
 MADE = [
+    Row(
+        "image-own-kind",
+        _of_aws("tensorflow-inference", "2.20.0-cpu-py312-sagemaker"),
+        _of_aws("tensorflow-training", "2.20.0-cpu-py312-sagemaker"),
+        f"models.ranker.image: tensorflow-training of AWS is no TensorFlow Serving{OF_AWS}",
+    ),
+    Row(
+        "image-own-kind",
+        _of_aws("tensorflow-inference", "2.20.0-cpu-py312-sagemaker"),
+        _of_aws("tensorflow-inference", "2.20.0-cpu-py312-ec2"),
+        f"models.ranker.image: 2.20.0-cpu-py312-ec2 is built for EC2{OF_AWS}",
+    ),
+    Row(
+        "tag-refused",
+        _tags(50),
+        _tags(51),
+        "tags: 51 tags are too many; allowed: at most 50; take some out",
+    ),
+    Row(
+        "variables-too-large",
+        _filled(32_768),
+        _filled(32_769),
+        "variants.primary.variables: names and values are 32,769 bytes together, the container's "
+        "included; allowed: at most 32,768; put some into a file of the code folder",
+    ),
     Row(
         "image-own-address",
         f'models.ranker.image = "{_address(255)}"',
@@ -69,7 +119,8 @@ ROWS = MADE + [
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_code_secrets.py,
-# test_models_together.py and tests/servable/test_check_against.py, tests/servable/test_init_preview.py.
+# test_models_together.py, test_schedule_past.py, tests/servable/test_check_against.py and
+# tests/servable/test_init_preview.py.
 WITH_FILES = {
     "multi-model-packages",
     "saved-model",
@@ -85,6 +136,8 @@ WITH_FILES = {
     "change-variant-removed-while-scaled",
     "change-variants-under-rollout",
     "endpoint-name-shared",
+    "scaling-schedule-past",
+    "signature-default-missing",
 }
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
 

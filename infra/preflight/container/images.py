@@ -1,18 +1,16 @@
-"""The container image, AWS's or one's own: is there one, here, for this machine?"""
+"""AWS's container image: is there one, here, for this machine?"""
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 
-from infra.catalog import images
-from infra.catalog.images import Image, own_image
+from infra.catalog import gpus, images
+from infra.catalog.images import own_image
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version, runs
 from infra.preflight.rule import Findings, Rule, VariantRule
-
-MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
 class ImageUnknown(Rule):
@@ -134,97 +132,36 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                 )
 
 
-def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
-    for name, model in environment.models.items():
-        if model.image is not None:
-            yield f"models.{name}.image", model.image, own_image(model.image)
+class ImageCudaTooOld(VariantRule):
+    """An image whose CUDA is older than its GPU holds no kernels for it.
 
-
-class ImageOwnAddress(Rule):
-    """SageMaker pulls from ECR, or from a private registry in a VPC, which is not supported here.
-
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
-    """
-
-    example = 'models.ranker.image = "docker.io/team/serving:v3"'
-
-    def check(self, environment: Environment) -> Findings:
-        for key, given, image in _own(environment):
-            if image is None or len(given) > 255:
-                yield self.finding(
-                    key,
-                    f"{given!r} is no address in ECR",
-                    allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
-                    "at most 255 characters",
-                    remedy="push it to ECR and write its address",
-                )
-
-
-class ImageOwnRegion(Rule):
-    """An image is pulled from the registry of the endpoint's own region.
-
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
-    """
-
-    example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
-
-    def check(self, environment: Environment) -> Findings:
-        for key, _, image in _own(environment):
-            if image is not None and image.region != environment.region:
-                yield self.finding(
-                    key,
-                    f"the image lies in {image.region}, the endpoint in {environment.region}",
-                    allowed=f"an image in {environment.region}",
-                    remedy="replicate the repository there and name that",
-                    reads=("region",),
-                )
-
-
-class ImageOwnMovingTag(Rule):
-    """Instances that scaling adds pull again: under a tag that moves they run something else.
-
-    Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
-    """
-
-    severity = Severity.WARNING
-    example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
-
-    def check(self, environment: Environment) -> Findings:
-        for key, _, image in _own(environment):
-            if image is not None and image.tag in MOVING:
-                yield self.finding(
-                    key,
-                    f"the tag {image.tag!r} will name another image one day",
-                    allowed="a digest, or a tag that is written once",
-                    remedy="write @sha256:… or a version's tag",
-                )
-
-
-class ImageDevice(VariantRule):
-    """A GPU image on a CPU machine fails at start; a CPU image leaves the GPU to be paid for idle.
-
-    Source: the device in the tag, as AWS's own images have it,
-    https://github.com/aws/deep-learning-containers/blob/master/available_images.md
+    Within a CUDA generation they are compiled when the container starts, which takes minutes, and
+    cuDNN and cuBLAS may fail (a warning); those of an older generation do not know the GPU (an error).
+    Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; of an own image its tag (cu112)
     """
 
     acknowledgeable = True
     example = """\
-models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
-variants.primary.instance_type = "ml.c5.xlarge\""""
+models.ranker.tensorflow = "2.3"
+variants.primary.instance_type = "ml.g5.xlarge\""""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        image = own_image(placement.model.image or "")
-        if image is None:
+        instance, key = placement.instance, f"models.{placement.variant.model}"
+        oldest = gpus.oldest_cuda(instance.gpu or "")
+        own = own_image(placement.model.image or "")
+        cuda: str | None = images.built_cuda(placement.tensorflow)
+        if placement.model.image is not None:
+            stated = re.search(r"(?<![a-z0-9])cu(?:da)?(\d\d)\.?(\d)", own.tag) if own else None
+            cuda = f"{stated[1]}.{stated[2]}" if stated else None
+        if oldest is None or cuda is None or images.number(cuda) >= images.number(oldest):
             return
-        words = set(re.split(r"[^a-z0-9]+", f"{image.repository}:{image.tag}".lower()))
-        said = sorted(words & {"cpu", "gpu"})
-        if len(said) == 1 and said[0] != placement.instance.device:
-            yield self.finding(
-                placement.key("instance_type"),
-                f"the image is named for a {said[0].upper()}, {placement.instance.name} is a "
-                f"{placement.instance.device.upper()} machine",
-                given=placement.instance.name,
-                allowed=f"a {said[0].upper()} type",
-                remedy="change the image or the type",
-                reads=(f"models.{placement.variant.model}.image",),
-            )
+        found = self.finding(
+            f"{key}.tensorflow" if own is None else f"{key}.image",
+            f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
+            given=cuda,
+            allowed=f"CUDA {oldest} or newer, as TensorFlow {newest_version(instance)} has",
+            remedy="take an image with a newer CUDA, or an older type",
+            reads=(placement.key("instance_type"),),
+        )
+        older = images.number(cuda)[0] < images.number(oldest)[0]
+        yield found if older else replace(found, severity=Severity.WARNING)

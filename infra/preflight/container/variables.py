@@ -13,6 +13,19 @@ from infra.policy.container import (
 )
 from infra.preflight.rule import Findings, VariantRule
 
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
+MOST_BYTES = 32 * 1024
+
+
+def _deployed(placement: Placement) -> dict[str, str]:
+    """What the container gets: the file's variables, and its settings'."""
+    ours = variables_of(
+        placement.settings,
+        default_model=placement.variant.model,
+        tensorflow=placement.tensorflow,
+    )
+    return {**placement.variant.variables, **ours}
+
 
 class VariablesTooMany(VariantRule):
     """SageMaker refuses a model with more than 100 variables, the container's included.
@@ -23,12 +36,7 @@ class VariablesTooMany(VariantRule):
     example = "# 101 keys in variants.primary.variables"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        ours = variables_of(
-            placement.settings,
-            default_model=placement.variant.model,
-            tensorflow=placement.tensorflow,
-        )
-        count, allowed = len({**placement.variant.variables, **ours}), most("EnvironmentMap")
+        count, allowed = len(_deployed(placement)), most("EnvironmentMap")
         if count > allowed:
             own = allowed - (count - len(placement.variant.variables))
             yield self.finding(
@@ -58,6 +66,27 @@ class VariableTooLong(VariantRule):
                     allowed=f"at most {allowed}",
                     remedy="put it into a file of the code folder",
                 )
+
+
+class VariablesTooLarge(VariantRule):
+    """SageMaker refuses a model whose variables are more than 32 KB together, names included.
+
+    Source:
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
+    """
+
+    example = "# 33 values of 1,000 characters in variants.primary.variables"
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
+        if size > MOST_BYTES:
+            yield self.finding(
+                placement.key("variables"),
+                f"names and values are {size:,} bytes together, the container's included",
+                given=size,
+                allowed=f"at most {MOST_BYTES:,}",
+                remedy="put some into a file of the code folder",
+            )
 
 
 class VariableOfASetting(VariantRule):

@@ -6,6 +6,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
 from infra.preflight.rule import Findings, VariantRule
+from model_packaging.request_path import wants_ours
 
 OF_GUNICORN = (
     "gunicorn_workers",
@@ -14,6 +15,8 @@ OF_GUNICORN = (
     "gunicorn_timeout_seconds",
     "gunicorn_log_level",
 )
+# Of infra/policy/container.py: what the image does not know.
+OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
 
 class WorkersWithoutCode(VariantRule):
@@ -149,23 +152,26 @@ variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        vcpus, settings = placement.instance.vcpus, placement.settings
+        vcpus, processes = placement.instance.vcpus, placement.processes
         for name in ("inter_op_threads", "intra_op_threads"):
-            threads = getattr(settings, name)
-            total = placement.processes * (threads or 0)
-            if total > vcpus:
-                yield self.finding(
-                    placement.key(f"container.{name}"),
-                    f"{placement.processes} processes x {name} {threads} is {total} threads on "
-                    f"{vcpus} vCPUs",
-                    given=threads,
-                    allowed=f"1 to {max(1, vcpus // placement.processes)}",
-                    remedy="lower it, or tfs_processes; left out, it is chosen",
-                    reads=(
-                        placement.key("container.tfs_processes"),
-                        placement.key("instance_type"),
-                    ),
-                )
+            threads = getattr(placement.settings, name) or 0
+            if processes * threads <= vcpus:
+                continue
+            # What the file says is the cause; what was chosen follows from it.
+            chosen = getattr(placement.variant.container, name) is None
+            yield self.finding(
+                placement.key("container.tfs_processes" if chosen else f"container.{name}"),
+                f"{processes} processes x {name} {threads} is {processes * threads} threads on "
+                f"{vcpus} vCPUs",
+                given=processes if chosen else threads,
+                allowed=f"1 to {max(1, vcpus // (threads if chosen else processes))}",
+                remedy="lower it; left out, it is chosen"
+                if chosen
+                else "lower it, or tfs_processes; left out, it is chosen",
+                reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
+            )
+            if chosen:
+                return  # the same of the other
 
 
 class SettingInert(VariantRule):
@@ -184,6 +190,16 @@ class SettingInert(VariantRule):
             yield self._inert(
                 placement, "omp_threads", f"TensorFlow {placement.tensorflow} has no OpenMP"
             )
+        if not self._has_our_handler(environment, placement):
+            model = f"models.{placement.variant.model}"
+            for name in OF_OUR_HANDLER:
+                if getattr(container, name) is not None:
+                    yield self._inert(
+                        placement, name, f'{model} has no handler = "servable" to read it'
+                    )
+        elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
+            why = f"with transport {container.transport} everything goes one way"
+            yield self._inert(placement, "grpc_from_bytes", why)
         if container.gpu_memory_margin is not None:
             if not placement.instance.gpus:
                 why = f"{placement.instance.name} has no GPU"
@@ -191,6 +207,14 @@ class SettingInert(VariantRule):
             elif placement.processes == 1:
                 why = "it is read only with several processes"
                 yield self._inert(placement, "gpu_memory_margin", why)
+
+    def _has_our_handler(self, environment: Environment, placement: Placement) -> bool:
+        """Or may have: nobody has looked into an archive."""
+        for name in placement.model.multi_model or [placement.variant.model]:
+            model, code = environment.models.get(name), self.candidate.code_folders.get(name)
+            if model is None or model.artifact or model.handler or (code and wants_ours(code)):
+                return True
+        return False
 
     def _inert(self, placement: Placement, name: str, why: str) -> Finding:
         given = getattr(placement.variant.container, name)

@@ -1,6 +1,12 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
 from infra.preflight.rule import Findings, Rule
 
@@ -142,3 +148,74 @@ class NetworkHalf(Rule):
                     remedy=f"add {missing}, or take {other} out",
                     reads=(f"network.{other}",),
                 )
+
+
+class NetworkOneSubnet(Rule):
+    """A subnet lies in one availability zone: when the zone is lost, nobody answers.
+
+    Source: https://docs.aws.amazon.com/vpc/latest/userguide/configure-subnets.html (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+production = true
+variants.primary.min_instances = 2
+network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }"""
+
+    def check(self, environment: Environment) -> Findings:
+        subnets = set(environment.network.subnets)
+        if len(subnets) == 1 and self.candidate.in_production:
+            yield self.finding(
+                "network.subnets",
+                f"{min(subnets)} alone in production: one subnet is one availability zone",
+                given=min(subnets),
+                allowed="two or more, in as many zones",
+                remedy="add a subnet of another zone, or production = false where nobody depends on it",
+                reads=("production",),
+            )
+
+
+class KmsKeyElsewhere(Rule):
+    """A KMS key encrypts in its own region only, and for another account only where its policy says so.
+
+    The stack fails where the key is first used. No role that is made here can grant what the policy
+    of the other account does not (a warning).
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
+    and 2026-11-22, https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
+    """
+
+    acknowledgeable = True
+    example = """\
+endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001\""""
+
+    def check(self, environment: Environment) -> Findings:
+        for key, arn in _kms_arns("", environment.model_dump(exclude={"acknowledge", "tags"})):
+            region, account = arn.split(":")[3:5]
+            if region != environment.region:
+                found = self.finding(
+                    key,
+                    f"{arn} is a key of {region}",
+                    allowed=f"keys of {environment.region}",
+                    remedy="name one of that region; of a multi-Region key, its replica there",
+                    reads=("region",),
+                )
+                yield replace(found, acknowledgeable=False)
+            elif account != environment.account:
+                found = self.finding(
+                    key,
+                    f"{arn} is a key of account {account}: its policy there must allow what "
+                    "docs/permissions.md says",
+                    allowed=f"keys of {environment.account}",
+                    remedy="name one of that account, or accept it when the policy there allows it",
+                    reads=("account",),
+                )
+                yield replace(found, severity=Severity.WARNING)
+
+
+def _kms_arns(at: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(key, ARN) of every KMS key that is given by its ARN."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _kms_arns(f"{at}{name}.", value)
+        elif isinstance(value, str) and re.match("arn:aws[a-z-]*:kms:", value):
+            yield f"{at}{name}", value

@@ -55,8 +55,11 @@ variants.primary.min_instances = 2"""
 class ServerlessExcluded(Rule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
+    Nor does it take a model that lies uncompressed under a prefix.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (feature
-    exclusions); https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
+    exclusions);
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
+    (ModelDataSource); https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
     (guardrails only apply to asynchronous and real-time endpoints)
     """
 
@@ -81,6 +84,10 @@ capture = { sample_percent = 10 }"""
                 f"{model_key}.multi_model": (
                     model is not None and model.multi_model is not None,
                     "multi_model",
+                ),
+                f"{model_key}.compression": (
+                    model is not None and model.compression == "none",
+                    'compression = "none"',
                 ),
                 "capture": (environment.capture is not None, "data capture"),
                 "asynchronous": (environment.asynchronous is not None, "queue"),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from infra.packing import servable
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, Severity
 from infra.preflight.rule import Findings, Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 from model_packaging.warm_up import check_warm_up, golden, write_warm_up
 
 
@@ -72,6 +72,32 @@ class SavedModel(PackedModelRule):
                 except (PackagingError, OSError) as wrong:
                     key = f"models.{name}.saved_model"
                     yield self.refused(wrong, folder, key, model.saved_model)
+
+
+class SignatureDefaultMissing(PackedModelRule):
+    """A request that names no signature asks for serving_default; without it, it is answered 400.
+
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = "# a SavedModel with the signature score alone"
+
+    def check(self, environment: Environment) -> Findings:
+        for name in environment.models:
+            for folder in self.candidate.version_folders(name):
+                try:
+                    signatures = self.candidate.saved_model(folder).signatures
+                except (PackagingError, OSError):
+                    continue  # SavedModel says so
+                if DEFAULT_SIGNATURE not in signatures:
+                    yield self.finding(
+                        f"models.{name}.saved_model",
+                        f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which a request asks "
+                        f"for that names none; it has {', '.join(signatures)}",
+                        allowed=f"a signature {DEFAULT_SIGNATURE}, or callers that name one",
+                        remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
+                    )
 
 
 class WarmUp(PackedModelRule):

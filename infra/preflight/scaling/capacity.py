@@ -209,11 +209,8 @@ production = true
 variants.primary.min_instances = 1"""
 
     def check(self, environment: Environment) -> Findings:
-        stated = environment.production
-        if stated is False or (stated is None and not self.loaded.name.lower().startswith("prod")):
+        if not self.candidate.in_production:
             return
-        if environment.kind.may_be_empty:
-            return  # a queue waits, and a serverless container has no zone
         for name, variant in environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(

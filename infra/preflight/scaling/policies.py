@@ -1,9 +1,7 @@
 """What can be scaled on, which differs with how requests come in, and how fast."""
 
-import zoneinfo
-
 from infra.parameters.environment import Environment
-from infra.parameters.finding import Severity, meant
+from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
@@ -107,74 +105,6 @@ class ScalingStep(Rule):
                 allowed="each bound once",
                 remedy="take one out",
             )
-
-
-class ScalingSchedule(Rule):
-    """A scheduled action without a range does nothing, and one that is upside down is refused.
-
-    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
-    """
-
-    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
-
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            key = f"variants.{name}.scaling.schedule"
-            for one in variant.scaling.schedule if variant.scaling else ():
-                least, most = one.at_least, one.at_most
-                if least is None and most is None:
-                    yield self.finding(
-                        key,
-                        f"{one.at} changes nothing: neither at_least nor at_most",
-                        given=one.at,
-                        allowed="one of them, or both",
-                        remedy="add one",
-                    )
-                elif least is not None and most is not None and least > most:
-                    yield self.finding(
-                        key,
-                        f"at_least {least} is above at_most {most} ({one.at})",
-                        given=least,
-                        allowed=f"at_least 0 to {most}",
-                        remedy="lower at_least, or raise at_most",
-                    )
-                elif least == 0 and not environment.kind.may_be_empty:
-                    yield self.finding(
-                        key,
-                        f"at_least 0 ({one.at}): nobody would answer, and no request waits",
-                        given=least,
-                        allowed="1 or more; 0 with [asynchronous]",
-                        remedy="raise it",
-                        reads=("asynchronous",),
-                    )
-
-
-class ScalingTimezone(Rule):
-    """Application Auto Scaling takes names of the IANA time zone database.
-
-    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
-    (Timezone)
-    """
-
-    example = """\
-variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
-
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            key = f"variants.{name}.scaling.schedule"
-            asked = [one.timezone for one in variant.scaling.schedule] if variant.scaling else []
-            known = zoneinfo.available_timezones() if asked else set()
-            if asked and not known:
-                yield self.not_checked(key, "this machine a time zone database (tzdata)")
-            for zone in asked if known else ():
-                if zone not in known:
-                    yield self.finding(
-                        key,
-                        f"{zone!r} is no time zone",
-                        given=zone,
-                        allowed="names as Europe/Berlin, America/New_York, UTC",
-                        remedy=meant(zone, sorted(known)),
-                    )
 
 
 class ScalingWithoutProvisioned(Rule):

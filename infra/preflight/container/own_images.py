@@ -1,0 +1,176 @@
+"""A container image of one's own, by its address: where it lies, and what its name says it is."""
+
+import re
+from collections.abc import Iterator
+
+from infra.catalog import images
+from infra.catalog.images import Image, own_image
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.preflight.rule import Findings, Rule, VariantRule
+
+MOVING = ("latest", "current", "stable", "prod", "main", "master")
+
+
+def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
+    for name, model in environment.models.items():
+        if model.image is not None:
+            yield f"models.{name}.image", model.image, own_image(model.image)
+
+
+def _words(image: Image) -> set[str]:
+    """Of its name and tag."""
+    return set(re.split(r"[^a-z0-9]+", f"{image.repository}:{image.tag}".lower()))
+
+
+class ImageOwnAddress(Rule):
+    """SageMaker pulls from ECR, or from a private registry in a VPC, which is not supported here.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
+    """
+
+    example = 'models.ranker.image = "docker.io/team/serving:v3"'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, given, image in _own(environment):
+            if image is None or len(given) > 255:
+                yield self.finding(
+                    key,
+                    f"{given!r} is no address in ECR",
+                    allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
+                    "at most 255 characters",
+                    remedy="push it to ECR and write its address",
+                )
+
+
+class ImageOwnRegion(Rule):
+    """An image is pulled from the registry of the endpoint's own region.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
+    """
+
+    example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, image in _own(environment):
+            if image is not None and image.region != environment.region:
+                yield self.finding(
+                    key,
+                    f"the image lies in {image.region}, the endpoint in {environment.region}",
+                    allowed=f"an image in {environment.region}",
+                    remedy="replicate the repository there and name that",
+                    reads=("region",),
+                )
+
+
+class ImageOwnKind(Rule):
+    """AWS's registries hold images for training and for EC2 too, which do not answer as an endpoint.
+
+    Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
+    """
+
+    acknowledgeable = True
+    example = "# models.ranker.image = an image for training, of AWS's registry"
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, image in _own(environment):
+            if image is None or image.account not in images.registry_accounts():
+                continue
+            here = sorted(images.registry_accounts(environment.region))
+            built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
+            if not image.repository.startswith(images.repository()):
+                problem = f"{image.repository} of AWS is no TensorFlow Serving"
+            elif built_for:
+                problem = f"{image.tag} is built for {built_for[0].upper()}"
+            elif image.account not in here:
+                problem = f"AWS has no registry {image.account} in {environment.region}"
+            else:
+                continue
+            yield self.finding(
+                key,
+                problem,
+                given=image.tag if built_for else image.repository,
+                allowed=f"{images.repository()}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
+                remedy="name that, or take image out: AWS's image is then chosen",
+                reads=("region",),
+            )
+
+
+class ImageOwnVersion(VariantRule):
+    """Settings, waits and the check of the code follow `tensorflow`; the tag says another version.
+
+    Source: the version in the tag, as AWS's own images have it,
+    https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+models.ranker.tensorflow = "2.20"
+models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        image = own_image(placement.model.image or "")
+        found = re.match(r"\d+\.\d+", image.tag) if image else None
+        if image is None or found is None or "tensorflow" not in image.repository:
+            return
+        other = images.number(found[0]) != images.number(placement.tensorflow)
+        if other and found[0] in images.versions():
+            yield self.finding(
+                f"models.{placement.variant.model}.tensorflow",
+                f"the image's tag {image.tag} says TensorFlow {found[0]}, and settings and code are "
+                f"chosen and checked for {placement.tensorflow}",
+                given=placement.tensorflow,
+                allowed=found[0],
+                remedy=f'set tensorflow = "{found[0]}", or another image',
+                reads=(f"models.{placement.variant.model}.image",),
+            )
+
+
+class ImageOwnMovingTag(Rule):
+    """Instances that scaling adds pull again: under a tag that moves they run something else.
+
+    Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
+    """
+
+    severity = Severity.WARNING
+    example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, image in _own(environment):
+            if image is not None and image.tag in MOVING:
+                yield self.finding(
+                    key,
+                    f"the tag {image.tag!r} will name another image one day",
+                    allowed="a digest, or a tag that is written once",
+                    remedy="write @sha256:… or a version's tag",
+                )
+
+
+class ImageDevice(VariantRule):
+    """A GPU image on a CPU machine fails at start; a CPU image leaves the GPU to be paid for idle.
+
+    Source: the device in the tag, as AWS's own images have it,
+    https://github.com/aws/deep-learning-containers/blob/master/available_images.md
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
+variants.primary.instance_type = "ml.c5.xlarge\""""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        image = own_image(placement.model.image or "")
+        if image is None:
+            return
+        said = sorted(_words(image) & {"cpu", "gpu"})
+        if len(said) == 1 and said[0] != placement.instance.device:
+            yield self.finding(
+                placement.key("instance_type"),
+                f"the image is named for a {said[0].upper()}, {placement.instance.name} is a "
+                f"{placement.instance.device.upper()} machine",
+                given=placement.instance.name,
+                allowed=f"a {said[0].upper()} type",
+                remedy="change the image or the type",
+                reads=(f"models.{placement.variant.model}.image",),
+            )

@@ -1,0 +1,51 @@
+"""Tags, which AWS takes or refuses."""
+
+import unicodedata
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Finding
+from infra.preflight.rule import Findings, Rule
+
+MOST_TAGS = 50
+
+
+class TagRefused(Rule):
+    """AWS takes 50 tags of letters, digits, spaces and _ . : / = + - @, and keeps aws: for itself.
+
+    IAM, whose roles are tagged too, takes Owner and owner for the same key, and refuses both.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html (2026-11-22),
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (2026-11-22)
+    """
+
+    example = 'tags = { "aws:owner" = "ranking" }'
+
+    def check(self, environment: Environment) -> Findings:
+        count = len(environment.tags)
+        if count > MOST_TAGS:
+            yield self.finding(
+                "tags",
+                f"{count} tags are too many",
+                given=count,
+                allowed=f"at most {MOST_TAGS}",
+                remedy="take some out",
+            )
+        seen: set[str] = set()
+        for key, value in environment.tags.items():
+            strange = sorted({repr(one) for one in key + value if not _is_taken(one)})
+            if strange:
+                yield self._refused(
+                    key, f"{key} = {value!r} holds {', '.join(strange)}", "change it"
+                )
+            if key.lower().startswith("aws:"):
+                yield self._refused(key, f"{key} begins with aws:", "rename it")
+            if key.lower() in seen:
+                yield self._refused(key, f"{key} is there already, in another case", "take one out")
+            seen.add(key.lower())
+
+    def _refused(self, key: str, problem: str, remedy: str) -> Finding:
+        allowed = "letters, digits, spaces and _ . : / = + - @; not aws: at the beginning of a key"
+        return self.finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)
+
+
+def _is_taken(character: str) -> bool:
+    return character in "_.:/=+-@" or unicodedata.category(character)[0] in "LNZ"

@@ -1,0 +1,154 @@
+"""What changes the range at a known time: whether it runs, when, and to what."""
+
+import zoneinfo
+from collections.abc import Iterator
+
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity, meant
+from infra.parameters.scaling import Scheduled
+from infra.parameters.variant import Variant
+from infra.policy.schedule import ScheduleError, last_run
+from infra.preflight.rule import Findings, Rule
+
+
+def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Scheduled]]:
+    """(key, variant, action) of every action of every variant."""
+    for name, variant in environment.variants.items():
+        for one in variant.scaling.schedule if variant.scaling else ():
+            yield f"variants.{name}.scaling.schedule", variant, one
+
+
+class ScalingSchedule(Rule):
+    """A scheduled action without a range does nothing, and one that is upside down is refused.
+
+    Where only one end is given, the other is what the variant, or another action, has set before.
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    """
+
+    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, variant, one in _scheduled(environment):
+            least, most = one.at_least, one.at_most
+            lowest, highest = _reached(variant)
+            if least is None and most is None:
+                yield self.finding(
+                    key,
+                    f"{one.at} changes nothing: neither at_least nor at_most",
+                    given=one.at,
+                    allowed="one of them, or both",
+                    remedy="add one",
+                )
+            elif (low := lowest if least is None else least) > (
+                high := highest if most is None else most
+            ):
+                variants = (
+                    "" if None not in (least, most) else "; what is left out is the variant's"
+                )
+                yield self.finding(
+                    key,
+                    f"at_least {low} is above at_most {high} ({one.at}){variants}",
+                    given=most if least is None else least,
+                    allowed=f"at_least 0 to {high}",
+                    remedy="lower at_least, or raise at_most",
+                )
+            elif least == 0 and not environment.kind.may_be_empty:
+                yield self.finding(
+                    key,
+                    f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                    given=least,
+                    allowed="1 or more; 0 with [asynchronous]",
+                    remedy="raise it",
+                    reads=("asynchronous",),
+                )
+
+
+def _reached(variant: Variant) -> tuple[int, int]:
+    """The lowest minimum and the highest maximum that are ever set."""
+    least, most = variant.capacity
+    planned = variant.scaling.schedule if variant.scaling else []
+    lower = [one.at_least for one in planned if one.at_least is not None]
+    higher = [one.at_most for one in planned if one.at_most is not None]
+    return min([least, *lower]), max([most, *higher])
+
+
+class ScalingScheduleExpression(Rule):
+    """Application Auto Scaling refuses an expression that it cannot read, and cron has six fields there.
+
+    A day that no month has (30 February) is accepted, and never comes.
+    Source:
+    https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
+    """
+
+    example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, one in _scheduled(environment):
+            try:
+                last_run(one.at)
+            except ScheduleError as wrong:
+                yield self.finding(
+                    key,
+                    f"{one.at}: {wrong}",
+                    given=one.at,
+                    allowed=wrong.allowed,
+                    remedy="write it so",
+                )
+
+
+class ScalingSchedulePast(Rule):
+    """A scheduled action whose time is over changes nothing any more.
+
+    `servable check` compares with the clock. Synth reads none, and says nothing of it.
+    Source:
+    https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = "# at(2025-12-24T18:00:00), in 2026"
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, one in _scheduled(environment):
+            try:
+                last = last_run(one.at)
+                zone = zoneinfo.ZoneInfo(one.timezone)
+            except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+                continue  # ScalingScheduleExpression and ScalingTimezone say so
+            if last is None:
+                continue
+            if self.loaded.asked_at is None:
+                yield self.not_checked(key, "the time of day: run `servable check`")
+            elif last.replace(tzinfo=zone) < self.loaded.asked_at:
+                yield self.finding(
+                    key,
+                    f"{one.at} ({one.timezone}) is over",
+                    given=one.at,
+                    allowed="a time to come",
+                    remedy="take the action out, or give it a new time",
+                )
+
+
+class ScalingTimezone(Rule):
+    """Application Auto Scaling takes names of the IANA time zone database.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
+    (Timezone)
+    """
+
+    example = """\
+variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
+
+    def check(self, environment: Environment) -> Findings:
+        for key, _, one in _scheduled(environment):
+            zone, known = one.timezone, zoneinfo.available_timezones()
+            if not known:
+                yield self.not_checked(key, "this machine a time zone database (tzdata)")
+            elif zone not in known:
+                yield self.finding(
+                    key,
+                    f"{zone!r} is no time zone",
+                    given=zone,
+                    allowed="names as Europe/Berlin, America/New_York, UTC",
+                    remedy=meant(zone, sorted(known)),
+                )

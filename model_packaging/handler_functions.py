@@ -1,0 +1,211 @@
+"""The functions that the container calls: are they there, are they called as they are defined?
+
+Only what is certain from reading is said: a function that is decorated, imported, or assigned is
+taken as it is.
+Source: https://github.com/aws/deep-learning-containers (at e0ecede, 2026-08-21),
+scripts/docker/tensorflow/inference/sagemaker/python_service.py (_import_handlers, _make_handler)
+"""
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from model_packaging.python_source import top_level_names
+
+# What SageMaker's other containers look for in inference.py.
+_OF_OTHER_CONTAINERS = frozenset(
+    {"model_fn", "input_fn", "predict_fn", "output_fn", "transform_fn"}
+)
+_PAIR = frozenset({"input_handler", "output_handler"})
+_CONTEXT = frozenset(
+    {"model_name", "model_version", "method", "rest_uri", "grpc_port", "channel"}
+    | {"custom_attributes", "request_content_type", "accept_header", "content_length", "timeout"}
+    | {"count", "index"}  # and what a named tuple has
+)
+_BODY, _ARRAYS = "a body and its content type", "arrays by name"
+# Code that asks what an argument is knows what it does.
+_ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*AttributeError")
+
+
+@dataclass(frozen=True)
+class CodeFinding:
+    """One thing that would fail in the container."""
+
+    file: Path
+    line: int
+    """From 1; 0 where a file is missing."""
+    problem: str
+    remedy: str
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.problem}; {self.remedy}"
+
+
+class _Called(NamedTuple):
+    """A function that is called with two arguments; `lacks`: what people ask of the first in vain."""
+
+    given: str
+    is_a: str
+    lacks: frozenset[str]
+    returns: str
+
+
+_STREAM = (
+    "a stream, read with data.read()",
+    frozenset({"decode", "get", "items", "json", "content", "text"}),
+)
+_CALLED = {
+    "handler": _Called("data", *_STREAM, _BODY),
+    "input_handler": _Called("data", *_STREAM, "the model server's request, as text or bytes"),
+    "output_handler": _Called(
+        "response",
+        "a requests.Response, with response.content and response.json()",
+        frozenset({"read", "decode", "get", "items", "body"}),
+        _BODY,
+    ),
+    "preprocess": _Called("body", "bytes", frozenset({"read", "get", "items", "json"}), _ARRAYS),
+    "postprocess": _Called(
+        "tensors", _ARRAYS, frozenset({"read", "decode", "json", "content", "text"}), ""
+    ),
+}
+
+
+def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[CodeFinding]:
+    """What is wrong with the functions that are called. `hooks`: it is transforms.py."""
+    names = top_level_names(tree)
+    called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
+    if not hooks and names >= _PAIR:
+        if called:
+            problem = "defines handler, and so input_handler and output_handler are never called"
+            yield CodeFinding(file, 1, problem, "keep handler, or the two others", "warning")
+        called = called or set(_PAIR)
+    if not called and "*" not in names:
+        yield _none(file, names, hooks=hooks)
+    for name in sorted(called):
+        function = _defined(tree, name)
+        if function is not None:
+            yield from (CodeFinding(file, *found) for found in _wrong(function, _CALLED[name]))
+
+
+def _none(file: Path, names: set[str], *, hooks: bool) -> CodeFinding:
+    if hooks:
+        remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
+        return CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
+    half, others = names & _PAIR, sorted(names & _OF_OTHER_CONTAINERS)
+    problem = f"defines only {half.pop()}" if half else "defines no handler"
+    if others:
+        problem += f"; {', '.join(others)} are what other SageMaker containers call"
+    remedy = "define handler(data, context), or both input_handler and output_handler"
+    return CodeFinding(file, 1, problem, remedy)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _defined(tree: ast.Module, name: str) -> _Function | None:
+    """The function that the name is bound to in the end, where it is one and is not decorated."""
+    found: _Function | None = None
+    for node in tree.body:
+        if name in top_level_names(ast.Module([node], [])):
+            found = node if isinstance(node, _Function) and not node.decorator_list else None
+    return found
+
+
+_Wrong = tuple[int, str, str]
+
+
+def _wrong(function: _Function, called: _Called) -> Iterator[_Wrong]:
+    """(line, problem, remedy)"""
+    name, line, arguments = function.name, function.lineno, function.args
+    if isinstance(function, ast.AsyncFunctionDef):
+        problem = f"{name} is async: whoever calls it there does not await it"
+        yield line, problem, "define it without async"
+        return
+    positional = [*arguments.posonlyargs, *arguments.args]
+    needed = len(positional) - len(arguments.defaults)
+    most = len(positional) if arguments.vararg is None else max(2, len(positional))
+    named = any(default is None for default in arguments.kw_defaults)
+    if not needed <= 2 <= most or named:
+        problem = f"{name}({ast.unparse(arguments)}) is called with {called.given} and the context"
+        yield line, problem, f"define {name}({called.given}, context)"
+        return
+    inside = list(_own(function.body))
+    yield from _misused(inside, positional[:2], called)
+    yield from _returned(name, inside, called, positional[0].arg if positional else "")
+
+
+def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes of a function but those of functions inside it."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _own(ast.iter_child_nodes(node))
+
+
+def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -> Iterator[_Wrong]:
+    """Attributes that an argument does not have; nothing of one that is asked what it is, or bound anew."""
+    unsure: set[str] = set()
+    for node in inside:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            unsure.add(node.id)
+        elif isinstance(node, ast.Try | ast.Call) and _ASKS.search(ast.unparse(node)):
+            unsure |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    known = [one.arg for one in arguments if one.arg not in unsure]
+    for node in inside:
+        if not isinstance(node, ast.Attribute | ast.Call):
+            continue
+        of = node.value if isinstance(node, ast.Attribute) else next(iter(node.args), None)
+        if not isinstance(of, ast.Name) or of.id not in known:
+            continue
+        first = of.id == arguments[0].arg
+        if isinstance(node, ast.Call):
+            if first and "stream" in called.is_a and ast.unparse(node.func) == "json.loads":
+                problem = f"json.loads({of.id}): {of.id} is {called.is_a}"
+                yield node.lineno, problem, f"write json.loads({of.id}.read())"
+        elif first and node.attr in called.lacks:
+            problem = f"{of.id}.{node.attr}: {of.id} is {called.is_a}"
+            yield node.lineno, problem, "use what it has"
+        elif not first and node.attr not in _CONTEXT and not node.attr.startswith("_"):
+            problem = f"{of.id}.{node.attr}: the container's context has no {node.attr}"
+            close = difflib.get_close_matches(node.attr, _CONTEXT, n=1)
+            yield node.lineno, problem, f"write {close[0]}" if close else "take it from where it is"
+
+
+def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> Iterator[_Wrong]:
+    """What is certainly not what the caller unpacks, or sends on."""
+    if not called.returns or any(isinstance(one, ast.Yield | ast.YieldFrom) for one in inside):
+        return
+    returns = [one for one in inside if isinstance(one, ast.Return)]
+    does = [one for one in inside if isinstance(one, ast.stmt) and not _is_stub(one)]
+    if does and not any(one.value for one in returns):
+        yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
+    for one in returns:
+        if one.value is not None and _is_other(one.value, called, first):
+            shown = ast.unparse(one.value)
+            problem = f"{name} returns {shown if len(shown) <= 40 else shown[:37] + '...'}"
+            yield one.lineno, problem, f"return {called.returns}"
+
+
+def _is_stub(statement: ast.stmt) -> bool:
+    """A docstring, `...`, pass and raise: nobody wrote the rest yet."""
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass | ast.Raise)
+
+
+def _is_other(value: ast.expr, called: _Called, first: str) -> bool:
+    pair = called.returns == _BODY
+    if isinstance(value, ast.Tuple | ast.List):
+        starred = any(isinstance(one, ast.Starred) for one in value.elts)
+        return pair and len(value.elts) != 2 and not starred
+    if isinstance(value, ast.Dict | ast.DictComp):
+        return called.returns != _ARRAYS
+    if isinstance(value, ast.Attribute):
+        return pair and ast.unparse(value) in (f"{first}.content", f"{first}.text")
+    if isinstance(value, ast.Call):
+        return pair and ast.unparse(value.func) == "json.dumps"
+    return pair and isinstance(value, ast.Constant | ast.JoinedStr)

@@ -1,0 +1,60 @@
+"""A scheduled action that is over is a warning of `servable check`; synth, without a clock, does not know."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import check, check_all
+from tests.preflight.overlay import overlaid
+
+AT = "at(2026-12-24T18:00:00)"
+ACCEPTED = '[acknowledge]\nscaling-schedule-past = "kept to remember it"\n'
+RULE = "scaling-schedule-past"
+
+
+def scheduled(at: str, zone: str = "UTC") -> str:
+    action = f'{{ at = "{at}", timezone = "{zone}", at_least = 1, at_most = 1 }}'
+    return f"variants.primary.scaling.schedule = [{action}]\n"
+
+
+def said(project: Path, lines: str, now: datetime) -> list[str]:
+    loaded = replace(overlaid(project, lines), asked_at=now)
+    return [str(one).split(": ", 1)[1] for one in check(loaded) if one.rule == RULE]
+
+
+@pytest.mark.parametrize(
+    ("second", "zone", "over"),
+    [
+        (0, "UTC", False),
+        (1, "UTC", True),
+        (1, "America/New_York", False),
+        (0, "Europe/Berlin", True),
+    ],
+)
+def test_an_action_is_over_after_its_time_in_its_zone(
+    project: Path, second: int, zone: str, over: bool
+) -> None:
+    now = datetime(2026, 12, 24, 18, 0, second, tzinfo=UTC)
+    found = [
+        f"variants.primary.scaling.schedule: {AT} ({zone}) is over; allowed: a time to come; "
+        "take the action out, or give it a new time"
+    ]
+    assert said(project, scheduled(AT, zone), now) == (found if over else [])
+
+
+@pytest.mark.parametrize(("year", "over"), [(2026, False), (2027, True)])
+def test_a_cron_whose_years_are_over_is_over(project: Path, year: int, over: bool) -> None:
+    lines = scheduled("cron(0 7 ? * MON 2025-2026)")
+    assert bool(said(project, lines, datetime(year, 7, 1, tzinfo=UTC))) is over
+
+
+def test_without_a_clock_it_is_not_checked(project: Path) -> None:
+    found = [one for one in check_all(overlaid(project, scheduled(AT))) if one.rule == RULE]
+    assert [one.severity for one in found] == [Severity.NOT_CHECKED]
+
+
+def test_what_was_accepted_with_a_clock_is_no_error_without_one(project: Path) -> None:
+    assert [str(one) for one in check(overlaid(project, scheduled(AT) + ACCEPTED))] == []

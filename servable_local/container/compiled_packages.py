@@ -20,11 +20,12 @@ from pathlib import Path
 
 from packaging.tags import parse_tag, sys_tags
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from servable_local.private_files import private_folder
 
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
+_TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
 _REMEDY = "or run servable with that Python: `servable doctor` names one that is here"
 
 
@@ -47,7 +48,7 @@ def compiled_packages(code: Path) -> CompiledPackages:
         if isinstance(fetched, Path):
             paths.append(fetched)
             continue
-        name = package.metadata["Name"]
+        name = str(package.metadata["Name"])
         file = min(filter(_python_of, files), default=code / "lib" / name)
         python = _python_of(file)
         problems.append(
@@ -90,15 +91,15 @@ class _NotFetchedError(Exception):
 
 def _tags(package: PathDistribution) -> list[str]:
     """As cp312-cp312-manylinux_2_28_x86_64."""
-    return re.findall(r"^Tag: *(\S+)", package.read_text("WHEEL") or "", re.MULTILINE)
+    return _TAG.findall(package.read_text("WHEEL") or "")
 
 
 def _fetched(package: PathDistribution, index: Sequence[str]) -> Path:
     """The folder with this version of the package for this Python. Raises `_NotFetchedError`."""
     try:
         # They come from the archive, and become a folder's name.
-        name = canonicalize_name(package.metadata["Name"], validate=True)
-        version = str(Version(package.version))
+        name = canonicalize_name(str(package.metadata["Name"]), validate=True)
+        version = str(Version(str(package.version)))
         folder = _cache() / f"{name}-{version}"
         if not folder.is_dir():
             private_folder(folder.parent)
@@ -106,7 +107,7 @@ def _fetched(package: PathDistribution, index: Sequence[str]) -> Path:
                 _install(f"{name}=={version}", Path(beside, "new"), index)
                 if not folder.is_dir():  # another process was not quicker
                     Path(beside, "new").rename(folder)
-    except (ValueError, InvalidVersion, OSError) as error:
+    except (ValueError, OSError) as error:
         raise _NotFetchedError(str(error)) from None
     return folder
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from model_packaging.dependencies.wheels import unpack
+from servable.serve.serve import prepared
 from servable_local.container.compiled_packages import CompiledPackages, compiled_packages
+from tests.conftest import VALID, Environment
 from tests.packaging.wheelhouse import installed_wheel, wheel
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -103,6 +105,12 @@ def test_a_name_that_is_none_is_not_asked_for(name: str, code: Path, house: Path
     assert "(pip: " not in problem
 
 
+@pytest.mark.parametrize("tag", ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"])
+def test_a_tag_that_is_none_is_passed_over(tag: str, code: Path, house: Path) -> None:
+    (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
+    assert compiled_packages(code).paths == ()
+
+
 USED = """
 import importlib, sys
 from pathlib import Path
@@ -130,3 +138,17 @@ def test_a_real_package_of_another_python_works_here(
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert ran.stdout.startswith(str(tmp_path / "cache")), ran.stderr
+
+
+@pytest.mark.skipif(HERE == "3.12", reason="code/lib is for this Python")
+def test_serve_asks_the_index_that_requirements_name(
+    environment: Environment, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (project / "house").mkdir()
+    for python in ("cp312", OURS):
+        wheel(project / "house", "fast", "1.5", f"{python}-none-any")
+    (project / "code" / "requirements.txt").write_text("--no-index\n--find-links ../house\nfast\n")
+    prepared(environment(VALID.replace('"2.20"', '"2.20"\ncode = "code"')))
+    (fetched,) = (tmp_path / "cache").glob("servable/packages/*/fast-1.5/fast.py")
+    assert OURS in fetched.read_text()

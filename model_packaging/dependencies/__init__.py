@@ -1,7 +1,7 @@
 """What the code of a model needs beside the image: asked for in requirements.txt, locked, vendored."""
 
 from model_packaging.dependencies.lock_file import LOCK, Wheel, locked
-from model_packaging.dependencies.requirements_file import WANTED
+from model_packaging.dependencies.requirements_file import WANTED, sources
 from model_packaging.dependencies.wheels import (
     fetch,
     lock,
@@ -18,6 +18,7 @@ __all__ = [
     "lock",
     "locked",
     "require",
+    "sources",
     "vendored",
     "vendored_versions",
 ]

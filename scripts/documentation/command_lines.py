@@ -196,8 +196,10 @@ class CdkLines:
 OTHERS = {
     "aws": "the AWS CLI, as any client of what is deployed",
     "cd": "of the shell",
+    "echo": "of the shell",
     "eval": "of the shell; what stands in $(…) is looked at by itself",
     "git": "gets the repository",
+    "mkdir": "of the shell",
     "npm": "installs package-lock.json",
     "npx": "starts the CDK CLI that npm installed",
     "source": "of the shell",

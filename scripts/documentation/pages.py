@@ -122,8 +122,8 @@ class Page:
     def __init__(self, root: Path, name: str, programs: frozenset[str]) -> None:
         self.name = name
         self._programs = programs
-        text = (root / name).read_text(encoding="utf-8")
-        self._tokens = MarkdownIt("commonmark").enable("table").parse(text)
+        self._text = (root / name).read_text(encoding="utf-8")
+        self._tokens = MarkdownIt("commonmark").enable("table").parse(self._text)
 
     def anchors(self) -> set[str]:
         """As GitHub makes them of the headings."""
@@ -178,8 +178,8 @@ class Page:
 
     @property
     def made(self) -> set[str]:
-        """Environments that this page's own commands make, by `servable init`."""
-        found = set()
+        """Environments that the reader makes: by `servable init`, or by writing a block to a file."""
+        found = set(re.findall(r"this to `environments/([\w-]+)\.toml`", self._text))
         for one in self.commands():
             if one.program == "servable" and one.words[1:2] == ("init",):
                 told = one.words[2:]

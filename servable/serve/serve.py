@@ -7,10 +7,12 @@ from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import placement
 from infra.policy.container import MULTI_MODEL_SWITCH
+from model_packaging import dependencies
 from model_packaging.archive import pack_tree
-from model_packaging.places import ARCHIVES
+from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
 from servable.package.package import package
+from servable_local.container.compiled_packages import fetched_packages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,10 @@ def prepared(
             "address it serves at, or --target deployed; `servable tune` takes --target sagemaker"
         )
         raise PackagingError(Path(loaded.file), problem, fix)
-    packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
+    wanted = {chosen.model, *(model.multi_model or [])}
+    packed = {} if archive else _packed(loaded, wanted)
+    for one in packed:
+        _fetch_packages(loaded, one)
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
@@ -65,6 +70,20 @@ def prepared(
         image=decided.image.uri,
         tensorflow=decided.tensorflow,
     )
+
+
+def _fetch_packages(loaded: Loaded, name: str) -> None:
+    """For this Python, where requirements.txt says from where: the container sees the archive alone."""
+    assert loaded.environment is not None
+    model = loaded.environment.models[name]
+    if model.code is None or model.install != "vendored":
+        return
+    code = loaded.root / model.code
+    wheels, unpacked = loaded.root / WHEELS, loaded.root / UNPACKED
+    lib = dependencies.vendored(code, wheels=wheels, unpacked=unpacked)
+    if lib is not None and (index := dependencies.sources(code)):
+        # What cannot be had is said when the container starts.
+        list(fetched_packages(lib, index=index))
 
 
 def _packed(loaded: Loaded, wanted: set[str]) -> dict[str, Path]:

@@ -24,6 +24,7 @@ from servable_local.container.archive import (
     unpack,
 )
 from servable_local.container.child_process import ContainerStartError, Events
+from servable_local.container.compiled_packages import CompiledPackages, compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
 from servable_local.container.plan import EndpointPlan
@@ -109,20 +110,31 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     model.mkdir()
     FaultFile.make(folder / FAULTS)
     models: dict[str, dict[int, Path]] = {}
-    default_model, code = "None", None
+    default_model, code, packages = "None", None, CompiledPackages()
     if archive is not None:
         unpack(archive, model)
         code = find_code(model)
     if not settings.multi_model:
         models = find_models(model)
         default_model = _default(settings, models)
-    if code and (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-        _log("code/requirements.txt is not installed on this machine; the container would")
+    if code:
+        packages = compiled_packages(code.folder)
+        for path in packages.paths:
+            _log(f"{path} is imported in the place of what code/lib has for another Python")
+        for problem in packages.problems:
+            _log(problem)
+        if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
+            _log("code/requirements.txt is not installed on this machine; the container would")
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
-        settings, folder=folder, models=models, default_model=default_model, code=code
+        settings,
+        folder=folder,
+        models=models,
+        default_model=default_model,
+        code=code,
+        packages=packages,
     )
     return Supervisor(plan, environment=os.environ)
 

@@ -13,6 +13,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from servable_local.container.compiled_packages import CompiledPackages
+
 
 class ArchiveError(Exception):
     """The archive cannot be used. `str()` is a whole sentence."""
@@ -80,10 +82,10 @@ class ArchiveCode:
     folder: Path
     inference: Path | None
 
-    @property
-    def import_paths(self) -> list[Path]:
-        """What Gunicorn puts on the path, in its order."""
-        return [path for path in (self.folder, self.folder / "lib") if path.is_dir()]
+    def import_paths(self, packages: CompiledPackages) -> list[Path]:
+        """What Gunicorn puts on the path, in its order; `packages` before the lib/ that they are of."""
+        paths = (self.folder, *packages.paths, self.folder / "lib")
+        return [path for path in paths if path.is_dir()]
 
 
 def find_models(root: Path) -> dict[str, dict[int, Path]]:

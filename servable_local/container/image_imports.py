@@ -7,12 +7,13 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from servable_local.container.image_code import VERSION
 
@@ -23,12 +24,9 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
     `import_paths`: what the image's start script puts on the path. Modules of ours that are
     imported already work on, but nobody can import them again.
     """
-    versions = _versions()
-    version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
-    if version not in versions:
-        version = list(versions)[-1]  # the newest
+    version = _version()
     os.environ.setdefault(VERSION, version)
-    finder = ImageFinder(version, versions[version])
+    finder = ImageFinder(version, _table()["versions"][version])
     for name in list(sys.modules):
         if not finder.is_in_the_image(name):
             del sys.modules[name]
@@ -37,6 +35,12 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
     sys.path[:0] = paths
     # The image overwrites it, so that what user code starts sees the same.
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def python_of_the_image() -> str:
+    """As 3.12."""
+    python: str = _table()["python"][_version()]
+    return python
 
 
 class ImageFinder(MetaPathFinder):
@@ -71,6 +75,14 @@ class ImageFinder(MetaPathFinder):
             name=name,
         )
 
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """For importlib.metadata: packages with a module that the image has, and the user's own."""
+        for entry in context.path:
+            of_entry = DistributionFinder.Context(name=context.name, path=[entry])
+            for package in MetadataPathFinder.find_distributions(of_entry):
+                if entry not in self._own_path or any(map(self.is_in_the_image, _tops(package))):
+                    yield package
+
     def is_in_the_image(self, name: str) -> bool:
         """Whether the top-level package of `name` is the image's, or Python's own."""
         top = name.partition(".")[0]
@@ -88,8 +100,20 @@ class ImageFinder(MetaPathFinder):
         return None
 
 
-def _versions() -> dict[str, list[str]]:
-    """The modules by TensorFlow version, oldest first."""
+def _tops(package: Distribution) -> set[str]:
+    """Its top-level modules."""
+    stated = package.read_text("top_level.txt")
+    return set(stated.split() if stated else (one.parts[0] for one in package.files or ()))
+
+
+def _version() -> str:
+    """TensorFlow's, of the image; one that is not known is taken for the newest."""
+    known = list(_table()["versions"])  # oldest first
+    version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
+    return version if version in known else known[-1]
+
+
+def _table() -> dict[str, Any]:
     file = Path(__file__).with_name("image_modules.json")
-    versions: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))["versions"]
-    return versions
+    table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return table

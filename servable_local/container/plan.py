@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from servable_local.container import ports
 from servable_local.container.archive import ArchiveCode
+from servable_local.container.compiled_packages import CompiledPackages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.settings import BatchingPlan, StartSettings
@@ -58,6 +59,7 @@ class EndpointPlan:
         models: dict[str, dict[int, Path]],
         default_model: str,
         code: ArchiveCode | None,
+        packages: CompiledPackages,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -65,6 +67,7 @@ class EndpointPlan:
         self._models = models
         self._default_model = default_model
         self._code = code
+        self._packages = packages
         self._kept: list[socket.socket] = []
         self._low = self._reserve()
         self._kept.append(ports.reserved(settings.port))
@@ -91,10 +94,11 @@ class EndpointPlan:
         )
 
     def gunicorn(self) -> dict[str, Any]:
-        code, settings = self._code, self.settings
+        code, packages, settings = self._code, self._packages, self.settings
         inference = code.inference if code else None
         return {
-            "code": str(code.folder) if code else None,
+            "import_paths": [str(path) for path in (code.import_paths(packages) if code else [])],
+            "problems": packages.problems,
             "inference": str(inference) if inference else None,
             "multi_model": settings.multi_model,
             "tensorflow": settings.tensorflow,

@@ -1,21 +1,34 @@
 """docs/tutorial.md, typed as it stands into a fresh copy of the project."""
 
+import json
 import os
+import platform
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.checkouts import PATH, ROOT, checkout
+from tests.packaging.wheelhouse import installed_wheel
+
+
+def typed(text: str) -> list[str]:
+    """The lines of the fenced commands."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-TYPED = [
-    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()
-]
+_BEFORE, _, _REST = PAGE.partition("## A picture in, a label out\n")
+PICTURES, _, _AFTER = _REST.partition("\n## ")
+TYPED = typed(_BEFORE + _AFTER)
+# What the section goes on from: the model, and its environment file.
+BEGUN = [line for line in TYPED if line.startswith(("python -c", "servable init"))]
 _README = (ROOT / "README.md").read_text(encoding="utf-8")
 README = (
     _README.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0].splitlines()
@@ -33,10 +46,10 @@ AND_ENDED = "{line}\nkill $second_terminal; wait $second_terminal || true\n"
 NOT_TYPED = ("make install", "source .venv/bin/activate")
 
 
-def script() -> str:
+def script(commands: list[str]) -> str:
     """What one shell runs: every line of the page, said before it is run."""
     lines = ["set -e -o pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
-    for line in TYPED:
+    for line in commands:
         lines.append(f"echo; echo {shlex.quote('$ ' + line)}")
         if line.startswith("servable serve "):
             lines.append(SERVED.format(line=line))
@@ -57,13 +70,15 @@ def copy(tmp_path: Path) -> Iterator[Path]:
     _run(project, "servable local down", timeout_seconds=60)
 
 
-def _run(project: Path, text: str, *, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+def _run(
+    project: Path, text: str, *, timeout_seconds: float, variables: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
         # It ends the whole group, the second terminal too, where ours would end the shell alone.
         ["timeout", "--kill-after=10", f"{timeout_seconds}", "bash", "-c", text],
         cwd=project,
-        env={**kept, "PATH": PATH, "PYTHONPATH": str(project)},
+        env={**kept, "PATH": PATH, "PYTHONPATH": str(project), **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -86,9 +101,36 @@ def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_every_command_of_the_tutorial_works_as_it_stands(copy: Path) -> None:
-    ran = _run(copy, script(), timeout_seconds=540)
+    ran = _run(copy, script(TYPED), timeout_seconds=540)
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert "my-model  as deployed" in ran.stdout, ran.stdout[-6000:]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> dict[str, str]:
+    """Variables for a folder in the place of PyPI: Pillow for the image's Python, and for this one."""
+    house = tmp_path / "house"
+    house.mkdir()
+    for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:
+        installed_wheel(house, "pillow", python, platform.machine())
+    variables = {"UV_OFFLINE": "1", "UV_FIND_LINKS": str(house), "PIP_NO_INDEX": "1"}
+    return {**variables, "PIP_FIND_LINKS": str(house), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_section_on_pictures_works_as_it_stands(copy: Path, index: dict[str, str]) -> None:
+    (copy / "pictures").mkdir()
+    for language, file in (
+        ("python", "pictures/transforms.py"),
+        ("toml", "environments/pictures.toml"),
+    ):
+        (copy / file).write_text(PICTURES.partition(f"```{language}\n")[2].partition("```")[0])
+    commands = script([*BEGUN, *typed(PICTURES)])
+    ran = _run(copy, commands, timeout_seconds=540, variables=index)
+    assert ran.returncode == 0, ran.stdout[-6000:]
+    assert "pictures  as deployed" in ran.stdout, ran.stdout[-6000:]
+    assert len(json.loads((copy / "golden/pictures/answer.json").read_text())["labels"]) == 3
 
 
 @pytest.mark.long

@@ -1,9 +1,11 @@
-"""Wheels made on the spot, for tests that have no index."""
+"""Wheels made on the spot, or of what is installed here, for tests that have no index."""
 
 import base64
 import hashlib
+import re
 import zipfile
 from collections.abc import Mapping
+from importlib.metadata import distribution
 from pathlib import Path
 
 
@@ -19,23 +21,45 @@ def wheel(
     """A wheel of one module that says which wheel it came from."""
     info = f"{name}-{version}.dist-info"
     said = {
-        f"{name}.py": f"TAG = {tag!r}\n",
-        **(files or {}),
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {one}\n" for one in requires),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+        f"{name}.py": f"TAG = {tag!r}\n".encode(),
+        **{path: text.encode() for path, text in (files or {}).items()},
+        f"{info}/METADATA": (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            + "".join(f"Requires-Dist: {one}\n" for one in requires)
+        ).encode(),
     }
-    record = "".join(
-        f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in said.items()
-    )
-    said[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
-    file = folder / f"{name}-{version}-{tag}.whl"
+    return _written(folder / f"{name}-{version}-{tag}.whl", info, tag, said)
+
+
+def installed_wheel(folder: Path, name: str, python: str, machine: str) -> Path:
+    """The package as it is installed here, as a wheel that says it is for another Python and machine.
+
+    Its compiled modules have that Python's names, so that this one does not find them.
+    """
+    package = distribution(name)
+    digits = python.replace(".", "")
+    info = f"{name}-{package.version}.dist-info"
+    said = {
+        re.sub(r"\.cpython-\d+-", f".cpython-{digits}-", str(file)): file.read_binary()
+        for file in package.files or []
+        if not str(file).startswith((".", info)) and file.suffix != ".pyc"
+    }
+    said[f"{info}/METADATA"] = (package.read_text("METADATA") or "").encode()
+    tag = f"cp{digits}-cp{digits}-manylinux_2_17_{machine}"
+    return _written(folder / f"{name}-{package.version}-{tag}.whl", info, tag, said)
+
+
+def _written(file: Path, info: str, tag: str, said: dict[str, bytes]) -> Path:
+    root = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
+    said[f"{info}/WHEEL"] = f"{root}Tag: {tag}\n".encode()
+    record = "".join(f"{path},sha256={_digest(it)},{len(it)}\n" for path, it in said.items())
+    said[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     with zipfile.ZipFile(file, "w") as opened:
-        for path, text in said.items():
-            opened.writestr(path, text)
+        for path, content in said.items():
+            opened.writestr(path, content)
     return file
 
 
-def _digest(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
+def _digest(content: bytes) -> str:
+    digest = hashlib.sha256(content).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

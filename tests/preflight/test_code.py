@@ -30,6 +30,15 @@ def test_tensorflow_in_a_handler_names_file_and_line(
     )
 
 
+def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
+    environment: Environment, project: Path
+) -> None:
+    (project / "code" / "inference.py").unlink()
+    (project / "code" / "requirements.txt").write_text("numpy\n")
+    old = WITH_CODE.replace("2.20", "2.19").replace("code =", 'handler = "servable"\ncode =')
+    assert not any("Servable's handler needs" in one for one in said(environment, old))
+
+
 def test_code_without_a_handler_is_refused(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").write_text("x = 1\n")
     assert said(environment) == [

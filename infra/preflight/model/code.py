@@ -72,10 +72,12 @@ models.ranker.tensorflow = "2.19\""""
             folder = self.candidate.code_folders.get(name)
             if model.handler is None and not (folder and wants_ours(folder)):
                 continue
+            if model.code and model.handler:
+                folder = self.loaded.root / model.code  # also with nothing but requirements.txt
             for version in _versions(environment, name):
                 image = image_modules(version)
                 missing = needed_modules() - image.modules if image else frozenset()
-                if folder is not None:
+                if folder is not None and folder.is_dir():
                     code = CodeFolder(folder)
                     missing -= {one for one in missing if code.vendors(one) or code.requires(one)}
                 if missing:
@@ -84,7 +86,8 @@ models.ranker.tensorflow = "2.19\""""
                         f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
                         f"TensorFlow {version} does not hold",
                         allowed=f"{images.versions()[-1]}, whose image holds everything",
-                        remedy="name that version, or add the packages to code/requirements.txt",
+                        remedy="name that version, or write the packages into requirements.txt of the "
+                        f"folder models.{name}.code, and run: servable package {self.loaded.name}",
                     )
 
 

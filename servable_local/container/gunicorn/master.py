@@ -11,7 +11,6 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 from servable_local.container import parent_watchdog
-from servable_local.container.archive import ArchiveCode
 from servable_local.container.child_process import Events
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Ping, application
@@ -60,9 +59,8 @@ def run() -> None:
     events.tell(loading=True)
     try:
         inference = Path(plan["inference"]) if plan["inference"] else None
-        code = ArchiveCode(Path(plan["code"]), inference) if plan["code"] else None
-        give_imports_of_the_image(code.import_paths if code else [])
-        handler: Handler = load(inference, image) if inference else pass_on(image)
+        give_imports_of_the_image([Path(path) for path in plan["import_paths"]])
+        handler: Handler = load(inference, image, plan["problems"]) if inference else pass_on(image)
     except CodeError as error:
         events.tell(error=str(error))
         return

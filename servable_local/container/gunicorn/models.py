@@ -18,6 +18,7 @@ import falcon
 import requests
 
 from servable_local.container import loaded_models
+from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.gunicorn.app import call, refuse
 from servable_local.container.gunicorn.user_code import Handler, load
 from servable_local.container.image_code import MODEL_NAME, ImageCode
@@ -119,10 +120,13 @@ class Models:
     def _import(self, model: str, folder: Path) -> None:
         """The model's own code where it has some, else the container's. Raises `CodeError`."""
         inference, lib = folder / "code" / "inference.py", folder / "code" / "lib"
+        packages = compiled_packages(lib.parent)
         if lib.is_dir():
-            sys.path.append(str(lib))
-        own = inference.is_file()
-        self._handlers[model] = load(inference, self._image) if own else self._handler
+            sys.path += [str(path) for path in (*packages.paths, lib)]
+        if inference.is_file():
+            self._handlers[model] = load(inference, self._image, packages.problems)
+        else:
+            self._handlers[model] = self._handler
 
     def _is_bad(self, model: str, response: Any) -> bool:
         bad = self._image.rewritten and not (model and re.fullmatch(MODEL_NAME, model))

@@ -4,8 +4,10 @@ Source: python_service.py in the image's public source, see image_code.py
 """
 
 import importlib.util
+import platform
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import requests
 from servable_local.container.gunicorn.context import Context
 from servable_local.container.http_messages import JSON
 from servable_local.container.image_code import ImageCode
+from servable_local.container.image_imports import python_of_the_image
 
 Handler = Callable[[Any, Context], Any]
 _PASSED_ON = (JSON, "application/jsonlines", "application/jsons", "text/csv")
@@ -28,8 +31,11 @@ class UnsupportedTypeError(Exception):
     """A content type that is not passed on without code: 415."""
 
 
-def load(inference: Path, image: ImageCode) -> Handler:
-    """Raises `CodeError` for code that does not import or has no handler."""
+def load(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Handler:
+    """Raises `CodeError` for code that does not import or has no handler.
+
+    `problems`: what is known of packages that this computer cannot import, said where an import fails.
+    """
     spec = importlib.util.spec_from_file_location("inference", inference)
     assert spec is not None  # a .py file always has a spec
     assert spec.loader is not None  # and a loader
@@ -38,10 +44,7 @@ def load(inference: Path, image: ImageCode) -> Handler:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as failure:
         traceback.print_exc()
-        raise CodeError(
-            f"code/inference.py does not import: {type(failure).__name__}: {failure}; "
-            "Gunicorn would not start either"
-        ) from None
+        raise CodeError(_why(failure, inference.parent, problems)) from None
     if hasattr(module, "handler"):
         handler: Handler = module.handler
         return handler
@@ -51,6 +54,33 @@ def load(inference: Path, image: ImageCode) -> Handler:
         "code/inference.py defines no handler; define handler(data, context), "
         "or input_handler(data, context) and output_handler(response, context)"
     )
+
+
+def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
+    places = [
+        f"code/{Path(frame.filename).relative_to(code).as_posix()}, line {frame.lineno}; "
+        for frame in traceback.extract_tb(failure.__traceback__)
+        if Path(frame.filename).is_relative_to(code)
+        and not Path(frame.filename).is_relative_to(code / "lib")
+    ]
+    # A SyntaxError names file and line itself.
+    place = "" if isinstance(failure, SyntaxError) else "".join(places[-1:])
+    sentence = (
+        f"code/inference.py does not import: {type(failure).__name__}: {failure} "
+        f"({place}{_compiled(failure, code)}Python {platform.python_version()} of this computer, "
+        f"where the image has {python_of_the_image()})"
+    )
+    return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
+
+
+def _compiled(failure: BaseException, code: Path) -> str:
+    """The module that was not found, where `code` has it compiled for another Python."""
+    found = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
+    module = f"{found[2]}.{found[1]}" if found else str(getattr(failure, "name", None))
+    if not re.fullmatch(r"\w[\w.]*", module):
+        return ""
+    files = sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))
+    return f"module {module}: code/{files[0].relative_to(code).as_posix()}; " if files else ""
 
 
 def pass_on(image: ImageCode) -> Handler:

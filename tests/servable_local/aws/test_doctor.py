@@ -38,6 +38,37 @@ def test_a_machine_without_node_is_told_how_to_get_it(
     )
 
 
+def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Look:
+    """Of a computer whose path is `folder`; the image has a Python that does not run here."""
+    monkeypatch.setattr("servable.doctor.machine.images.python", lambda version: "3.99")
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("HOME", str(folder))
+    return next(one for one in machine(folder) if one.name == "image's Python")
+
+
+def test_a_python_of_the_image_that_starts_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python3.99"
+    program.write_text("#!/bin/sh\necho Python 3.99.1\n")
+    program.chmod(0o700)
+    assert f" of {program} code runs as in the image" in images_python(monkeypatch, tmp_path).mend
+
+
+@pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 127\n"])
+def test_a_python_of_the_image_that_is_not_there_or_does_not_start_is_no_problem(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content:
+        (tmp_path / "python3.99").write_text(content)
+        (tmp_path / "python3.99").chmod(0o700)
+    look = images_python(monkeypatch, tmp_path)
+    assert (look.state, look.mend) == (
+        "ok",
+        "no Python 3.99 was found on this computer; none is needed",
+    )
+
+
 def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: EmbeddedAws) -> None:
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
 

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from infra.catalog.images import image_modules
 from servable_local.container import image_imports
+from tests.packaging.wheelhouse import wheel
 
 # Installed here, and not in the image.
 FOREIGN = "psutil"
@@ -89,6 +91,22 @@ def test_code_that_asks_whether_it_is_there_is_told_that_it_is_not(tmp_path: Pat
     assert run(program, tmp_path).stdout == "None\n"
 
 
+@pytest.mark.parametrize("package", ["numpy", "PyYAML", "mine"])
+def test_versions_of_packages_are_found(package: str, tmp_path: Path) -> None:
+    (tmp_path / "code" / "lib").mkdir(parents=True)
+    wheel(tmp_path, "mine")
+    zipfile.ZipFile(tmp_path / "mine-1.0-py3-none-any.whl").extractall(tmp_path / "code" / "lib")
+    program = (
+        f"import importlib.metadata\nprint(importlib.metadata.version({package!r})[0].isdigit())"
+    )
+    assert run(program, tmp_path).stdout == "True\n"
+
+
+def test_versions_of_what_only_this_computer_has_are_not_found(tmp_path: Path) -> None:
+    program = f"import importlib.metadata\nimportlib.metadata.version({FOREIGN!r})"
+    assert "PackageNotFoundError" in run(program, tmp_path).stderr
+
+
 def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path) -> None:
     assert run("print(os.environ['PYTHONPATH'])", tmp_path).stdout == "code:code/lib\n"
 
@@ -96,7 +114,9 @@ def test_the_path_of_processes_that_the_code_starts_is_the_images(tmp_path: Path
 def test_the_table_says_what_the_catalog_says() -> None:
     """Each is written down for itself: `servable check` reads the one, the local container the other."""
     table = Path(image_imports.__file__).with_name("image_modules.json")
-    for version, modules in json.loads(table.read_text())["versions"].items():
+    read = json.loads(table.read_text())
+    for version, modules in read["versions"].items():
         image = image_modules(version)
         assert image is not None
         assert image.modules == set(modules)
+        assert image.python == read["python"][version]

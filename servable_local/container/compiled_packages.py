@@ -1,0 +1,149 @@
+"""Packages of code/lib that are compiled for the image's Python, where another one runs here.
+
+A wheel with compiled modules is for one Python and one platform. The same version of such a package is
+fetched once for this Python, by pip and so from the index of pip's settings, and goes before code/lib on
+the path; everything else is imported from code/lib itself.
+Source: https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/ (2026-11-22)
+"""
+
+import importlib.machinery
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import DistributionFinder, MetadataPathFinder, PathDistribution
+from pathlib import Path
+
+from packaging.tags import parse_tag, sys_tags
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from servable_local.private_files import private_folder
+
+_COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
+_TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
+_REMEDY = "or run servable with that Python: `servable doctor` names one that is here"
+
+
+@dataclass(frozen=True)
+class CompiledPackages:
+    """`paths`: what is imported before code/lib. `problems`: sentences about what cannot be imported."""
+
+    paths: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def compiled_packages(code: Path) -> CompiledPackages:
+    """What stands in for the packages of `code`/lib that this Python cannot import, fetched if need be."""
+    paths: list[Path] = []
+    problems: list[str] = []
+    known: set[Path] = set()
+    for package, fetched in fetched_packages(code / "lib"):
+        files = {Path(str(one.locate())) for one in package.files or []}
+        known |= files
+        if isinstance(fetched, Path):
+            paths.append(fetched)
+            continue
+        name = str(package.metadata["Name"])
+        file = min(filter(_python_of, files), default=code / "lib" / name)
+        python = _python_of(file)
+        problems.append(
+            f"{_shown(code, file)}: {name} {package.version} is compiled for "
+            f"{f'Python {python}' if python else _tags(package)[0]}; this computer runs {_here()}, for "
+            f"which the same version is not in {_cache()} and could not be fetched ({fetched}); start "
+            "again where the package index answers, name a version in requirements.txt that has wheels "
+            f"for both Pythons, {_REMEDY}"
+        )
+    for file in sorted(code.rglob("*.*")):
+        if (python := _python_of(file)) and file not in known:
+            problems.append(
+                f"{_shown(code, file)}: is compiled for Python {python} and belongs to no package "
+                f"with a .dist-info; this computer runs {_here()}; vendor its package, {_REMEDY}"
+            )
+    return CompiledPackages(tuple(paths), tuple(problems))
+
+
+def fetched_packages(
+    lib: Path, *, index: Sequence[str] = ()
+) -> Iterator[tuple[PathDistribution, Path | str]]:
+    """Each package of `lib` for another Python, and the folder of the same version for this one.
+
+    A str says why there is none. `index`: lines of a requirements file that say where packages are.
+    """
+    ours = frozenset(sys_tags())
+    context = DistributionFinder.Context(path=[str(lib)])
+    for package in MetadataPathFinder.find_distributions(context):
+        wanted = {tag for text in _tags(package) for tag in parse_tag(text)}
+        if wanted and not wanted & ours:
+            try:
+                yield package, _fetched(package, index)
+            except _NotFetchedError as error:
+                yield package, str(error)
+
+
+class _NotFetchedError(Exception):
+    """Why, in pip's words."""
+
+
+def _tags(package: PathDistribution) -> list[str]:
+    """As cp312-cp312-manylinux_2_28_x86_64."""
+    return _TAG.findall(package.read_text("WHEEL") or "")
+
+
+def _fetched(package: PathDistribution, index: Sequence[str]) -> Path:
+    """The folder with this version of the package for this Python. Raises `_NotFetchedError`."""
+    try:
+        # They come from the archive, and become a folder's name.
+        name = canonicalize_name(str(package.metadata["Name"]), validate=True)
+        version = str(Version(str(package.version)))
+        folder = _cache() / f"{name}-{version}"
+        if not folder.is_dir():
+            private_folder(folder.parent)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
+                _install(f"{name}=={version}", Path(beside, "new"), index)
+                if not folder.is_dir():  # another process was not quicker
+                    Path(beside, "new").rename(folder)
+    except (ValueError, OSError) as error:
+        raise _NotFetchedError(str(error)) from None
+    return folder
+
+
+def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
+    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--disable-pip-version-check", "--retries", "1", "--only-binary", ":all:"]
+    command += ["--target", str(target)]
+    command += [word for line in index for word in line.split(" ", 1)]
+    # The user's code is on that path, and is not pip's.
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(
+        [*command, requirement], capture_output=True, text=True, check=False, env=environment
+    )
+    if ran.returncode:
+        said = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
+        raise _NotFetchedError(f"pip: {said[-1] if said else f'status {ran.returncode}'}")
+
+
+def _cache() -> Path:
+    """Of this Python and platform."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "servable", "packages", str(next(sys_tags())))
+
+
+def _python_of(file: Path) -> str | None:
+    """As 3.12, for a compiled module that this Python does not import."""
+    found = _COMPILED.search(file.name)
+    if found is None or f".{file.name.partition('.')[2]}" in importlib.machinery.EXTENSION_SUFFIXES:
+        return None
+    return f"{found[1]}.{found[2]}"
+
+
+def _here() -> str:
+    return f"Python {platform.python_version()}"
+
+
+def _shown(code: Path, file: Path) -> str:
+    return f"code/{file.relative_to(code).as_posix()}"

@@ -1,0 +1,154 @@
+"""code/lib is for the image's Python; here another one imports the same versions."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_packaging.dependencies.wheels import unpack
+from servable.serve.serve import prepared
+from servable_local.container.compiled_packages import CompiledPackages, compiled_packages
+from tests.conftest import VALID, Environment
+from tests.packaging.wheelhouse import installed_wheel, wheel
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+OURS = f"cp{HERE.replace('.', '')}"
+OF_IMAGE = "cp399-cp399-manylinux_2_17_x86_64"  # a Python that runs nowhere
+COMPILED = "fast/core.cpython-399-x86_64-linux-gnu.so"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index of pip's settings."""
+    folder = tmp_path / "house"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """code/lib as it is vendored: one compiled package, one pure, one for any Python 3."""
+    made = tmp_path / "made"
+    made.mkdir()
+    wheels = [
+        wheel(made, "fast", "1.5", OF_IMAGE, files={COMPILED: "machine code"}),
+        wheel(made, "plain"),
+        wheel(made, "stable", tag=f"cp311-abi3-manylinux_2_17_{platform.machine()}"),
+    ]
+    unpack(wheels, tmp_path / "code" / "lib")
+    return tmp_path / "code"
+
+
+def tag(packages: CompiledPackages) -> list[str]:
+    """What the modules of the packages say that they are."""
+    return [(path / "fast.py").read_text() for path in packages.paths]
+
+
+def test_a_compiled_package_is_the_same_version_for_this_python(code: Path, house: Path) -> None:
+    for version in ("1.4", "1.5", "1.6"):
+        wheel(house, "fast", version, f"{OURS}-none-any", files={"v.txt": version})
+    (folder,) = compiled_packages(code).paths
+    assert (folder / "v.txt").read_text() == "1.5"
+
+
+def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
+    file = wheel(house, "fast", "1.5", f"{OURS}-none-any")
+    compiled_packages(code)
+    file.unlink()
+    assert tag(compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
+
+
+@pytest.fixture
+def not_fetched(code: Path, house: Path) -> CompiledPackages:
+    """Where the index has only another version for this Python."""
+    wheel(house, "fast", "1.6", f"{OURS}-none-any")
+    return compiled_packages(code)
+
+
+def test_another_version_is_never_taken_and_file_package_and_pythons_are_named(
+    not_fetched: CompiledPackages,
+) -> None:
+    (problem,) = not_fetched.problems
+    said = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
+    assert (not_fetched.paths, problem.startswith(f"{said}{platform.python_version()}, ")) == (
+        (),
+        True,
+    )
+
+
+def test_a_fetch_that_fails_leaves_nothing_in_the_cache(
+    not_fetched: CompiledPackages, tmp_path: Path
+) -> None:
+    (of_this_python,) = (tmp_path / "cache" / "servable" / "packages").iterdir()
+    assert list(of_this_python.iterdir()) == []
+
+
+def test_a_compiled_module_of_no_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "own.cpython-399-x86_64-linux-gnu.so").touch()
+    (problem,) = compiled_packages(tmp_path / "code").problems
+    assert problem.startswith(
+        "code/own.cpython-399-x86_64-linux-gnu.so: is compiled for Python 3.99 and belongs to no"
+    )
+
+
+@pytest.mark.parametrize("name", ["..", "fast/../..", "-r"])
+def test_a_name_that_is_none_is_not_asked_for(name: str, code: Path, house: Path) -> None:
+    metadata = code / "lib" / "fast-1.5.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Name: fast", f"Name: {name}"))
+    (problem,) = compiled_packages(code).problems
+    assert "(pip: " not in problem
+
+
+@pytest.mark.parametrize("tag", ["nonsense", "a-b", "", "a-b-c-d", "cp399-none"])
+def test_a_tag_that_is_none_is_passed_over(tag: str, code: Path, house: Path) -> None:
+    (code / "lib" / "fast-1.5.dist-info" / "WHEEL").write_text(f"Tag: {tag}\n")
+    assert compiled_packages(code).paths == ()
+
+
+USED = """
+import importlib, sys
+from pathlib import Path
+from servable_local.container.compiled_packages import compiled_packages
+from servable_local.container.image_imports import give_imports_of_the_image
+packages = compiled_packages(Path("code"))
+give_imports_of_the_image([*packages.paths, Path("code/lib")])
+print(importlib.import_module(sys.argv[1]).__file__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("pillow", "PIL._imaging"), ("orjson", "orjson.orjson")]
+)
+def test_a_real_package_of_another_python_works_here(
+    name: str, module: str, tmp_path: Path, house: Path
+) -> None:
+    pytest.importorskip(module)  # orjson is no requirement: with it, JSON is read by it everywhere
+    (tmp_path / "made").mkdir()
+    of_image = installed_wheel(tmp_path / "made", name, "3.99", "x86_64")
+    installed_wheel(house, name, HERE, platform.machine())
+    unpack([of_image], tmp_path / "code" / "lib")
+    ran = subprocess.run(
+        [sys.executable, "-c", USED, module],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert ran.stdout.startswith(str(tmp_path / "cache")), ran.stderr
+
+
+@pytest.mark.skipif(HERE == "3.12", reason="code/lib is for this Python")
+def test_serve_asks_the_index_that_requirements_name(
+    environment: Environment, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (project / "house").mkdir()
+    for python in ("cp312", OURS):
+        wheel(project / "house", "fast", "1.5", f"{python}-none-any")
+    (project / "code" / "requirements.txt").write_text("--no-index\n--find-links ../house\nfast\n")
+    prepared(environment(VALID.replace('"2.20"', '"2.20"\ncode = "code"')))
+    (fetched,) = (tmp_path / "cache").glob("servable/packages/*/fast-1.5/fast.py")
+    assert OURS in fetched.read_text()

@@ -5,8 +5,8 @@ BIN := .venv/bin
 # Our Node and CDK CLI before any other on the machine.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Only files whose SHA-256 stands in the lock, and only wheels: building from sources would fetch what no lock holds.
-INSTALL := $(BIN)/python -m pip install --quiet --require-hashes --only-binary :all:
-# pip and npm say nothing unless they fail; then the log is shown.
+INSTALL := $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
+# What pip and npm say is shown when they fail; while they work, their last line after every 10 s.
 QUIETLY = sh scripts/quietly.sh
 
 .PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
@@ -14,7 +14,7 @@ QUIETLY = sh scripts/quietly.sh
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
 
-install: .venv/.everything  # .venv and node_modules, with all that is pinned
+install: .venv/.tuning  # .venv and node_modules: every command; what tests and checks need, make test and make check install
 
 demo: .venv/.local  # deploy examples/ranker to an embedded AWS with the real CDK CLI, and invoke it
 	@$(BIN)/python -m scripts.demo
@@ -81,7 +81,7 @@ clean:  # everything these targets made, packed archives included
 .venv/.synth: requirements.txt package.json package-lock.json pyproject.toml | .venv/.python
 	@$(QUIETLY) "install requirements.txt (CDK, boto3, Node)" $(INSTALL) -r requirements.txt
 	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
-	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --silent
+	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --no-audit --no-fund
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
 	@touch $@
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "pin": "Hold an environment's artifacts to what lies in S3 now.",
     "cost": "What an environment costs, and what a change costs.",
     "init": "A first environment file for a SavedModel.",
+    "new": "A project for a service: a folder with environments, workflows, and no Python.",
     "doctor": "Is this machine ready, and the account?",
     "history": "What was deployed when, and the way back.",
     "verify": "Is what is live what was deployed?",
@@ -50,7 +51,13 @@ class Lazy(click.Group):
 
 
 @click.group(cls=Lazy)
-def servable() -> None:
+@click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="The project, a folder with environments/ in it (default: the one that you are in).",
+)
+def servable(project: str | None) -> None:
     """TensorFlow models behind Amazon SageMaker endpoints, as code."""
 
 

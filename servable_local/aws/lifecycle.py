@@ -23,7 +23,7 @@ from servable_local.aws.state_file import (
     EXIT_PORT_TAKEN,
     RunningState,
     StateFile,
-    project_folder,
+    default_folder,
 )
 from servable_local.private_files import private_folder, private_opener
 
@@ -121,12 +121,12 @@ def up(
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
 ) -> EmbeddedAws:
-    """The project's own embedded AWS, started where it does not run yet.
+    """The embedded AWS of a folder (None: `.servable` here), started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
-    state_file = StateFile(folder or project_folder())
+    state_file = StateFile(folder or default_folder())
     try:
         if found := _found(state_file):
             return replace(found, already_up=True)
@@ -152,12 +152,12 @@ def up(
 
 def status(*, folder: Path | None = None) -> EmbeddedAws | None:
     """The one that runs, or None."""
-    return _found(StateFile(folder or project_folder()))
+    return _found(StateFile(folder or default_folder()))
 
 
 def down(*, folder: Path | None = None) -> bool:
     """Ends it and every endpoint it runs; False where none ran. Idempotent."""
-    state_file = StateFile(folder or project_folder())
+    state_file = StateFile(folder or default_folder())
     state = state_file.read()
     pid = state.pid if state else state_file.holder()
     if pid is None:

@@ -15,6 +15,7 @@ from servable.project_folder import FOLDER, is_project, standing_in
 # What packing decides, which comes first where a model is served on this machine.
 MENDED_BY_PACKING = "code-not-vendored"
 
+FIRST = "`servable init SAVED_MODEL` writes a first one"
 ENVIRONMENTS = click.option("--environments", "folder", default=FOLDER, help="Folder of the files.")
 SET = click.option(
     "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
@@ -49,9 +50,10 @@ def project(folder: str) -> tuple[Path, Path]:
 
 def unknown(name: str, known: Collection[str]) -> click.UsageError:
     """What to raise for an environment that is not there: which are, and which was meant."""
-    allowed = ", ".join(known) or "none: the folder has no environment"
+    if not known:
+        return click.UsageError(f"there is no environment {name!r}, nor any other; {FIRST}")
     return click.UsageError(
-        f"there is no environment {name!r}; allowed: {allowed}; {meant(name, known)}"
+        f"there is no environment {name!r}; allowed: {', '.join(known)}; {meant(name, known)}"
     )
 
 

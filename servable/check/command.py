@@ -9,7 +9,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 from servable.findings import print_findings
-from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
+from servable.project import ENVIRONMENTS, FIRST, SET, loaded_with, named, project
 
 
 @click.command()
@@ -30,6 +30,8 @@ def check(
     """Every finding of the environments named, or of all; exit 1 on an error."""
     loaded = _load(folder, sets, against)
     chosen = [named(loaded, name) for name in names] or loaded
+    if not chosen:
+        click.echo(f"there is no environment to check; {FIRST}", err=True)
     found = {one.name: check_all(one) for one in chosen}
     if as_json:
         said: dict[str, object] = {

@@ -28,7 +28,8 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     service = name or service_name(directory)
     files = project_files(service)
     if found := conflicts(directory, files):
-        click.echo("\n".join([*found, "nothing was written"]), err=True)
+        kept = "nothing was written; `servable init` there keeps what is there and adds what is missing"
+        click.echo("\n".join([*found, kept]), err=True)
         return 1
     write_all(directory, files)
     if as_json:

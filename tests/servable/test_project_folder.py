@@ -68,6 +68,15 @@ def test_outside_of_a_project_it_is_said_how_to_make_one(
     assert (ran.exit_code, "`servable new DIRECTORY`" in ran.stderr) == (2, True)
 
 
+def test_a_project_without_an_environment_is_told_what_writes_the_first(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    assert "`servable init SAVED_MODEL` writes a first one" in run("check").stderr
+    ran = run("cost", "prod")
+    assert "there is no environment 'prod', nor any other; `servable init" in ran.stderr
+
+
 def test_environments_of_another_program_are_no_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from scripts.wheel_environment import make
 
+from scripts.wheel_environment import make
 from tests.checkouts import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.constructs.endpoint.deployment_history import FOLDER, OUTPUT
+from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError, absent, unless_absent
 

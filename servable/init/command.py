@@ -5,12 +5,10 @@
 
 import json
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 
-import boto3
 import click
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
@@ -88,11 +86,7 @@ def _first(
     # The folder need not be a project yet.
     root = standing_in()
     root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
-    try:
-        where = region or boto3.session.Session().region_name or REGION
-    except BotoCoreError as wrong:
-        click.echo(f"servable init: AWS configuration: {wrong}; check AWS_PROFILE", err=True)
-        return 1
+    where = region or _region() or REGION
     answered = account or _account(where)
     try:
         found = start(
@@ -178,8 +172,29 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
     return 0
 
 
+def _region() -> str | None:
+    """The shell's; None without the extra `aws`. Raises click.ClickException."""
+    if find_spec("boto3") is None:
+        return None
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        found: str | None = boto3.session.Session().region_name
+    except BotoCoreError as wrong:
+        problem = f"servable init: AWS configuration: {wrong}; check AWS_PROFILE"
+        raise click.ClickException(problem) from None
+    return found
+
+
 def _account(region: str) -> str | None:
-    """Of the shell's credentials, where it has any that answer soon."""
+    """Of the shell's credentials, where it has any that answer soon; None without the extra `aws`."""
+    if find_spec("boto3") is None:
+        return None
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
     config = Config(
         connect_timeout=TIMEOUT_SECONDS,
         read_timeout=TIMEOUT_SECONDS,

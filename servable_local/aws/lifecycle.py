@@ -38,7 +38,11 @@ def port_holder(port: int) -> str:
     """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
-    for connection in psutil.net_connections("tcp"):
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.AccessDenied:  # macOS shows them to root alone
+        connections = []
+    for connection in connections:
         local, pid = connection.laddr, connection.pid
         listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
         if not listens or pid is None:
@@ -197,10 +201,8 @@ def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterato
 
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
-        raise LocalAwsStartError(
-            "the embedded AWS needs moto, which is not installed here; "
-            "run `make install`, or `pip install -r requirements-local.txt`"
-        )
+        problem = "the local AWS needs moto, which is not installed here"
+        raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name="moto")
 
 
 def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> EmbeddedAws:

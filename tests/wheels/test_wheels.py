@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.build_wheels import PACKAGES, WHEELS, build, file_of, metadata
+from scripts.every_python import PYTHONS
 from servable.doctor.machine import LEAST_PYTHON
 from servable.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
@@ -44,37 +45,38 @@ def held(wheels: Path) -> dict[str, set[str]]:
     }
 
 
-def required(lines: list[str]) -> dict[str, Requirement]:
-    """Those of other people, by name; our own wheels' are followed."""
-    found: dict[str, Requirement] = {}
+def named(one: Requirement) -> str:
+    return str(canonicalize_name(one.name))
+
+
+def required(lines: list[str]) -> list[Requirement]:
+    """Those of other people; our own wheels' are followed."""
+    found = []
     for one in map(Requirement, lines):
-        name = canonicalize_name(one.name)
-        if name == "servable":
-            continue  # an extra of another extra
-        if name not in WHEELS:
-            found[name] = one
-            continue
-        told = metadata(name)
-        found |= required(told["dependencies"])
-        for extra in one.extras:
-            found |= required(told["optional-dependencies"][extra])
+        if named(one) not in WHEELS:
+            found.append(one)
+        elif named(one) != "servable":  # else an extra of another extra
+            told = metadata(named(one))
+            found += required(told["dependencies"])
+            for extra in one.extras:
+                found += required(told["optional-dependencies"][extra])
     return found
 
 
-def own(extra: str) -> dict[str, Requirement]:
+def own(extra: str) -> list[Requirement]:
     return required(EXTRAS[extra] if extra else PYPROJECT["dependencies"])
 
 
-def written(name: str) -> dict[str, Requirement]:
+def written(name: str) -> set[str]:
     """What a requirements*.in asks for."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     found = [Requirement(line.partition("#")[0]) for line in lines if not line.startswith("#")]
-    return {canonicalize_name(one.name): one for one in found}
+    return {named(one) for one in found}
 
 
 def brought(name: str) -> set[str]:
     """By the extras that stand for a requirements*.in."""
-    return {one for extra in INSTALLED_BY[name] for one in own(extra)}
+    return {named(one) for extra in INSTALLED_BY[name] for one in own(extra)}
 
 
 def locked(name: str) -> set[str]:
@@ -130,24 +132,24 @@ def test_the_same_sources_build_the_same_bytes(wheels: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_requirements_ask_for_nothing_that_no_extra_brings(name: str) -> None:
-    assert set(written(name)) - OF_THE_CHECKOUT - brought(name) == set()
+    assert written(name) - OF_THE_CHECKOUT - brought(name) == set()
 
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_requirements_ask_for_all_that_the_extras_bring(name: str) -> None:
-    asked = {*written(name), *written("requirements.in")}
+    asked = written(name) | written("requirements.in")
     assert brought(name) - THERE_ALREADY - asked == set()
 
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_what_is_locked_is_what_the_extras_allow(name: str) -> None:
     pins = [Requirement(one) for one in locked(name)]
-    allowed = {key: one for extra in INSTALLED_BY[name] for key, one in own(extra).items()}
+    allowed = [one for extra in INSTALLED_BY[name] for one in own(extra)]
     refused = [
         str(pin)
         for pin in pins
-        if (one := allowed.get(canonicalize_name(pin.name))) is not None
-        and not one.specifier.contains(str(pin.specifier).removeprefix("=="))
+        if (said := [one.specifier for one in allowed if named(one) == named(pin)])
+        and not any(one.contains(str(pin.specifier).removeprefix("==")) for one in said)
     ]
     assert refused == []
 
@@ -168,3 +170,8 @@ def test_doctor_asks_for_the_python_that_the_wheels_require() -> None:
 def test_the_linter_and_the_wheels_mean_the_same_python() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert f">={tools['mypy']['python_version']}" == PYPROJECT["requires-python"]
+
+
+def test_the_tests_run_with_every_python_that_the_wheels_name() -> None:
+    named = [one.rpartition(" ")[2] for one in PYPROJECT["classifiers"] if "Python ::" in one]
+    assert tuple(named) == PYTHONS

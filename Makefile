@@ -5,16 +5,16 @@ BIN := .venv/bin
 # Our Node and CDK CLI before any other on the machine.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Only files whose SHA-256 stands in the lock, and only wheels: building from sources would fetch what no lock holds.
-INSTALL := $(BIN)/python -m pip install --quiet --require-hashes --only-binary :all:
-# pip and npm say nothing unless they fail; then the log is shown.
+INSTALL := $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
+# What pip and npm say is shown when they fail; while they work, their last line after every 10 s.
 QUIETLY = sh scripts/quietly.sh
 
-.PHONY: help install demo demo-trouble test test-long bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
+.PHONY: help install demo demo-trouble test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
 
-install: .venv/.everything  # .venv and node_modules, with all that is pinned
+install: .venv/.tuning  # .venv and node_modules: every command; what tests and checks need, make test and make check install
 
 demo: .venv/.local  # deploy examples/ranker to an embedded AWS with the real CDK CLI, and invoke it
 	@$(BIN)/python -m scripts.demo
@@ -27,6 +27,15 @@ test: .venv/.everything  # every test that fits in ten minutes
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile --timeout 600
+
+test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
+	@$(BIN)/python -m scripts.every_python
+
+wheels: .venv/.synth  # the four wheels, into dist/
+	@$(BIN)/python -m scripts.build_wheels dist
+
+bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s
+	@$(BIN)/python -m scripts.wheel_environment
 
 bench-check: .venv/.everything  # how long servable check takes: at most a second for four environments
 	@$(BIN)/python -m benchmarks.check
@@ -81,7 +90,7 @@ clean:  # everything these targets made, packed archives included
 .venv/.synth: requirements.txt package.json package-lock.json pyproject.toml | .venv/.python
 	@$(QUIETLY) "install requirements.txt (CDK, boto3, Node)" $(INSTALL) -r requirements.txt
 	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
-	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --silent
+	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --no-audit --no-fund
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
 	@touch $@
 

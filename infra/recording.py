@@ -15,6 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+# Where records lie beside the archives, and the stack's output that says so.
+FOLDER = "deployments"
+OUTPUT = "DeploymentRecords"
 # Whoever deploys does not wait long for a name in a record.
 TIMEOUT_SECONDS = 5
 

@@ -16,6 +16,7 @@ from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 from scripts.descriptors import descriptor_set  # noqa: E402
 from scripts.documentation import command_reference, import_graph, picture  # noqa: E402
+from scripts.project_template import TEMPLATE  # noqa: E402
 
 GENERATED: dict[str, Callable[[], str]] = {
     "environments/schema.json": reference.json_schema,
@@ -26,6 +27,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/commands.md": command_reference.markdown,
     "servable_tensors/descriptors.base64": descriptor_set,
     "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),
+    **TEMPLATE,
 }
 
 

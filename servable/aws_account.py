@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
+from servable.project_folder import state_folder
 from servable_local.aws import EmbeddedAws, status
 
 # Whoever looks waits: a question that is not answered in this time is said to be open.
@@ -109,7 +110,7 @@ def account_of(
     environment: Environment, *, local: bool = False, endpoint_url: str | None = None
 ) -> Account:
     """`local`: the embedded AWS that runs. Raises `PackagingError` where none does."""
-    aws = status() if local else None
+    aws = status(folder=state_folder()) if local else None
     if local and aws is None:
         problem = "the embedded AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")

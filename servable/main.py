@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from servable.extras import explained, missing_for, without
+from servable.hidden import HiddenPackageError, refuse_hidden
+
 COMMANDS = {
     "check": "Every finding of the environments, before anything is deployed.",
     "package": "Pack the models of an environment, and say what went in.",
@@ -17,6 +20,7 @@ COMMANDS = {
     "pin": "Hold an environment's artifacts to what lies in S3 now.",
     "cost": "What an environment costs, and what a change costs.",
     "init": "A first environment file for a SavedModel.",
+    "new": "A project for a service: a folder with environments, workflows, and no Python.",
     "doctor": "Is this machine ready, and the account?",
     "history": "What was deployed when, and the way back.",
     "verify": "Is what is live what was deployed?",
@@ -41,6 +45,8 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if missing := missing_for(cmd_name):
+            return without(cmd_name, COMMANDS[cmd_name], missing)
         module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
         found: click.Command = getattr(module, cmd_name)
         return found
@@ -51,7 +57,13 @@ class Lazy(click.Group):
 
 
 @click.group(cls=Lazy)
-def servable() -> None:
+@click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="The project, a folder with environments/ in it (default: the one that you are in).",
+)
+def servable(project: str | None) -> None:
     """TensorFlow models behind Amazon SageMaker endpoints, as code."""
 
 
@@ -62,13 +74,17 @@ def main(arguments: list[str] | None = None) -> Any:
             # A name that this terminal cannot show is shown escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(servable.main(args=arguments, prog_name="servable", standalone_mode=False) or 0)
+        refuse_hidden()
+        sys.exit(_run(arguments) or 0)
     except click.UsageError as wrong:
         wrong.show()
         sys.exit(2)
     except click.ClickException as wrong:
         wrong.show()
         sys.exit(wrong.exit_code)
+    except HiddenPackageError as wrong:
+        click.echo(str(wrong), err=True)
+        sys.exit(2)
     except OSError as wrong:
         # A full disk, a folder that may not be written: the machine's state, and no mistake of ours.
         click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
@@ -76,3 +92,13 @@ def main(arguments: list[str] | None = None) -> Any:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
+
+
+def _run(arguments: list[str] | None) -> Any:
+    """What the command returns. Raises `MissingExtraError` in the place of ModuleNotFoundError."""
+    try:
+        return servable.main(args=arguments, prog_name="servable", standalone_mode=False)
+    except ModuleNotFoundError as missing:
+        words = sys.argv[1:] if arguments is None else arguments
+        name = next((word for word in words if word in COMMANDS), "")
+        raise explained(missing, f"servable {name}") from None

@@ -10,13 +10,13 @@ from infra.parameters.loading import Loaded, load
 from infra.parameters.overrides import from_options, strangers
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import listed
+from servable.project_folder import FOLDER, is_project, standing_in
 
 # What packing decides, which comes first where a model is served on this machine.
 MENDED_BY_PACKING = "code-not-vendored"
 
-ENVIRONMENTS = click.option(
-    "--environments", "folder", default="environments", help="Folder of the files."
-)
+FIRST = "`servable init SAVED_MODEL` writes a first one"
+ENVIRONMENTS = click.option("--environments", "folder", default=FOLDER, help="Folder of the files.")
 SET = click.option(
     "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
 )
@@ -25,23 +25,35 @@ SET = click.option(
 def project(folder: str) -> tuple[Path, Path]:
     """(the project, the folder of its environment files), both absolute.
 
-    The project is the nearest folder above the files that has a cdk.json: what paths in an
-    environment are relative to. Else the working folder. Raises click.UsageError.
+    `folder`: relative to the working folder or to the project. Paths in an environment are relative
+    to the project. Files outside of it belong to the nearest project, or folder with a
+    cdk.json, above them. Raises click.UsageError.
     """
-    files = (Path.cwd() / folder).resolve()
-    if not files.is_dir():
+    root = standing_in()
+    # What is left out is the project's own, also where a folder below has one of the same name.
+    places = [root / folder] if folder == FOLDER else [Path.cwd() / folder, root / folder]
+    files = next((one.resolve() for one in places if one.is_dir()), None)
+    if files is None and folder == FOLDER:
         raise click.UsageError(
-            f"{folder}: there is no such folder here; run this in the project, or give --environments"
+            f"{root}: there is no environments/ here, nor in a folder above; make a project with "
+            "`servable new DIRECTORY`, or name one: `servable --project FOLDER COMMAND`"
         )
-    above = [one for one in files.parents if (one / "cdk.json").is_file()]
-    return (above[0] if above else Path.cwd(), files)
+    if files is None:
+        raise click.UsageError(
+            f"{folder}: there is no such folder here, nor in {root}; give --environments FOLDER"
+        )
+    if files.is_relative_to(root):
+        return root, files
+    above = [one for one in files.parents if is_project(one) or (one / "cdk.json").is_file()]
+    return (above[0] if above else root, files)
 
 
 def unknown(name: str, known: Collection[str]) -> click.UsageError:
     """What to raise for an environment that is not there: which are, and which was meant."""
-    allowed = ", ".join(known) or "none: the folder has no environment"
+    if not known:
+        return click.UsageError(f"there is no environment {name!r}, nor any other; {FIRST}")
     return click.UsageError(
-        f"there is no environment {name!r}; allowed: {allowed}; {meant(name, known)}"
+        f"there is no environment {name!r}; allowed: {', '.join(known)}; {meant(name, known)}"
     )
 
 

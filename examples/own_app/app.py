@@ -6,10 +6,13 @@ cdk synth --app "python examples/own_app/app.py", from the project's folder.
 import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
 
-from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
-from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, WatchedVariant
-from infra.parameters.alarms import Alarms
+from servable.constructs import (
+    Alarms,
+    EndpointAlarms,
+    EndpointDashboard,
+    WatchedEndpoint,
+    WatchedVariant,
+)
 
 app = cdk.App()
 stack = cdk.Stack(app, "search-watch")

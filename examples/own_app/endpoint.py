@@ -7,15 +7,17 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.endpoint_variant import InstanceVariant
-from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.model.served_model import packed_model
-from infra.constructs.rollout.endpoint_rollout import EndpointRollout
-from infra.constructs.scaling.endpoint_scaling import EndpointScaling
-from infra.parameters.alarms import Alarms
-from infra.parameters.rollout import Rollout
-from infra.parameters.scaling import Scaling
+from servable.constructs import (
+    Alarms,
+    EndpointLogs,
+    EndpointRollout,
+    EndpointScaling,
+    InstanceVariant,
+    ModelEndpoint,
+    Rollout,
+    Scaling,
+    packed_model,
+)
 
 RANKER = Path("examples/ranker")
 TYPE = "ml.c5.xlarge"

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from infra.parameters.finding import Finding, file_error, nearest
+from infra.parameters.renamed_keys import renamed
 from infra.parameters.shape import bare, field_at, keys_at, meaning_at
 from infra.parameters.sources import Source
 
@@ -73,6 +74,8 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     if kind == "missing":
         return "missing", _meaning(key), f"add {_line(key)}"
     if kind == "extra_forbidden":
+        if now := renamed(key):
+            return f"{'.'.join(key)} was renamed", now, f"write {now}"
         known = keys_at(key[:-1])
         close = nearest(key[-1], known)
         remedy = f"did you mean {close}?" if close else "take it out"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -42,6 +43,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
 
     `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
     """
+    _require_programs()
     with disk(code), tempfile.TemporaryDirectory() as folder:
         resolved = Path(folder) / LOCK
         # Not pip: it evaluates `python_version` of the machine it runs on.
@@ -69,6 +71,8 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
     """
     wanted = locked(code, python=python)
     missing = [one for one in wanted if not _is_there(wheels, one)]
+    if missing:
+        _require_programs()
     with disk(wheels):
         _download(code, [one.requirement for one in missing], wheels, python, find_links)
     return wanted
@@ -142,6 +146,14 @@ def _download(
         for file in found:
             file.replace(wheels / file.name)
     return chosen
+
+
+def _require_programs() -> None:
+    """Raises ModuleNotFoundError without what resolves and what fetches."""
+    for name in ("uv", "pip"):
+        if find_spec(name) is None:
+            problem = f"{WANTED} asks for packages, and {name}, which gets them, is not installed"
+            raise ModuleNotFoundError(f"{problem}: pip install 'servable[vendor]'", name=name)
 
 
 def _source(find_links: Path | None) -> list[str]:

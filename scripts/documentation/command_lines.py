@@ -55,8 +55,13 @@ class ServableLines:
     def _strict(self, told: list[str], made: set[str], *, whole: bool) -> Iterator[str]:
         words, command = list(told), cast(click.Command, servable)
         while isinstance(command, click.Group):
-            name = words.pop(0) if words else ""
             context = click.Context(command)
+            try:  # its own options stand before the command's name
+                words = command.make_parser(context).parse_args(words)[1]
+            except click.UsageError as wrong:
+                yield wrong.format_message()
+                return
+            name = words.pop(0) if words else ""
             found = command.get_command(context, name)
             if found is None:
                 if whole or (name and not PLACEHOLDER.fullmatch(name)):
@@ -103,7 +108,11 @@ class ServableLines:
     def _value(self, param: click.Parameter, context: click.Context, value: str) -> Iterator[str]:
         if isinstance(param.type, click.Path):
             first = Path(value).parts[0]
-            if (self._root / first).exists() and not (self._root / value).exists():
+            if (
+                first != ".."
+                and (self._root / first).exists()
+                and not (self._root / value).exists()
+            ):
                 yield f"there is no {value}"  # elsewhere it is the reader's own file
             return
         try:

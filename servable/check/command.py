@@ -10,7 +10,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all
 from servable.findings import print_findings
-from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
+from servable.project import ENVIRONMENTS, FIRST, SET, loaded_with, named, project
 
 
 @click.command()
@@ -32,6 +32,8 @@ def check(
     now = datetime.now(UTC)
     loaded = [replace(one, asked_at=now) for one in _load(folder, sets, against)]
     chosen = [named(loaded, name) for name in names] or loaded
+    if not chosen:
+        click.echo(f"there is no environment to check; {FIRST}", err=True)
     found = {one.name: check_all(one) for one in chosen}
     if as_json:
         said: dict[str, object] = {

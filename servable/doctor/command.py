@@ -5,8 +5,6 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.aws_account import account_of
-from servable.doctor.account import account
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
 from servable.project import ENVIRONMENTS, one_environment, project
@@ -26,6 +24,10 @@ def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> 
     if environment is not None:
         loaded, _ = one_environment(environment, folder)
         assert loaded.environment is not None  # one_environment has looked
+        # Only where the account is asked: this computer is looked at without boto3.
+        from servable.aws_account import account_of
+        from servable.doctor.account import account
+
         try:
             asked = account_of(loaded.environment, local=local)
         except PackagingError as wrong:

@@ -1,16 +1,17 @@
-"""This computer: Python, the image's Python, Node and the CDK CLI."""
+"""This computer and its project: Python, the image's Python, Node, the CDK CLI, who wrote the files."""
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from infra.catalog import images
 from servable.doctor.look import Look, judged
+from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
 
 # requires-python of pyproject.toml.
 LEAST_PYTHON = (3, 11)
@@ -18,21 +19,44 @@ LEAST_PYTHON = (3, 11)
 # https://docs.aws.amazon.com/cdk/v2/guide/node-versions.html
 LEAST_NODE = 20
 TIMEOUT_SECONDS = 30
+_NODE = "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
 
 
 def machine(root: Path) -> Iterator[Look]:
-    """Python, the image's Python, Node and the CDK CLI; asks nobody."""
+    """Python, the image's Python, Node, the CDK CLI and the project's files; asks nobody."""
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
-    yield judged("Python", fine, said, "install Python 3.11 or newer, then `make install`")
+    yield judged("Python", fine, said, "install Python 3.11 or newer")
     yield _image_python()
     node = _version(root, "node", "--version")
     number = int(node.split(".")[0]) if node else 0
-    yield judged("Node", number >= LEAST_NODE, node or "not found", "`make install` brings its own")
-    cdk, wanted = _version(root, "cdk", "--version"), _pinned(root)
-    mend = f"`make install`, or `npm ci`; package.json pins {wanted}"
+    yield judged("Node", number >= LEAST_NODE, node or "not found", _NODE)
+    cdk, wanted = _version(root, "cdk", "--version"), pinned_cli(root)
+    mend = f"`npm ci` in {root}; package.json pins {wanted or 'none: `servable init` writes one'}"
     fine = cdk is not None and wanted in (None, cdk)
     yield judged("CDK CLI", fine, cdk or "not found", mend)
+    yield project_files(root)
+
+
+def project_files(root: Path) -> Look:
+    """Whether this version wrote the project's files; else what to change in which."""
+    writer, here = written_by(root), version("servable")
+    if writer == here:
+        return Look(name="project files", state="ok", said=f"of servable {here}")
+    if not (root / "cdk.json").is_file():
+        mend = "`servable init` writes what is missing"
+        return Look(name="project files", state="open", said=f"no cdk.json in {root}", mend=mend)
+    if writer is None:
+        said = f"cdk.json does not say which version of servable wrote them; this is {here}"
+    else:
+        said = f"written by servable {writer}; this is {here}"
+    steps = [
+        "read Upgrading in Servable's CHANGELOG.md",
+        *to_change(root),
+        f'then in cdk.json, context: "{STAMP}": "{here}"',
+    ]
+    # No problem of its own: a deployment does not wait until somebody has compared files.
+    return Look(name="project files", state="open", said=said, mend="; ".join(steps))
 
 
 def _image_python() -> Look:
@@ -66,7 +90,7 @@ def _python(name: str) -> str | None:
 
 def _version(root: Path, *command: str) -> str | None:
     """Ours before any other on the machine."""
-    places = [root / ".venv" / "bin", root / "node_modules" / ".bin"]
+    places = [root / ".venv/bin", root / "node_modules/.bin", Path(sys.executable).parent]
     own = [str(one / command[0]) for one in places if (one / command[0]).exists()]
     program = own[0] if own else shutil.which(command[0])
     if program is None:
@@ -84,13 +108,3 @@ def _ran(*command: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return "" if ran.returncode else ran.stdout
-
-
-def _pinned(root: Path) -> str | None:
-    try:
-        told = json.loads((root / "package.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    pins = {**told.get("dependencies", {}), **told.get("devDependencies", {})}
-    pin = pins.get("aws-cdk")
-    return str(pin) if pin else None

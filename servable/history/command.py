@@ -12,12 +12,12 @@ from servable.findings import print_lines
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import Restored, restored, write
 from servable.plan.synthesis import stack_name
-from servable.project import one_environment
+from servable.project import ENVIRONMENTS, one_environment
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
 @click.option("--restore", metavar="N", help="Go back to it: its number, or its fingerprint.")
 @click.option("--write", "writes", is_flag=True, help="With --restore: into ENV's file.")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.constructs.endpoint.deployment_history import FOLDER, OUTPUT
+from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError, unless_absent
 

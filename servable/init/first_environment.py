@@ -1,8 +1,11 @@
-"""A first environment for a SavedModel: read, sized, and written with the reasons."""
+"""A first environment for a SavedModel: read, sized, checked, and written with the reasons."""
 
 import json
 import re
-from dataclasses import dataclass
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.catalog import images
@@ -10,17 +13,19 @@ from infra.catalog.availability import regions_of
 from infra.catalog.instances import Instance, instances
 from infra.catalog.prices import price
 from infra.parameters.finding import Finding
-from infra.parameters.loading import load
+from infra.parameters.loading import NAME, load
+from infra.parameters.sources import is_base
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import Served, memory
 from infra.preflight.check import check
-from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.golden_request import golden_request
+from servable.new.project_files import extendable, missing_files, service_name
+from servable.project_folder import FOLDER
 
 BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
@@ -49,6 +54,10 @@ class Start:
     reasons: dict[str, str]
     body: str | None
     """The golden request."""
+    project: dict[str, str]
+    """Files of a project that the folder lacks: path -> text."""
+    extends: bool
+    """Whether it extends environments/base.toml: one that is there, without models, or is written."""
     notes: list[str]
 
     @property
@@ -57,9 +66,9 @@ class Start:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files to write."""
+        """The files to write: path -> text."""
         golden = {} if self.body is None else {self.request: self.body}
-        return {self.file: _text(self), **golden}
+        return {**self.project, self.file: _text(self), **golden}
 
 
 def start(
@@ -73,9 +82,8 @@ def start(
     info = read(held)
     model = _model_name(saved_model)
     chosen = name or model
-    file = folder / f"{chosen}.toml"
-    if file.exists():
-        raise PackagingError(file, "is there already", "give another --name, or delete it")
+    file = new_environment(folder, chosen)
+    project = missing_files(root, service_name(root))
     size_gib = _size_gib(saved_model)
     machine, why = _cheapest(size_gib, region)
     signature = _signature(info)
@@ -107,18 +115,59 @@ def start(
             "tensorflow": f"the newest image; the model was written by {written_by}",
         },
         body=body,
+        project=project,
+        extends=folder == root / FOLDER and extendable(root, project),
         notes=notes,
     )
 
 
-def write(root: Path, folder: Path, found: Start) -> list[Finding]:
-    """Writes the files, each whole or not at all; what `servable check` then finds."""
-    for name, text in found.files.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with beside(file) as to:
-            to.write(text.encode())
-    return next(check(one) for one in load(root, folder) if one.name == found.name)
+def new_environment(folder: Path, name: str) -> Path:
+    """The file of an environment that is not there yet. Raises `PackagingError`."""
+    file = folder / f"{name}.toml"
+    if not re.fullmatch(NAME, name) or is_base(name):
+        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+        problem = f"{name!r} is no name for an environment"
+        raise PackagingError(file, problem, f"give --name: {allowed}, and not base")
+    if file.exists() or file.is_symlink():
+        raise PackagingError(file, "is there already", "give another --name, or delete it")
+    return file
+
+
+def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> list[Finding]:
+    """What `servable check` will find in an environment once these files are there.
+
+    `files`: path in the project -> text. Writes nothing into the project.
+    """
+    with tempfile.TemporaryDirectory(prefix="servable-init-") as made:
+        inside = Path(made, folder.name)
+        inside.mkdir()
+        for one in folder.glob("*.toml"):
+            shutil.copy(one, inside)
+        places = {inside.as_posix(): _relative(root, folder)}
+        environments = {}
+        for path, text in files.items():
+            if (root / path).parent == folder:
+                environments[Path(path).name] = text
+                continue
+            file = Path(made, "files", path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            places[file.as_posix()] = path
+        for file_name, text in environments.items():
+            for temporary, path in places.items():
+                text = text.replace(json.dumps(path), json.dumps(temporary))
+            (inside / file_name).write_text(text, encoding="utf-8")
+        findings = next(check(one) for one in load(root, inside) if one.name == name)
+    return [
+        replace(one, file=_placed(one.file, places), problem=_placed(one.problem, places))
+        for one in findings
+    ]
+
+
+def _placed(text: str, places: Mapping[str, str]) -> str:
+    for temporary, path in places.items():
+        text = text.replace(temporary, path)
+    return text
 
 
 def _held(saved_model: Path) -> tuple[Path, int | None]:
@@ -182,7 +231,7 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
     if not fitting:
         problem = f"no CPU instance of the catalog in {region} holds {size_gib:.1f} GiB"
         raise PackagingError(
-            Path("init"), problem, "see examples/large_models for GPUs and splitting"
+            Path("init"), problem, "serve it on GPUs, or split it into several models"
         )
     usd, vcpus, name, needed, as_of = min(fitting)
     why = (
@@ -208,7 +257,8 @@ def _text(start: Start) -> str:
     lines = [
         "#:schema ./schema.json",
         f"# Written by `servable init` for {start.saved_model}, {shown_size(start.size_gib)}.",
-        "# docs/parameters.md has every key; `servable check --explain` shows what is chosen for the rest.",
+        "# schema.json has every key; `servable check --explain` shows what is chosen for the rest.",
+        *(['extends = "base"'] if start.extends else []),
         f"account = {quoted(start.account)}",
         f"region  = {quoted(start.region)}",
         "",

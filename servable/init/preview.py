@@ -1,16 +1,14 @@
 """An environment beside another, for a while: its own stack, endpoint, tags and last day."""
 
-import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
 from infra.catalog.limits import most
 from infra.parameters.finding import Finding
-from infra.parameters.loading import NAME, Loaded, load
-from infra.preflight.check import check
-from model_packaging.beside import beside
+from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
+from servable.init.first_environment import foreseen, new_environment
 
 EXPIRES = "expires"
 PREVIEW_OF = "preview-of"
@@ -21,29 +19,29 @@ class Preview:
     name: str
     file: str
     """Relative to the project."""
+    text: str
     endpoint_name: str
     expires: date
     findings: list[Finding]
 
 
 def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Preview:
-    """Writes `name`.toml beside the environment that it extends. Raises `PackagingError`."""
+    """`name`.toml, to be written beside the environment that it extends. Raises `PackagingError`."""
     environment = loaded.environment
-    file = folder / f"{name}.toml"
     if environment is None:
         problem = "does not load"
         raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
-    if not re.fullmatch(NAME, name) or name.endswith("-base") or name == "base":
-        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
-        raise PackagingError(file, f"{name!r} is no name for an environment", f"give {allowed}")
-    if file.exists():
-        raise PackagingError(file, "is there already", "give another --name, or delete it")
+    file = new_environment(folder, name)
     own = _endpoint_name(environment.endpoint.name, loaded.name, name)
-    with beside(file) as to:
-        to.write(_text(loaded, name, own, expires).encode())
-    (made,) = [one for one in load(loaded.root, folder) if one.name == name]
+    text = _text(loaded, name, own, expires)
+    shown = file.relative_to(loaded.root) if file.is_relative_to(loaded.root) else file
     return Preview(
-        name=name, file=made.file, endpoint_name=own, expires=expires, findings=check(made)
+        name=name,
+        file=shown.as_posix(),
+        text=text,
+        endpoint_name=own,
+        expires=expires,
+        findings=foreseen(loaded.root, folder, name, {shown.as_posix(): text}),
     )
 
 

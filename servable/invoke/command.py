@@ -21,7 +21,7 @@ from servable.invoke.invoke import (
     embedded,
     written,
 )
-from servable.project import SET, loaded_with, project, unknown
+from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
 from servable_client import Answer, Endpoint, Outputs, PredictionError, Progress
 from servable_client.formats import codecs
 
@@ -32,7 +32,7 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 @click.command()
 @click.argument("environment", metavar="ENV")
 @click.option("--body", type=FILE, required=True, help="Arrays (.npy, .npz), or a body as it is.")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
 @click.option("--url", help="Ask a container, as `servable serve` prints its address.")

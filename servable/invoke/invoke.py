@@ -10,6 +10,7 @@ import numpy as np
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
+from servable.project_folder import state_folder
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection
@@ -34,7 +35,7 @@ class InvokeTarget:
 
 def embedded() -> InvokeTarget:
     """The embedded AWS that runs. Raises `PackagingError` where none does."""
-    aws = status()
+    aws = status(folder=state_folder())
     if aws is None:
         problem = "the embedded AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")

@@ -26,6 +26,7 @@ from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
 from servable.project import one_environment
+from servable.project_folder import standing_in
 from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective
@@ -66,7 +67,7 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
     if told["gate"] and loaded is not None and loaded.environment is not None:
         expected(loaded.environment, told)
     bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
-    output = told["output"] or run_folder(loaded.root if loaded else Path.cwd(), what)
+    output = told["output"] or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, told))
     schedule = _schedule(loaded, told)

@@ -84,6 +84,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def _pss_mib(process: psutil.Process) -> float:
     """Shared pages by equal parts, so that processes can be added up. Source: proc(5)."""
     try:
-        return float(process.memory_full_info().pss) / _BYTES_PER_MIB
-    except (psutil.Error, AttributeError):  # other systems than Linux do not know it
+        told = process.memory_full_info()
+        return float(getattr(told, "pss", told.uss)) / _BYTES_PER_MIB  # macOS: its own pages
+    except psutil.Error:
         return 0.0

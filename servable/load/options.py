@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from servable.project import ENVIRONMENTS
+
 
 class Loads(click.ParamType[Any]):
     """1,2,4 or 50.5: numbers above 0."""
@@ -42,9 +44,6 @@ ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
 TARGETS = ("local", "deployed", "sagemaker")
 # `servable tune` has them too.
-ENVIRONMENTS = click.option(
-    "--environments", "folder", default="environments", help="Folder of the files."
-)
 LOCAL = click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
 ENDPOINT_URL = click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS.")
 BODY = click.option(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from servable.project_folder import state_folder
 from servable_local.aws import EmbeddedAws, LocalAwsStartError, down, status, up
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 
@@ -33,7 +34,7 @@ def local() -> None:
 def up_command(port: int, minute: float, as_json: bool) -> None:
     """Start it, unless it runs already. It stays until `servable local down`."""
     try:
-        aws = up(port=port, seconds_per_minute=minute)
+        aws = up(port=port, folder=state_folder(), seconds_per_minute=minute)
     except LocalAwsStartError as error:
         click.echo(f"servable local up: {error}", err=True)
         sys.exit(FOUND_PROBLEMS)
@@ -64,7 +65,7 @@ def up_command(port: int, minute: float, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status_command(as_json: bool) -> None:
     """Say whether it runs, and where. Exit code 1 when it does not."""
-    aws = status()
+    aws = status(folder=state_folder())
     if as_json:
         _echo_json({"up": False} if aws is None else {"up": True} | _described(aws))
     elif aws is None:
@@ -79,7 +80,7 @@ def status_command(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def down_command(as_json: bool) -> None:
     """End it, every endpoint it runs, and everything deployed to it."""
-    ended = down()
+    ended = down(folder=state_folder())
     if as_json:
         _echo_json({"ended": ended})
     else:

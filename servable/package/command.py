@@ -17,14 +17,14 @@ from servable.findings import print_lines
 from servable.package import output
 from servable.package.package import Package, image_for
 from servable.package.package import package as packages_of
-from servable.project import MENDED_BY_PACKING, project, unknown
+from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, project, unknown
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("environment", metavar="[ENV]", required=False)
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option(
     "--find-links", type=click.Path(exists=True, file_okay=False), help="Wheels, and no index."
 )

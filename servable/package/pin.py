@@ -15,14 +15,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from model_packaging.beside import beside
 from model_packaging.existing_archive import UnpackedSize
-from servable.project import project, unknown
+from servable.project import ENVIRONMENTS, project, unknown
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def pin(environment: str, folder: str, as_json: bool) -> int:
     """Read every artifact that ENV names, and write its hash and size into the file."""

@@ -1,4 +1,4 @@
-"""The templates that an environment file stands for now, made by app.py as `cdk deploy` has it."""
+"""The templates that an environment file stands for now, made by the app that `cdk deploy` calls."""
 
 import json
 import os
@@ -35,9 +35,6 @@ def synthesised(
 
     Writes nothing into the project but what may be made again. Raises `PackagingError`.
     """
-    if not (loaded.root / "app.py").is_file():
-        problem = "there is no app.py, which makes the templates"
-        raise PackagingError(loaded.root, problem, "run this in a Servable project")
     context = {
         **_own_context(loaded.root),
         "environments": str(folder),
@@ -45,7 +42,8 @@ def synthesised(
     }
     with tempfile.TemporaryDirectory(prefix="servable-synth-") as out:
         ran = subprocess.run(
-            [sys.executable, "app.py"],
+            # -P: folders of the project hide no package of ours.
+            [sys.executable, "-P", "-m", "servable.app"],
             cwd=loaded.root,
             env={**os.environ, "CDK_OUTDIR": out, "CDK_CONTEXT_JSON": json.dumps(context)},
             capture_output=True,
@@ -54,8 +52,8 @@ def synthesised(
             timeout=TIMEOUT_SECONDS,
         )
         if ran.returncode:
-            said = (ran.stderr.strip().splitlines() or ["app.py failed"])[-1]
-            raise PackagingError(loaded.root / "app.py", said, "see `cdk synth`")
+            said = (ran.stderr.strip().splitlines() or ["servable-app failed"])[-1]
+            raise PackagingError(loaded.root, said, "see `cdk synth`")
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.project import one_environment, refused
+from servable.project import ENVIRONMENTS, one_environment, refused
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
 from servable.signals import as_ctrl_c
@@ -20,7 +20,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option("--variant", help="One of the environment's variants; left out, the first.")
 @click.option("--archive", type=FILE, help="Serve this model.tar.gz in the place of a new one.")
 @click.option(

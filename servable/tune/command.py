@@ -16,12 +16,11 @@ from servable.load.options import (
     BODY,
     CONTENT_TYPE,
     ENDPOINT_URL,
-    ENVIRONMENTS,
     LOCAL,
     with_options,
 )
 from servable.load.temporary.live import TemporaryError
-from servable.project import one_environment, refused
+from servable.project import ENVIRONMENTS, one_environment, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker

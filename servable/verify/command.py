@@ -6,14 +6,14 @@ import click
 
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
-from servable.project import one_environment
+from servable.project import ENVIRONMENTS, one_environment
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--environments", "folder", default="environments", help="Folder of the files.")
+@ENVIRONMENTS
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="An override that is meant."
 )

@@ -4,7 +4,7 @@
         subprocess.run(["cdk", "deploy"], env=aws.environment_over(os.environ))
         aws.client("sagemaker").list_endpoints()
 
-    up(), status(), down()          # the project's own, as `servable local` has it
+    up(), status(), down()          # the one of .servable in this folder, as `servable local` has it
 
 docs/local.md says what it does not emulate.
 """

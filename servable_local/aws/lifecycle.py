@@ -23,7 +23,7 @@ from servable_local.aws.state_file import (
     EXIT_PORT_TAKEN,
     RunningState,
     StateFile,
-    project_folder,
+    default_folder,
 )
 from servable_local.private_files import private_folder, private_opener
 
@@ -38,7 +38,11 @@ def port_holder(port: int) -> str:
     """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
-    for connection in psutil.net_connections("tcp"):
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.AccessDenied:  # macOS shows them to root alone
+        connections = []
+    for connection in connections:
         local, pid = connection.laddr, connection.pid
         listens = connection.status == psutil.CONN_LISTEN and local and local.port == port
         if not listens or pid is None:
@@ -121,12 +125,12 @@ def up(
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
 ) -> EmbeddedAws:
-    """The project's own embedded AWS, started where it does not run yet.
+    """The embedded AWS of a folder (None: `.servable` here), started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
-    state_file = StateFile(folder or project_folder())
+    state_file = StateFile(folder or default_folder())
     try:
         if found := _found(state_file):
             return replace(found, already_up=True)
@@ -152,12 +156,12 @@ def up(
 
 def status(*, folder: Path | None = None) -> EmbeddedAws | None:
     """The one that runs, or None."""
-    return _found(StateFile(folder or project_folder()))
+    return _found(StateFile(folder or default_folder()))
 
 
 def down(*, folder: Path | None = None) -> bool:
     """Ends it and every endpoint it runs; False where none ran. Idempotent."""
-    state_file = StateFile(folder or project_folder())
+    state_file = StateFile(folder or default_folder())
     state = state_file.read()
     pid = state.pid if state else state_file.holder()
     if pid is None:
@@ -197,10 +201,8 @@ def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterato
 
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
-        raise LocalAwsStartError(
-            "the embedded AWS needs moto, which is not installed here; "
-            "run `make install`, or `pip install -r requirements-local.txt`"
-        )
+        problem = "the local AWS needs moto, which is not installed here"
+        raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name="moto")
 
 
 def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> EmbeddedAws:

@@ -1,4 +1,7 @@
-"""Clients for an embedded AWS, which sign with the secret of its run."""
+"""Clients for an embedded AWS, which sign with the secret of its run.
+
+botocore is imported where something is asked: to see that no AWS runs, none is needed.
+"""
 
 import functools
 import json
@@ -12,13 +15,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-import boto3
-import botocore.session
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.config import Config
-from botocore.credentials import Credentials
-
 PREFIX = "/servable/"
 # What a request for one of these is signed for.
 SERVICE = "servable"
@@ -30,22 +26,30 @@ _clients: dict[tuple[str, str, str, str, str], Any] = {}
 _JSON = {"Content-Type": "application/json"}
 # The controls belong to no account; an access key is an account number.
 _NO_ACCOUNT, _NO_REGION = "000000000000", "local"
-# One attempt: an error here is an answer, and a retry only delays it.
-_CONFIG = Config(
-    retries={"total_max_attempts": 1},
-    connect_timeout=10,
-    read_timeout=120,
-    max_pool_connections=20,
-    proxies={},
-    s3={"addressing_style": "path"},
-)
-# Left out, boto3 presigns with Signature Version 2.
-_S3_CONFIG = _CONFIG.merge(Config(signature_version="s3v4"))
 _Service = TypeVar("_Service")
 
 
+def _config(service: str) -> Any:
+    from botocore.config import Config
+
+    return Config(
+        # One attempt: an error here is an answer, and a retry only delays it.
+        retries={"total_max_attempts": 1},
+        connect_timeout=10,
+        read_timeout=120,
+        max_pool_connections=20,
+        proxies={},
+        s3={"addressing_style": "path"},
+        # Left out, boto3 presigns with Signature Version 2.
+        signature_version="s3v4" if service == "s3" else None,
+    )
+
+
 @functools.cache
-def _session() -> boto3.session.Session:
+def _session() -> Any:
+    import boto3
+    import botocore.session
+
     # One for all: a session reads the services' models, 50 ms to 200 ms each, only once.
     # It reads no profile and no ~/.aws: a profile that is set but not there is an error.
     core = botocore.session.Session(
@@ -76,7 +80,7 @@ class Access:
                     region_name=region,
                     aws_access_key_id=account,
                     aws_secret_access_key=self.secret_access_key,
-                    config=_S3_CONFIG if service == "s3" else _CONFIG,
+                    config=_config(service),
                 )
             return _clients[key]
 
@@ -84,6 +88,10 @@ class Access:
         self, path: str, said: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
     ) -> dict[str, Any]:
         """One of its controls (servable_local/aws/controls.py). Raises OSError, HTTPError where refused."""
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
         body = None if said is None else json.dumps(said).encode()
         method, headers = ("GET", {}) if body is None else ("POST", _JSON)
         request = AWSRequest(method, self.url + path, headers, body)

@@ -40,9 +40,9 @@ class RunningState:
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
 
 
-def project_folder() -> Path:
-    """`.servable` at the root of the project, which git ignores."""
-    return Path(__file__).resolve().parents[2] / ".servable"
+def default_folder() -> Path:
+    """`.servable` in the working folder. The command `servable` names its project's."""
+    return Path.cwd() / ".servable"
 
 
 class StateFile:

@@ -178,7 +178,8 @@ def _taken_mib() -> dict[int, float]:
     found: dict[int, float] = {}
     for child in psutil.Process().children(recursive=True):
         try:
-            found[child.pid] = child.memory_full_info().pss / 2**20
+            told = child.memory_full_info()
+            found[child.pid] = getattr(told, "pss", told.uss) / 2**20  # macOS: its own pages
         except psutil.Error:
             continue  # it has ended
     return found

@@ -6,6 +6,7 @@ with launch(Path("model.tar.gz"), {}) as process:
 
 import fcntl
 import functools
+import importlib.util
 import json
 import os
 import selectors
@@ -150,9 +151,10 @@ def launch(
     multi-model mode, where it would hold the code that all models share. `log` is appended
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
     largest process is killed while all take more. `tensorflow`: whose image's code is followed,
-    as 2.20; left out, the newest known. Raises `LaunchError`. Everything ends with
-    this process, however that ends.
+    as 2.20; left out, the newest known. Raises `LaunchError`, and ModuleNotFoundError without
+    `pip install 'servable-local[run]'`. Everything ends with this process, however that ends.
     """
+    require_installed()
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
@@ -186,6 +188,14 @@ def launch(
         process.close()
         raise
     return process
+
+
+def require_installed() -> None:
+    """Raises ModuleNotFoundError where the packages that a container runs on are not installed."""
+    for name in ("tensorflow", "gunicorn"):
+        if importlib.util.find_spec(name) is None:
+            problem = f"the local container runs {name}, which is not installed here"
+            raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name=name)
 
 
 def _arguments(archive: Path | None, memory_limit_mib: int | None) -> list[str]:

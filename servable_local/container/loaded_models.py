@@ -6,6 +6,7 @@ lie in the endpoint's folder."""
 import json
 import os
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,15 @@ SOCKET = "control.sock"
 def ask(folder: Path, **question: Any) -> dict[str, Any]:
     """One question, one answer, both JSON. Raises `OSError` when nobody is there."""
     with socket.socket(socket.AF_UNIX) as connection:
-        # By a descriptor of the folder: a path of more than 107 letters is no address.
-        held = os.open(folder, os.O_RDONLY)
-        try:
-            connection.connect(f"/proc/self/fd/{held}/{SOCKET}")
-        finally:
-            os.close(held)
+        if sys.platform == "linux":
+            # By a descriptor of the folder: a path of more than 107 letters is no address.
+            held = os.open(folder, os.O_RDONLY)
+            try:
+                connection.connect(f"/proc/self/fd/{held}/{SOCKET}")
+            finally:
+                os.close(held)
+        else:  # of at most 103 letters on macOS
+            connection.connect(str(folder / SOCKET))
         connection.sendall(json.dumps(question).encode() + b"\n")
         with connection.makefile("rb") as answer:
             found: dict[str, Any] = json.loads(answer.readline())

@@ -3,7 +3,6 @@
 import os
 import random
 import socket
-import sys
 from collections.abc import Sequence
 
 import psutil
@@ -70,7 +69,7 @@ def _socket(*, reuse_address: bool = True) -> socket.socket:
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if reuse_address:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if sys.platform == "linux":
+    if hasattr(socket, "SO_REUSEPORT"):  # else a child could not listen on what is reserved
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.endpoint.deployment_history import FOLDER
+from infra.recording import FOLDER
 from tests.conftest import VALID, Environment
 from tests.constructs.conftest import Synthesised, stack_of
 

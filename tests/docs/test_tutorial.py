@@ -42,6 +42,7 @@ for _ in $(seq 600); do grep -q 'http://' serve.txt && break; sleep 0.2; done
 address=$(grep -o 'http://[0-9.:]*' serve.txt | head -1)
 """
 AND_ENDED = "{line}\nkill $second_terminal; wait $second_terminal || true\n"
+MINE = "../my-service"  # the project that the pages make
 # Ours is installed: the copy's own `make install` would fetch 4 GB.
 NOT_TYPED = ("make install", "source .venv/bin/activate")
 
@@ -67,7 +68,7 @@ def copy(tmp_path: Path) -> Iterator[Path]:
     for installed in (".venv", "node_modules"):
         (project / installed).symlink_to((ROOT / installed).resolve())
     yield project
-    _run(project, "servable local down", timeout_seconds=60)
+    _run(project, f"servable --project {MINE} local down", timeout_seconds=60)
 
 
 def _run(
@@ -137,7 +138,7 @@ def test_the_section_on_pictures_works_as_it_stands(copy: Path, index: dict[str,
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_readme_reach_a_prediction(copy: Path) -> None:
     lines = [one for one in README if not one.startswith(NOT_TYPED)]
-    shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / "my_model")
+    shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / MINE / "my_model")
     ran = _run(copy, "\n".join(["set -e -o pipefail", *lines]), timeout_seconds=540)
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert '"outputs"' in ran.stdout, ran.stdout[-6000:]

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from infra.parameters.loading import load
+from infra.parameters.renamed_keys import RENAMED
+from infra.parameters.shape import type_at
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
 from tests.preflight.overlay import overlaid
@@ -22,6 +24,29 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
         "ssm_access, startup_timeout_seconds, variables, volume_gb, weight; "
         "did you mean max_instances?"
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "now"),
+    [
+        ("max_machines = 3\n", "variants.primary.max_machines", "variants.primary.max_instances"),
+        ("[pages]\n", "pages", "alarms"),
+    ],
+)
+def test_a_key_that_was_renamed_is_refused_with_its_new_name(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, key: str, table: str, now: str
+) -> None:
+    rows = {"variants.NAME.max_machines": "variants.NAME.max_instances", "pages": "alarms"}
+    monkeypatch.setattr("infra.parameters.renamed_keys.RENAMED", rows)
+    assert said(environment, VALID + key) == [
+        f"environments/prod.toml: {table}: {table} was renamed; allowed: {now}; write {now}"
+    ]
+
+
+def test_every_renamed_key_leads_to_one_that_there_is() -> None:
+    for was, now in RENAMED.items():
+        assert (type_at(tuple(was.split("."))), was) == (None, was)
+        assert type_at(tuple(now.split("."))) is not None
 
 
 def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environment) -> None:

@@ -76,6 +76,14 @@ def test_a_name_that_cannot_be_an_environments_is_refused(dev: Path, name: str) 
     assert run("--from", "dev", "--name", name).return_value == 1
 
 
+def test_a_preview_that_would_be_refused_is_not_written(dev: Path) -> None:
+    text = (dev / "environments" / "dev.toml").read_text()
+    (dev / "environments" / "dev.toml").write_text(text.replace("ml.c5.xlarge", "ml.none"))
+    ran = run("--from", "dev", "--name", "pr42")
+    assert (ran.return_value, "ml.none" in ran.stderr) == (1, True)
+    assert not (dev / "environments" / "pr42.toml").exists()
+
+
 def test_a_long_name_stays_within_what_sagemaker_takes(dev: Path) -> None:
     (dev / "environments" / "dev.toml").write_text(NOTIFIED.replace("ranker-dev", "r" * 63))
     run("--from", "dev", "--name", "pr42")

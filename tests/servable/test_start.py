@@ -46,6 +46,94 @@ def test_what_answers_takes_arrays(begun: Path) -> None:
     assert model.handler == "servable"
 
 
+@pytest.fixture
+def empty(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, begun: Path
+) -> Path:
+    """A folder that is no project, with a model in it."""
+    folder = tmp_path_factory.mktemp("empty")
+    shutil.copytree(RANKER, folder / "my_model")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def files(folder: Path) -> set[str]:
+    found = {one.relative_to(folder) for one in folder.rglob("*") if one.is_file()}
+    return {one.as_posix() for one in found if one.parts[0] not in ("my_model", "model", "code")}
+
+
+MADE = {
+    ".gitignore",
+    "cdk.json",
+    "environments/base.toml",
+    "environments/schema.json",
+    "package-lock.json",
+    "package.json",
+    "requirements.txt",
+}
+
+
+def test_in_any_folder_it_writes_what_a_project_lacks(empty: Path) -> None:
+    assert run("my_model").return_value == 0
+    assert files(empty) == MADE | {"environments/my-model.toml", "golden/my-model/request.json"}
+
+
+def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(empty: Path) -> None:
+    said = json.loads(run("my_model", "--json").stdout)
+    (loaded,) = load(empty, empty / "environments")
+    assert loaded.environment is not None
+    assert loaded.environment.security.network_isolation
+    assert [str(one) for one in check(loaded)] == [one["problem"] for one in said["findings"]] == []
+
+
+def test_a_base_of_another_model_is_not_extended(begun: Path) -> None:
+    (begun / "environments" / "base.toml").write_text('[models.other]\nsaved_model = "model"\n')
+    assert run("model", "--name", "first").return_value == 0
+    assert "extends" not in (begun / "environments" / "first.toml").read_text()
+
+
+def test_what_is_there_is_kept(empty: Path) -> None:
+    (empty / "package.json").write_text("{}")
+    (empty / "cdk.json").write_text('{"app": "node app.js"}')
+    said = json.loads(run("my_model", "--json").stdout)
+    assert (empty / "package.json").read_text() == "{}"
+    assert not (empty / "package-lock.json").exists()
+    assert any("cdk.json runs 'node app.js'" in note for note in said["notes"])
+    assert any("package.json pins no CDK CLI" in note for note in said["notes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--account", "12"], "account: '12' is not of its form"),
+        (["--region", "moon"], "no CPU instance of the catalog in moon"),
+        (["--name", "under_score"], "'under_score' is no name for an environment"),
+        (["--name", "base"], "'base' is no name for an environment"),
+        (["--name", "n" * 41], "is no name for an environment"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(empty: Path, options: list[str], said: str) -> None:
+    told = ["my_model", "--account", "123456789012", "--region", "us-east-1", *options]
+    ran = CliRunner().invoke(init, told, standalone_mode=False)
+    assert (ran.return_value, files(empty)) == (1, set())
+    assert said in ran.stderr
+
+
+def test_a_golden_request_that_is_there_is_never_written_over(empty: Path) -> None:
+    (empty / "golden" / "my-model").mkdir(parents=True)
+    (empty / "golden" / "my-model" / "request.json").write_text("mine")
+    ran = run("my_model")
+    assert (ran.return_value, files(empty)) == (1, {"golden/my-model/request.json"})
+    assert "golden/my-model/request.json: is there already" in ran.stderr
+
+
+def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path) -> None:
+    shutil.rmtree(empty / "my_model")
+    ran = [CliRunner().invoke(init, [], standalone_mode=False) for _ in range(2)]
+    assert (files(empty), [one.return_value for one in ran]) == (MADE, [0, 0])
+    assert ran[1].stdout == f"{empty}: nothing is missing\n"
+
+
 def test_the_golden_request_fits_the_signature(begun: Path) -> None:
     run("model", "--name", "first")
     said = json.loads((begun / "golden" / "first" / "request.json").read_text())

@@ -36,6 +36,16 @@ def test_a_failing_step_says_which_and_why() -> None:
     assert 'The step "build the moon" failed (exit code 3)' in ran.stderr
 
 
+def test_a_long_step_says_what_it_is_at() -> None:
+    long = ["sh", "-c", "echo laying stones; sleep 1.5"]
+    ran = run("env", "QUIETLY_SECONDS=1", "sh", "scripts/quietly.sh", "build the moon", *long)
+    assert re.search(r"build the moon \.\.\. \n  \d s: laying stones done, \d s\n", ran.stdout)
+
+
+def test_install_brings_every_command_and_no_linter() -> None:
+    assert "install: .venv/.tuning" in (ROOT / "Makefile").read_text()
+
+
 def test_a_step_that_works_takes_one_line() -> None:
     ran = run("sh", "scripts/quietly.sh", "build the moon", "echo", "cheese")
     assert re.fullmatch(r"build the moon \.\.\. done, \d+ s\n", ran.stdout)

@@ -11,10 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.recording import command
-
-FOLDER = "deployments"
-OUTPUT = "DeploymentRecords"
+from infra.recording import FOLDER, OUTPUT, command
 
 
 class DeploymentHistory(Construct):

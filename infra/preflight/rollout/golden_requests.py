@@ -43,7 +43,7 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 KEY,
                 f"{golden.body} is no file",
                 allowed="a file with one request, from the project's folder",
-                remedy="write one, as examples/ranker/golden/request-rows.json",
+                remedy="write one there, as `servable init` writes golden/NAME/request.json",
             )
         elif size > MOST_BYTES:
             yield self.finding(

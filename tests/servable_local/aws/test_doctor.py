@@ -1,6 +1,8 @@
 """`servable doctor`: what is missing, each with how to mend it; and what could not be asked."""
 
+import json
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,8 @@ from servable.aws_account import Account
 from servable.doctor.account import account, assets, needed, network, quotas
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
+from servable.doctor.machine import project_files as project_files_look
+from servable.new.project_files import STAMP, project_files, write_all
 from servable_local.aws import EmbeddedAws
 from tests.checkouts import ROOT
 from tests.servable.test_cost import environment
@@ -31,10 +35,11 @@ def test_a_machine_without_node_is_told_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     looks = {one.name: one for one in machine(tmp_path)}
     assert (looks["Node"].state, looks["Node"].mend) == (
         "problem",
-        "`make install` brings its own",
+        "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere",
     )
 
 
@@ -67,6 +72,48 @@ def test_a_python_of_the_image_that_is_not_there_or_does_not_start_is_no_problem
         "ok",
         "no Python 3.99 was found on this computer; none is needed",
     )
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    write_all(tmp_path, project_files("mine"))
+    return tmp_path
+
+
+def test_the_files_of_a_project_of_this_version_are_ok(written: Path) -> None:
+    assert project_files_look(written).state == "ok"
+
+
+def test_another_version_s_files_are_named_with_what_to_change(written: Path) -> None:
+    file = written / "cdk.json"
+    told = json.loads(file.read_text())
+    told["context"] |= {STAMP: "0.0.9"}
+    flag = next(one for one in told["context"] if one.startswith("@aws-cdk/"))
+    del told["context"][flag]
+    file.write_text(json.dumps(told))
+    (written / "environments" / "schema.json").write_text("{}")
+    pins = (written / "package.json").read_text()
+    (written / "package.json").write_text(pins.replace('"aws-cdk": "2.', '"aws-cdk": "1.'))
+    look = project_files_look(written)
+    here = version("servable")
+    assert look.said == f"written by servable 0.0.9; this is {here}"
+    for step in (
+        "Upgrading",
+        "delete environments/schema.json and run `servable init`",
+        "npm install --save-dev --save-exact aws-cdk@2.",
+        flag,
+        f'"{STAMP}": "{here}"',
+    ):
+        assert step in look.mend
+
+
+def test_a_project_without_the_mark_of_a_version_is_asked_for_it(written: Path) -> None:
+    (written / "cdk.json").write_text('{"app": "servable-app"}')
+    assert "cdk.json does not say" in project_files_look(written).said
+
+
+def test_a_folder_without_cdk_json_is_told_what_writes_it(tmp_path: Path) -> None:
+    assert project_files_look(tmp_path).mend == "`servable init` writes what is missing"
 
 
 def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: EmbeddedAws) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from infra import recording
-from infra.constructs.endpoint.deployment_history import OUTPUT
 from infra.packing import packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
+from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable import aws_account as operations_account
 from servable.history import restoring

@@ -16,7 +16,7 @@ from servable_local.aws.state_file import StateFile
 def _run(folder: Path, *arguments: str) -> Result:
     """The user's own embedded AWS is not touched."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("servable_local.aws.lifecycle.project_folder", lambda: folder)
+        patched.setattr("servable.local.command.state_folder", lambda: folder)
         return CliRunner().invoke(local, list(arguments))
 
 

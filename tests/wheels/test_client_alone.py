@@ -1,7 +1,6 @@
 """What an application installs: the client, and nothing of the house but tensors and messages."""
 
 import json
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from scripts.build_wheels import file_of, metadata
+from tests.checkouts import ROOT
+
 NOT_IMPORTED = {
     "grpc",
     "gevent",
@@ -25,21 +26,13 @@ ON_FIRST_USE = {"boto3", "botocore", "google.protobuf", "asyncio", "urllib3"}
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the wheel's files are in; built from a copy, since setuptools writes there."""
-    folder = tmp_path_factory.mktemp("distribution")
-    for name in ("servable_client", "servable_tensors"):
-        ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run(
-        [*command, "--wheel-dir", str(folder / "wheel"), str(folder / "servable_client")],
-        check=True,
-    )
-    (wheel,) = (folder / "wheel").iterdir()
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "installed")
-    return folder / "installed"
+def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
+    """The folder that the files of the wheel, and of the one that it requires, are in."""
+    folder = tmp_path_factory.mktemp("installed")
+    for name in ("servable-tensors", "servable-client"):
+        with zipfile.ZipFile(file_of(name, wheels)) as archive:
+            archive.extractall(folder)
+    return folder
 
 
 def run(installed: Path, code: str) -> str:
@@ -94,11 +87,9 @@ def test_it_works_from_where_it_is_installed(installed: Path) -> None:
     assert run(installed, code) == f"[1.0] {installed}/servable_tensors/wire.py\n"
 
 
-def test_what_it_needs_is_named(installed: Path) -> None:
-    metadata = next(installed.glob("*.dist-info")) / "METADATA"
+def test_it_requires_two_packages_and_the_tensors() -> None:
     needs = [
-        line.split()[1]
-        for line in metadata.read_text().splitlines()
-        if line.startswith("Requires-Dist")
+        one.partition(">")[0].partition("=")[0]
+        for one in metadata("servable-client")["dependencies"]
     ]
-    assert [one.partition(">")[0] for one in needs] == ["boto3", "numpy", "protobuf"]
+    assert needs == ["servable-tensors", "boto3", "numpy"]

@@ -1,0 +1,87 @@
+"""Builds the four wheels, offline: `python -m scripts.build_wheels OUT`.
+
+Each is built from a copy of the packages: setuptools writes beside what it reads.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+# The wheels, each after those that it needs -> the folder of its pyproject.toml.
+WHEELS = {
+    "servable-tensors": "wheels/servable-tensors",
+    "servable-client": "wheels/servable-client",
+    "servable-local": "wheels/servable-local",
+    "servable": ".",
+}
+PACKAGES = (
+    "infra",
+    "model_packaging",
+    "servable",
+    "servable_client",
+    "servable_handler",
+    "servable_local",
+    "servable_tensors",
+    "stacks",
+)
+# The same sources give the same bytes: a zip's times begin here.
+EPOCH = "315532800"
+BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+
+
+def metadata(wheel: str) -> dict[str, Any]:
+    """The table [project] of the wheel's pyproject.toml."""
+    file = ROOT / WHEELS[wheel] / "pyproject.toml"
+    found: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    return found
+
+
+def build(out: Path) -> list[Path]:
+    """The files of the four wheels, in `out`. Raises RuntimeError."""
+    out = out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="servable-wheels-") as folder:
+        copy = Path(folder)
+        for name in (*PACKAGES, "wheels"):
+            ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+            shutil.copytree(ROOT / name, copy / name, ignore=ignored)
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy2(ROOT / name, copy)
+        for wheel in WHEELS:
+            if not (copy / WHEELS[wheel] / "LICENSE").exists():
+                shutil.copy2(ROOT / "LICENSE", copy / WHEELS[wheel])
+            ran = subprocess.run(
+                [sys.executable, "-c", BUILD, str(out)],
+                cwd=copy / WHEELS[wheel],
+                env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if ran.returncode:
+                raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")
+    return [file_of(wheel, out) for wheel in WHEELS]
+
+
+def file_of(wheel: str, out: Path) -> Path:
+    """Where a wheel of this version lies in `out`."""
+    return out / f"{wheel.replace('-', '_')}-{metadata(wheel)['version']}-py3-none-any.whl"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the four wheels, without any index.")
+    parser.add_argument("out", metavar="OUT", type=Path, help="Folder for the wheels.")
+    for file in build(parser.parse_args().out):
+        print(f"{file}: {file.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

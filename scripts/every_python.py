@@ -1,0 +1,69 @@
+"""`make test-pythons`: `make test` with every Python that Servable is for and that is found here.
+
+Each has a copy of the checkout in .servable/pythons/, with a .venv of its own that is kept: 4 GB
+and some minutes the first time. What is not found is said, and is no failure.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# pyproject.toml's classifiers: a test compares.
+PYTHONS = ("3.11", "3.12", "3.13")
+FOLDER = ROOT / ".servable" / "pythons"
+KEPT = (".venv", "node_modules", ".servable")
+
+
+def found(version: str) -> Path | None:
+    """The first on the path, or of pyenv's, that runs and can make a virtual environment."""
+    folders = [Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    folders += sorted(Path.home().glob(f".pyenv/versions/{version}*/bin"))
+    for program in (folder / f"python{version}" for folder in folders):
+        # pyenv puts a script of that name on the path, also where that version is switched off.
+        works = [str(program), "-c", "import ensurepip, venv"]
+        if program.is_file() and not subprocess.run(works, capture_output=True).returncode:
+            return program
+    return None
+
+
+def copied(target: Path) -> Path:
+    """The files of the checkout that git knows or would add, in `target`; nothing older stays."""
+    target.mkdir(parents=True, exist_ok=True)
+    for old in target.iterdir():
+        if old.name not in KEPT:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+def main(target: str = "test") -> int:
+    failed = False
+    for version in PYTHONS:
+        program = found(version)
+        if program is None:
+            print(f"Python {version}: not found here, not tried", flush=True)
+            continue
+        print(f"Python {version}: {program}", flush=True)
+        ran = subprocess.run(
+            ["make", f"PYTHON={program}", target], cwd=copied(FOLDER / version), check=False
+        )
+        print(f"Python {version}: {'FAILED' if ran.returncode else 'passed'}", flush=True)
+        failed |= ran.returncode != 0
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

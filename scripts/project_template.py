@@ -1,0 +1,50 @@
+"""The files of `servable new` that are this repository's own but for a name."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = "servable/new/template"
+SERVICE = "@service@"  # exchanged for the service's name when a project is written
+# The virtual environment of the project before any other, as in this repository. A console script:
+# a folder `stacks` or `infra` of the project does not shadow ours.
+APP = 'PATH=".venv/bin:$PATH" servable-app'
+
+
+def _cdk() -> str:
+    return _text({**_read("cdk.json"), "app": APP})
+
+
+def _package() -> str:
+    return _text({**_read("package.json"), "name": SERVICE})
+
+
+def _lock() -> str:
+    """With the version and the hash of the CDK CLI, and no registry's address."""
+    found = {**_read("package-lock.json"), "name": SERVICE}
+    found["packages"][""]["name"] = SERVICE
+    return _text(found)
+
+
+def _runbook() -> str:
+    """Every alarm's description names a section of it."""
+    return (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+
+
+TEMPLATE: Mapping[str, Callable[[], str]] = {
+    f"{FOLDER}/cdk.json": _cdk,
+    f"{FOLDER}/package.json": _package,
+    f"{FOLDER}/package-lock.json": _lock,
+    f"{FOLDER}/docs/runbook.md": _runbook,
+}
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
+    return found
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2) + "\n"

@@ -1,0 +1,58 @@
+"""The constructs, for a CDK app of one's own: `from servable.constructs import ModelEndpoint`.
+
+They are CDK constructs like any other: put them into your stacks, beside your own. Each has its
+reasons and units in its docstring. Nothing here reads environment files. They live in a package
+called `infra`; where your app has one of its own, importing this says so and what to do.
+
+    alarms = EndpointAlarms(stack, "Alarms", endpoint=watched, alarms=Alarms(p99_latency_ms=80))
+    EndpointDashboard(stack, "Dashboard", endpoint=watched, alarms=alarms)
+"""
+
+from servable.hidden import refuse_hidden
+
+refuse_hidden(("infra", "model_packaging"))
+
+# ruff: noqa: E402 - only what was found to be ours is imported
+from infra.constructs.access.role_rules import RoleRules
+from infra.constructs.async_inference.async_inference import AsyncInference
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.model.execution_role import ExecutionRole
+from infra.constructs.model.served_model import ServedModel, packed_model
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm, EndpointAlarms
+from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from infra.constructs.monitoring.notifications import AlarmTopic, EndpointEvents
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint, WatchedVariant
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout
+from infra.constructs.scaling.endpoint_scaling import EndpointScaling
+from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
+from infra.parameters.alarms import Alarms
+from infra.parameters.rollout import Rollout
+from infra.parameters.scaling import Scaling
+
+__all__ = [
+    "AlarmTopic",
+    "Alarms",
+    "AsyncInference",
+    "AsyncInferenceStore",
+    "CaptureStore",
+    "EndpointAlarm",
+    "EndpointAlarms",
+    "EndpointDashboard",
+    "EndpointEvents",
+    "EndpointLogs",
+    "EndpointRollout",
+    "EndpointScaling",
+    "EndpointVariant",
+    "ExecutionRole",
+    "InstanceVariant",
+    "ModelEndpoint",
+    "RoleRules",
+    "Rollout",
+    "Scaling",
+    "ServedModel",
+    "WatchedEndpoint",
+    "WatchedVariant",
+    "packed_model",
+]

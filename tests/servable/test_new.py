@@ -1,0 +1,206 @@
+"""`servable new DIRECTORY`: what a project of somebody's own consists of, written whole or not at all."""
+
+import json
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from infra.parameters.environment import Environment
+from infra.parameters.shape import type_at
+from model_packaging.beside import beside
+from servable.main import COMMANDS, servable
+from servable.new import project_files
+from servable.new.command import new
+from servable.new.project_files import STAMP, service_name, write_all
+from tests.checkouts import ROOT
+from tests.pipelines.workflows import FILES, read, steps
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(new, arguments, standalone_mode=False)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A new project, my-service."""
+    assert run(str(tmp_path / "my-service")).return_value == 0
+    return tmp_path / "my-service"
+
+
+def files(folder: Path) -> set[str]:
+    return {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None:
+    assert files(written) == {
+        ".github/dependabot.yml",
+        ".github/workflows/deploy-environment.yml",
+        ".github/workflows/deploy.yml",
+        ".github/workflows/pull-request.yml",
+        ".gitignore",
+        "README.md",
+        "cdk.json",
+        "docs/runbook.md",
+        "environments/base.toml",
+        "environments/schema.json",
+        "package-lock.json",
+        "package.json",
+        "requirements.txt",
+    }
+
+
+def test_every_file_names_the_service_and_this_version(written: Path) -> None:
+    for name in files(written) - {"environments/schema.json"}:
+        assert not re.search(r"@(service|version)@", (written / name).read_text()), name
+    assert f"=={version('servable')}" in (written / "requirements.txt").read_text()
+    assert json.loads((written / "package-lock.json").read_text())["name"] == "my-service"
+
+
+def test_the_cdk_cli_is_the_exact_one_that_this_repository_locks(written: Path) -> None:
+    ours = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    theirs = json.loads((written / "package-lock.json").read_text())["packages"]
+    assert theirs["node_modules/aws-cdk"] == ours["node_modules/aws-cdk"]
+    assert json.loads((written / "package.json").read_text())["devDependencies"] == {
+        "aws-cdk": ours["node_modules/aws-cdk"]["version"]
+    }
+
+
+def test_no_file_names_a_registry(written: Path) -> None:
+    text = "".join((written / name).read_text() for name in files(written))
+    assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
+
+
+def test_the_app_is_a_console_script_and_its_flags_are_this_repositorys(written: Path) -> None:
+    ours, theirs = (json.loads((one / "cdk.json").read_text()) for one in (ROOT, written))
+    assert theirs["app"].endswith(" servable-app")
+    assert theirs["context"] == ours["context"]
+
+
+def test_cdk_json_says_which_version_wrote_the_project(written: Path) -> None:
+    context = json.loads((written / "cdk.json").read_text())["context"]
+    assert context[STAMP] == version("servable")
+
+
+def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
+    table: tuple[str, ...] = ()
+    for line in (written / "environments" / "base.toml").read_text().splitlines():
+        if found := re.match(r"(?:# )?\[(\w+)\]$", line):
+            table = (found[1],)
+        elif found := re.match(r"(?:# )?(\w+) *= ", line):
+            assert table == ("tags",) or type_at((*table, found[1])) is not None, line
+    assert "schema.json" in (written / "environments" / "base.toml").read_text()
+
+
+def test_a_folder_with_other_files_becomes_a_project(tmp_path: Path) -> None:
+    (tmp_path / "LICENSE").write_text("mine")
+    assert run(str(tmp_path)).return_value == 0
+    assert (tmp_path / "LICENSE").read_text() == "mine"
+
+
+def test_every_file_that_is_there_is_refused_by_name_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "environments").write_text("a file")
+    ran = run(str(tmp_path))
+    assert (ran.return_value, files(tmp_path)) == (1, {"README.md", "environments"})
+    assert f"{tmp_path}/README.md: is there already" in ran.stderr
+    assert f"{tmp_path}/environments: is no folder" in ran.stderr
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_a_link_to_nothing_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "README.md").symlink_to(tmp_path / "elsewhere")
+    assert run(str(tmp_path)).return_value == 1
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("wrong", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_goes_wrong_half_way_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: BaseException
+) -> None:
+    def fails(file: Path) -> object:
+        if file.name == "b.txt":
+            raise wrong
+        return beside(file)
+
+    monkeypatch.setattr(project_files, "beside", fails)
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(type(wrong)):
+        write_all(tmp_path, {"new/deep/a.txt": "a", "b.txt": "b"})
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "mine"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("My Service_2", "my-service-2"),
+        ("2nd", "service-2nd"),
+        ("Ü", "service"),
+        ("a" * 80, "a" * 63),
+    ],
+)
+def test_any_folder_has_a_name_for_a_service(tmp_path: Path, folder: str, name: str) -> None:
+    assert service_name(tmp_path / folder) == name
+    pattern = Environment.model_fields["service"].metadata[0].pattern
+    assert re.fullmatch(pattern, name)
+
+
+def test_a_name_that_is_no_services_is_refused(tmp_path: Path) -> None:
+    assert "--name Up_1: not a service's name" in str(
+        run(str(tmp_path), "--name", "Up_1").exception
+    )
+
+
+# The workflows of a project.
+
+OURS = {line.strip(" -") for file in FILES for line in file.read_text().splitlines()}
+
+
+@pytest.fixture
+def workflows(written: Path) -> list[Path]:
+    return sorted((written / ".github" / "workflows").glob("*.yml"))
+
+
+def test_actions_are_pinned_as_in_this_repository(workflows: list[Path]) -> None:
+    used = [
+        line.strip(" -")
+        for file in workflows
+        for line in file.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert len(used) >= 6
+    assert set(used) <= OURS
+
+
+def test_every_step_is_shell_and_calls_what_there_is(workflows: list[Path]) -> None:
+    for step in (one for file in workflows for one in steps(file)):
+        checked = subprocess.run(["bash", "-n"], input=step.script, text=True, check=False)
+        assert checked.returncode == 0, step.name
+        assert "make " not in step.script
+        for name, rest in re.findall(r"(?<!bin/)\bservable (\w+)([^\n|]*)", step.script):
+            assert name in COMMANDS
+            command = servable.get_command(click.Context(servable), name)
+            assert command is not None
+            known = {option for one in command.params for option in one.opts}
+            assert set(re.findall(r"--[a-z-]+", rest)) <= known
+
+
+def test_nothing_is_deployed_before_an_environment_is_set_up(workflows: list[Path]) -> None:
+    (deploy,) = (read(one)["jobs"] for one in workflows if one.stem == "deploy")
+    assert {name: job["if"] for name, job in deploy.items()} == {
+        "staging": "vars.STAGING_REGION != ''",
+        "production": "vars.PROD_REGION != ''",
+    }
+    assert deploy["production"]["needs"] == "staging"
+
+
+def test_a_workflow_holds_no_key_and_reads_sources_alone(workflows: list[Path]) -> None:
+    for file in workflows:
+        allowed = yaml.safe_load(file.read_text())["permissions"].items()
+        assert set(allowed) <= {("contents", "read"), ("id-token", "write")}
+        assert "secrets." not in file.read_text()

@@ -1,0 +1,104 @@
+"""Which project a command is about: the one that somebody stands in, or --project."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.main import servable
+from servable.project_folder import state_folder
+from tests.conftest import VALID
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(servable, arguments)
+
+
+@pytest.fixture
+def prod(project: Path) -> Path:
+    """A project whose file does not load: what is said names the file from the project."""
+    text = VALID.replace("instance_type", "instance_tpye")
+    (project / "environments" / "prod.toml").write_text(text)
+    return project
+
+
+FOUND = "environments/prod.toml: variants.primary.instance_tpye: unknown key"
+
+
+@pytest.mark.parametrize("inside", [".", "code", "environments", "model/1"])
+def test_a_project_is_found_upwards(
+    prod: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(prod / inside)
+    assert run("check").stderr.startswith(FOUND)
+
+
+@pytest.mark.parametrize(
+    "command", [["check"], ["cost", "prod"], ["serve", "prod"], ["verify", "prod"]]
+)
+def test_a_project_can_be_named_from_anywhere(
+    prod: Path,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert FOUND in run("--project", str(prod), *command).stderr
+
+
+def test_a_named_project_goes_before_the_one_around(
+    prod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "environments").mkdir()
+    (other / "environments" / "dev.toml").write_text("")
+    monkeypatch.chdir(other)
+    assert FOUND in run("--project", str(prod), "check", "prod").stderr
+
+
+def test_a_project_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    assert run("--project", str(tmp_path / "none"), "check").exit_code == 2
+
+
+def test_outside_of_a_project_it_is_said_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("check")
+    assert (ran.exit_code, "`servable new DIRECTORY`" in ran.stderr) == (2, True)
+
+
+def test_a_project_without_an_environment_is_told_what_writes_the_first(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    assert "`servable init SAVED_MODEL` writes a first one" in run("check").stderr
+    ran = run("cost", "prod")
+    assert "there is no environment 'prod', nor any other; `servable init" in ran.stderr
+
+
+def test_environments_of_another_program_are_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / "science.yml").write_text("name: science\n")
+    inside = tmp_path / "mine"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert state_folder() == inside / ".servable"
+
+
+def test_what_runs_here_is_kept_in_the_project(prod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(prod / "code")
+    assert state_folder() == prod / ".servable"
+
+
+def test_other_environments_of_a_project_are_relative_to_it(
+    prod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (prod / "more").mkdir()
+    (prod / "environments" / "prod.toml").rename(prod / "more" / "prod.toml")
+    (prod / "environments" / "dev.toml").write_text("")
+    monkeypatch.chdir(prod / "code")
+    ran = run("check", "prod", "--environments", "more")
+    assert ran.stderr.startswith(FOUND.replace("environments", "more"))

@@ -1,0 +1,113 @@
+"""Where an extra is not installed, the command that needs it says which, and how to install it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from scripts.wheel_environment import required, requirements_of
+from servable.extras import COMMANDS
+from servable.main import COMMANDS as EVERY_COMMAND
+from tests.conftest import RANKER, VALID
+
+# Runs commands in a Python that cannot import what the base does not require.
+RUNS = """\
+import contextlib, importlib.util, io, json, sys
+blocked, lines = map(json.load, (open(one) for one in sys.argv[1:]))
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name in blocked else find(name, *more)
+
+class Blocker:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker)
+from servable.main import main
+
+def run(words):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main(words)
+        except SystemExit as end:
+            return end.code, " ".join(out.getvalue().split())
+
+print(json.dumps({line: run(line.split()) for line in lines}))
+"""
+# Commands that find out on their way what they need -> the extra.
+ON_THE_WAY = {"local up": "local", "doctor prod": "aws", "package wants": "vendor"}
+BASE = (
+    "check prod",
+    "cost prod",
+    "package prod",
+    "doctor",
+    "init model --name first",
+    "local down",
+)
+Runs = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
+    """The words of a run -> its exit code and what it said, with nothing but the base."""
+    project = tmp_path_factory.mktemp("project")
+    shutil.copytree(RANKER, project / "model")
+    wanting = project / "wanting"
+    wanting.mkdir()
+    (wanting / "requirements.txt").write_text("six==1.17.0\n")
+    (wanting / "inference.py").write_text("def handler(data, context): ...\n")
+    (project / "environments").mkdir()
+    (project / "environments" / "prod.toml").write_text(VALID)
+    wants = VALID.replace('name = "ranker"', 'name = "wanting"')
+    wants = wants.replace("tensorflow =", 'code = "wanting"\ntensorflow =')
+    (project / "environments" / "wants.toml").write_text(wants)
+    base = set(required(["servable"], requirements_of(wheels)))
+    blocked = {"servable_client"} | {
+        top
+        for top, names in packages_distributions().items()
+        if not base & {canonicalize_name(one) for one in names}
+    }
+    lines = [*(f"{one} --help" for one in EVERY_COMMAND), *COMMANDS, *ON_THE_WAY, *BASE]
+    for name, content in (("blocked", sorted(blocked)), ("lines", lines)):
+        (project / name).write_text(json.dumps(content))
+    command = [sys.executable, "-c", RUNS, "blocked", "lines"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: Runs = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_every_command_has_a_help_without_its_extra(ran: Runs, command: str) -> None:
+    code, said = ran[f"{command} --help"]
+    assert (code, f"Usage: servable {command}" in said) == (0, True), said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_without_its_extra_says_how_to_install_it(ran: Runs, command: str) -> None:
+    code, said = ran[command]
+    extra, module = COMMANDS[command]
+    wanted = f"servable {command} needs {module}, which is not installed here: "
+    assert (code, said) == (2, f"Error: {wanted}pip install 'servable[{extra}]'")
+
+
+@pytest.mark.parametrize("command", ON_THE_WAY)
+def test_a_command_that_comes_to_need_an_extra_says_so(ran: Runs, command: str) -> None:
+    code, said = ran[command]
+    one = re.compile(rf"Error: \S.* needs \w+, .*pip install 'servable\[{ON_THE_WAY[command]}\]'")
+    assert (code, bool(one.fullmatch(said))) == (2, True), said
+
+
+@pytest.mark.parametrize("command", BASE)
+def test_the_base_does_what_needs_no_extra(ran: Runs, command: str) -> None:
+    code, said = ran[command]
+    assert (code in (0, 1), "pip install" in said, "Traceback" in said) == (True, False, False), (
+        said
+    )

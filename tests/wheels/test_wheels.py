@@ -1,0 +1,177 @@
+"""What the wheels hold and require: every package once, every file, one version."""
+
+import re
+import tomllib
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from scripts.build_wheels import PACKAGES, WHEELS, build, file_of, metadata
+from scripts.every_python import PYTHONS
+from servable.doctor.machine import LEAST_PYTHON
+from servable.extras import COMMANDS, MODULES
+from servable.main import COMMANDS as EVERY_COMMAND
+from tests.checkouts import ROOT
+
+PYPROJECT: dict[str, Any] = metadata("servable")
+EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
+# requirements*.in -> the extras of servable, "" its own requirements, that it installs too.
+INSTALLED_BY = {
+    "requirements.in": ("", "vendor", "aws", "synth"),
+    "requirements-local.in": ("local",),
+    "requirements-tuning.in": ("tune",),
+}
+# In a requirements file, and no extra's: setuptools installs the checkout itself.
+OF_THE_CHECKOUT = {"setuptools"}
+# An extra's, and in no requirements file: pip is in every environment that has one.
+THERE_ALREADY = {"pip"}
+
+
+@pytest.fixture(scope="module")
+def held(wheels: Path) -> dict[str, set[str]]:
+    """Wheel -> the files in it, without what describes it."""
+    return {
+        name: {
+            one
+            for one in zipfile.ZipFile(file_of(name, wheels)).namelist()
+            if ".dist-info/" not in one
+        }
+        for name in WHEELS
+    }
+
+
+def named(one: Requirement) -> str:
+    return str(canonicalize_name(one.name))
+
+
+def required(lines: list[str]) -> list[Requirement]:
+    """Those of other people; our own wheels' are followed."""
+    found = []
+    for one in map(Requirement, lines):
+        if named(one) not in WHEELS:
+            found.append(one)
+        elif named(one) != "servable":  # else an extra of another extra
+            told = metadata(named(one))
+            found += required(told["dependencies"])
+            for extra in one.extras:
+                found += required(told["optional-dependencies"][extra])
+    return found
+
+
+def own(extra: str) -> list[Requirement]:
+    return required(EXTRAS[extra] if extra else PYPROJECT["dependencies"])
+
+
+def written(name: str) -> set[str]:
+    """What a requirements*.in asks for."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    found = [Requirement(line.partition("#")[0]) for line in lines if not line.startswith("#")]
+    return {named(one) for one in found}
+
+
+def brought(name: str) -> set[str]:
+    """By the extras that stand for a requirements*.in."""
+    return {named(one) for extra in INSTALLED_BY[name] for one in own(extra)}
+
+
+def locked(name: str) -> set[str]:
+    lock = (ROOT / name.replace(".in", ".txt")).read_text(encoding="utf-8")
+    return set(re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
+
+
+def test_every_file_of_the_packages_is_in_a_wheel(held: dict[str, set[str]]) -> None:
+    there = {
+        file.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert set().union(*held.values()) == there
+
+
+def test_no_file_is_in_two_wheels(held: dict[str, set[str]]) -> None:
+    counted = Counter(file for files in held.values() for file in files)
+    assert [file for file, count in counted.items() if count > 1] == []
+
+
+def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
+    tops = [top for files in held.values() for top in {one.split("/")[0] for one in files}]
+    assert sorted(tops) == sorted(PACKAGES)
+
+
+def test_the_wheels_have_one_version() -> None:
+    assert len({metadata(name)["version"] for name in WHEELS}) == 1
+
+
+def test_the_wheels_pin_each_other_to_their_version() -> None:
+    version = PYPROJECT["version"]
+    lines = [
+        line
+        for name in WHEELS
+        for table in (metadata(name),)
+        for group in (table["dependencies"], *table.get("optional-dependencies", {}).values())
+        for line in group
+    ]
+    ours = [Requirement(one) for one in lines]
+    pins = [one for one in ours if one.name in WHEELS and one.name != "servable"]
+    assert {str(one.specifier) for one in pins} == {f"=={version}"}
+
+
+@pytest.mark.long
+def test_the_same_sources_build_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
+    build(tmp_path)
+    assert [one.read_bytes() for one in sorted(tmp_path.iterdir())] == [
+        one.read_bytes() for one in sorted(wheels.iterdir())
+    ]
+
+
+@pytest.mark.parametrize("name", INSTALLED_BY)
+def test_requirements_ask_for_nothing_that_no_extra_brings(name: str) -> None:
+    assert written(name) - OF_THE_CHECKOUT - brought(name) == set()
+
+
+@pytest.mark.parametrize("name", INSTALLED_BY)
+def test_requirements_ask_for_all_that_the_extras_bring(name: str) -> None:
+    asked = written(name) | written("requirements.in")
+    assert brought(name) - THERE_ALREADY - asked == set()
+
+
+@pytest.mark.parametrize("name", INSTALLED_BY)
+def test_what_is_locked_is_what_the_extras_allow(name: str) -> None:
+    pins = [Requirement(one) for one in locked(name)]
+    allowed = [one for extra in INSTALLED_BY[name] for one in own(extra)]
+    refused = [
+        str(pin)
+        for pin in pins
+        if (said := [one.specifier for one in allowed if named(one) == named(pin)])
+        and not any(one.contains(str(pin.specifier).removeprefix("==")) for one in said)
+    ]
+    assert refused == []
+
+
+def test_every_extra_that_a_command_names_is_there() -> None:
+    assert {extra for extra, _ in COMMANDS.values()} | {*MODULES.values()} == set(EXTRAS)
+
+
+def test_only_commands_that_are_there_need_extras() -> None:
+    assert set(COMMANDS) <= set(EVERY_COMMAND)
+
+
+def test_doctor_asks_for_the_python_that_the_wheels_require() -> None:
+    asked = {metadata(name)["requires-python"] for name in WHEELS}
+    assert asked == {">=" + ".".join(map(str, LEAST_PYTHON))}
+
+
+def test_the_linter_and_the_wheels_mean_the_same_python() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert f">={tools['mypy']['python_version']}" == PYPROJECT["requires-python"]
+
+
+def test_the_tests_run_with_every_python_that_the_wheels_name() -> None:
+    named = [one.rpartition(" ")[2] for one in PYPROJECT["classifiers"] if "Python ::" in one]
+    assert tuple(named) == PYTHONS

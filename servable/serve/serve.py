@@ -55,10 +55,7 @@ def prepared(
             "address it serves at, or --target deployed; `servable tune` takes --target sagemaker"
         )
         raise PackagingError(Path(loaded.file), problem, fix)
-    wanted = {chosen.model, *(model.multi_model or [])}
-    packed = {} if archive else _packed(loaded, wanted)
-    for one in packed:
-        _fetch_packages(loaded, one)
+    packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
@@ -78,9 +75,8 @@ def _fetch_packages(loaded: Loaded, name: str) -> None:
     model = loaded.environment.models[name]
     if model.code is None or model.install != "vendored":
         return
-    code = loaded.root / model.code
-    wheels, unpacked = loaded.root / WHEELS, loaded.root / UNPACKED
-    lib = dependencies.vendored(code, wheels=wheels, unpacked=unpacked)
+    root, code = loaded.root, loaded.root / model.code
+    lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.sources(code)):
         # What cannot be had is said when the container starts.
         list(fetched_packages(lib, index=index))
@@ -91,6 +87,7 @@ def _packed(loaded: Loaded, wanted: set[str]) -> dict[str, Path]:
     for one in package(loaded):
         if one.model not in wanted:
             continue
+        _fetch_packages(loaded, one.model)
         path = one.path
         if path is None:
             # Uploaded as it is when deployed; here it is one archive like the others.

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +25,7 @@ from servable_local.container.archive import (
     unpack,
 )
 from servable_local.container.child_process import ContainerStartError, Events
-from servable_local.container.compiled_packages import CompiledPackages, compiled_packages
+from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
 from servable_local.container.plan import EndpointPlan
@@ -110,7 +111,7 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     model.mkdir()
     FaultFile.make(folder / FAULTS)
     models: dict[str, dict[int, Path]] = {}
-    default_model, code, packages = "None", None, CompiledPackages()
+    default_model, code = "None", None
     if archive is not None:
         unpack(archive, model)
         code = find_code(model)
@@ -118,10 +119,10 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
         models = find_models(model)
         default_model = _default(settings, models)
     if code:
-        packages = compiled_packages(code.folder)
-        for path in packages.paths:
+        code = replace(code, packages=compiled_packages(code.folder))
+        for path in code.packages.paths:
             _log(f"{path} is imported in the place of what code/lib has for another Python")
-        for problem in packages.problems:
+        for problem in code.packages.problems:
             _log(problem)
         if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
             _log("code/requirements.txt is not installed on this machine; the container would")
@@ -129,12 +130,7 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
-        settings,
-        folder=folder,
-        models=models,
-        default_model=default_model,
-        code=code,
-        packages=packages,
+        settings, folder=folder, models=models, default_model=default_model, code=code
     )
     return Supervisor(plan, environment=os.environ)
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from servable_local.container.compiled_packages import CompiledPackages
@@ -81,10 +81,12 @@ class ArchiveCode:
 
     folder: Path
     inference: Path | None
+    packages: CompiledPackages = field(default_factory=CompiledPackages)
 
-    def import_paths(self, packages: CompiledPackages) -> list[Path]:
+    @property
+    def import_paths(self) -> list[Path]:
         """What Gunicorn puts on the path, in its order; `packages` before the lib/ that they are of."""
-        paths = (self.folder, *packages.paths, self.folder / "lib")
+        paths = (self.folder, *self.packages.paths, self.folder / "lib")
         return [path for path in paths if path.is_dir()]
 
 

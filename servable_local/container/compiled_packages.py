@@ -123,6 +123,9 @@ def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
         [*command, requirement], capture_output=True, text=True, check=False, env=environment
     )
     if ran.returncode:
+        others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
+        if others and others[1] != "none":
+            raise _NotFetchedError(f"pip finds versions up to {others[1]} for it")
         said = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
         raise _NotFetchedError(f"pip: {said[-1] if said else f'status {ran.returncode}'}")
 

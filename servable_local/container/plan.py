@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from servable_local.container import ports
 from servable_local.container.archive import ArchiveCode
-from servable_local.container.compiled_packages import CompiledPackages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.settings import BatchingPlan, StartSettings
@@ -59,7 +58,6 @@ class EndpointPlan:
         models: dict[str, dict[int, Path]],
         default_model: str,
         code: ArchiveCode | None,
-        packages: CompiledPackages,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -67,7 +65,6 @@ class EndpointPlan:
         self._models = models
         self._default_model = default_model
         self._code = code
-        self._packages = packages
         self._kept: list[socket.socket] = []
         self._low = self._reserve()
         self._kept.append(ports.reserved(settings.port))
@@ -94,11 +91,11 @@ class EndpointPlan:
         )
 
     def gunicorn(self) -> dict[str, Any]:
-        code, packages, settings = self._code, self._packages, self.settings
+        code, settings = self._code, self.settings
         inference = code.inference if code else None
         return {
-            "import_paths": [str(path) for path in (code.import_paths(packages) if code else [])],
-            "problems": packages.problems,
+            "import_paths": [str(path) for path in code.import_paths] if code else [],
+            "problems": code.packages.problems if code else [],
             "inference": str(inference) if inference else None,
             "multi_model": settings.multi_model,
             "tensorflow": settings.tensorflow,

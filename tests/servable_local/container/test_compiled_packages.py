@@ -66,7 +66,8 @@ def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
 @pytest.fixture
 def not_fetched(code: Path, house: Path) -> CompiledPackages:
     """Where the index has only another version for this Python."""
-    wheel(house, "fast", "1.6", f"{OURS}-none-any")
+    for version in ("1.3", "1.6", "1.4"):
+        wheel(house, "fast", version, f"{OURS}-none-any")
     return compiled_packages(code)
 
 
@@ -79,6 +80,13 @@ def test_another_version_is_never_taken_and_file_package_and_pythons_are_named(
         (),
         True,
     )
+
+
+def test_the_newest_version_that_there_is_for_this_python_is_named(
+    not_fetched: CompiledPackages,
+) -> None:
+    (problem,) = not_fetched.problems
+    assert "could not be fetched (pip finds versions up to 1.6 for it); " in problem
 
 
 def test_a_fetch_that_fails_leaves_nothing_in_the_cache(

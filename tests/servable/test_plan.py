@@ -113,6 +113,7 @@ def test_an_endpoint_that_is_not_protected_in_both_is_said_to_be_deleted(
 def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
     ran = run(revision, SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true'))
     assert (ran.return_value, "the fleet stays" in ran.stdout) == (0, True)
+    assert "SageMaker::Endpoint: DeletionPolicy: Retain (new)" in ran.stdout
 
 
 def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:

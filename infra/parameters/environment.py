@@ -80,8 +80,8 @@ class Environment(Table):
     def acknowledged_request_bytes(self) -> int | None:
         """The largest request, where it is acknowledged to be more than AWS's API states."""
         given = self.traffic.request_bytes or 0
-        between = self.kind.request_bytes < given <= self.kind.guide_bytes
-        return given if between and "request-too-large" in self.acknowledge else None
+        more = self.kind.request_bytes < given and "request-too-large" in self.acknowledge
+        return given if more else None
 
     @property
     def kms_keys(self) -> dict[str, list[str]]:

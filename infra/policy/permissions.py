@@ -45,9 +45,6 @@ def via_s3(region: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
 
 
-VIA_S3 = via_s3("{region}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Permission:
     """Granted where every one of its places is known; `on` empty: AWS takes no resource."""
@@ -74,7 +71,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
         actions=("kms:Decrypt",),
         on=("archive_keys",),
-        condition=VIA_S3,
+        condition=via_s3("{region}"),
     ),
     Permission(
         capability="list the files of a model that is a prefix",
@@ -124,7 +121,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt samples ([capture])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("capture_key",),
-        condition=VIA_S3,
+        condition=via_s3("{region}"),
     ),
     Permission(
         capability="read requests ([asynchronous])",
@@ -142,7 +139,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="encrypt requests and answers ([asynchronous])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("queue_key",),
-        condition=VIA_S3,
+        condition=via_s3("{region}"),
     ),
     Permission(
         capability="tell of an answer ([asynchronous])",
@@ -214,6 +211,15 @@ class KeyPermission:
     condition: str
 
 
+_BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
+_READERS = "the model's role; the role that runs `servable verify`"
+_THROUGH: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("endpoint.archive_kms_keys", _READERS, ("kms:Decrypt",), "s3"),
+    ("models.NAME.artifact.kms_key", _READERS, ("kms:Decrypt",), "s3"),
+    ("alarms.topic_kms_key", "the model's role, with [asynchronous]", _BOTH, "sns"),
+    ("asynchronous.kms_key", "the model's role, and the callers", _BOTH, "s3"),
+    ("capture.kms_key", "the model's role", _BOTH, "s3"),
+)
 KEY_PERMISSIONS = (
     KeyPermission(
         key="alarms.topic_kms_key",
@@ -259,34 +265,13 @@ KEY_PERMISSIONS = (
         ),
         condition=ENOUGH,
     ),
-    KeyPermission(
-        key="endpoint.archive_kms_keys",
-        who="the model's role; the role that runs `servable verify`",
-        actions=("kms:Decrypt",),
-        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
-    ),
-    KeyPermission(
-        key="models.NAME.artifact.kms_key",
-        who="the model's role; the role that runs `servable verify`",
-        actions=("kms:Decrypt",),
-        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
-    ),
-    KeyPermission(
-        key="alarms.topic_kms_key",
-        who="the model's role, with [asynchronous]",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition=f"{VIA} is sns.REGION.amazonaws.com, or {ENOUGH}",
-    ),
-    KeyPermission(
-        key="asynchronous.kms_key",
-        who="the model's role, and the callers",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
-    ),
-    KeyPermission(
-        key="capture.kms_key",
-        who="the model's role",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        condition=f"{VIA} is s3.REGION.amazonaws.com, or {ENOUGH}",
+    *(
+        KeyPermission(
+            key=key,
+            who=who,
+            actions=actions,
+            condition=f"{VIA} is {service}.REGION.amazonaws.com, or {ENOUGH}",
+        )
+        for key, who, actions, service in _THROUGH
     ),
 )

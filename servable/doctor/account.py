@@ -64,8 +64,7 @@ def assets(environment: Environment, asked: Account) -> Iterator[Look]:
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
-    place = f"{environment.account}-{environment.region}"
-    bucket = f"cdk-hnb659fds-assets-{place}"
+    bucket = f"cdk-hnb659fds-assets-{environment.account}-{environment.region}"
     found = unless_absent(asked.client("s3").get_bucket_encryption, Bucket=bucket)
     if found is None:
         return  # the bootstrap's own line says so
@@ -73,10 +72,8 @@ def assets(environment: Environment, asked: Account) -> Iterator[Look]:
     # An ARN, or its last part: as it was given to `cdk bootstrap`.
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
-        fine = not named
         mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
-        said = "encrypted with S3's own key"
-        yield judged("key of archives", fine, f"{bucket}: {said}", mend)
+        yield judged("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
         yield Look(name="key of archives", state="ok", said=f"{bucket}: {key}")
     else:

@@ -150,3 +150,12 @@ def test_from_serverless_to_instances_is_warned_of(
     git(deployed, "commit", "--all", "--quiet", "--message", "serverless")
     ran = run(monkeypatch, deployed, VALID, "--against", "HEAD")
     assert (ran.return_value, "refuses the change back" in ran.stderr) == (0, True)
+
+
+def test_another_endpoint_is_made_and_nothing_of_the_old_one_is_refused(
+    deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, deployed, VALID + QUEUE)
+    git(deployed, "commit", "--all", "--quiet", "--message", "asynchronous")
+    ran = run(monkeypatch, deployed, VALID.replace('"ranker"', '"other"', 1), "--against", "HEAD")
+    assert ran.return_value == 0

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servable.plan.command import plan
+from tests.checkouts import ROOT
+from tests.conftest import VALID
 from tests.servable.test_check_against import SCALED, SECOND, git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -97,6 +99,26 @@ def test_the_rename_of_a_protected_endpoint_is_said_to_keep_the_old_one(revision
     assert (ran.return_value, "keeps ranker, which is protected" in ran.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(("was", "shall"), [(True, False), (False, True)])
+def test_an_endpoint_that_is_not_protected_in_both_is_said_to_be_deleted(
+    revision: Path, was: bool, shall: bool
+) -> None:
+    protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
+    run(revision, protected if was else SECOND)
+    git(revision, "commit", "--all", "--allow-empty", "--quiet", "--message", "live")
+    ran = run(revision, (protected if shall else SECOND).replace('"ranker"', '"other"', 1))
+    assert "CloudFormation deletes ranker" in ran.stderr
+
+
 def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
     ran = run(revision, SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true'))
     assert (ran.return_value, "the fleet stays" in ran.stdout) == (0, True)
+    assert "SageMaker::Endpoint: DeletionPolicy: Retain (new)" in ran.stdout
+
+
+def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:
+    shutil.copy(ROOT / "cdk.json", revision)  # with the flags that ENV/data needs
+    run(revision, VALID + "[asynchronous]\n")
+    git(revision, "commit", "--all", "--quiet", "--message", "asynchronous")
+    ran = run(revision, VALID, "--json")
+    assert json.loads(ran.stdout)["verdict"] == "refused", ran.stderr

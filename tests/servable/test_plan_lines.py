@@ -3,10 +3,12 @@
 import argparse
 import shlex
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from infra.parameters.loading import load
 from infra.policy.refused_updates import DeployedVariant
-from servable.plan.live import Live
+from servable.plan.live import Live, _live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
 
@@ -65,3 +67,26 @@ def test_of_a_serverless_variant_it_is_its_provisioned_concurrency() -> None:
 
 def test_then_the_file_is_deployed_as_it_is() -> None:
     assert deploys(SCALED)[1].command == "cdk deploy 'staging/*'"
+
+
+def test_what_is_live_is_known_with_its_shadow_and_its_queue() -> None:
+    endpoint = {"EndpointName": "ranker-staging", "EndpointConfigName": "c", "EndpointStatus": "?"}
+    config = {
+        "ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}],
+        "ShadowProductionVariants": [{"VariantName": "b", "InstanceType": "ml.c5.xlarge"}],
+        "AsyncInferenceConfig": {},
+    }
+    paginator = SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": []}])
+    answers: dict[str, Any] = {
+        "describe_stacks": {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]},
+        "get_template": {"TemplateBody": template("c")},
+        "describe_endpoint": endpoint,
+        "describe_endpoint_config": config,
+        "get_paginator": paginator,
+    }
+    clients = SimpleNamespace(
+        **{name: lambda *_, _answer=one, **__: _answer for name, one in answers.items()}
+    )
+    found = _live("ranker-staging", "staging-endpoint", lambda service: clients)
+    shadows = {name: one.shadow for name, one in found.variants.items()}
+    assert (shadows, found.queued) == ({"a": False, "b": True}, True)

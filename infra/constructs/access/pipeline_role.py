@@ -125,9 +125,8 @@ class PipelineRole(Construct):
             self._allow(["sts:AssumeRole"], taken_on)
         self._allow(list(looks), ["*"])
         for action, places in reads.items():
-            # Keys only for what S3 holds.
-            on_keys = action.startswith("kms:")
-            self._allow([action], list(places), via_s3(region) if on_keys else None)
+            condition = via_s3(region) if action.startswith("kms:") else None
+            self._allow([action], list(places), condition)
 
     def _allow(
         self, actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None

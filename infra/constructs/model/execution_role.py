@@ -59,6 +59,7 @@ class ModelDependencies:
         network = self.network
         found = {
             "archive": [archive.objects],
+            "archive_keys": list(archive.key_arns),
             "repository": [
                 stack.format_arn(
                     service="ecr",
@@ -73,8 +74,6 @@ class ModelDependencies:
             "subnets": named("ec2", "subnet", *network.subnets),
             "security_groups": named("ec2", "security-group", *network.security_groups),
         }
-        if archive.key_arns:
-            found["archive_keys"] = list(archive.key_arns)
         if archive.listed is not None:
             found["bucket"] = [archive.listed.bucket_arn]
         if network.subnets:

@@ -61,8 +61,7 @@ class GoldenSender(Construct):
         """`endpoint_name` is the literal: the function is there before the endpoint's update.
         `inform`: is told when requests cannot be sent. `runbook`: the address of its page."""
         super().__init__(scope, construct_id)
-        log = self._log(endpoint_name, log_kms_key_arn, keep_log)
-        function = self._function(endpoint_name, roles, log)
+        function = self._function(endpoint_name, roles, log_kms_key_arn, keep_log)
         self._watch(function, endpoint_name, inform, runbook)
         asked = {
             "endpoint": endpoint_name,
@@ -131,20 +130,17 @@ class GoldenSender(Construct):
             actions=[inform.topic_arn],
         )
 
-    def _log(self, endpoint_name: str, kms_key_arn: str | None, keep: bool) -> logs.CfnLogGroup:
+    def _function(
+        self, endpoint_name: str, roles: RoleRules, log_kms_key_arn: str | None, keep_log: bool
+    ) -> functions.CfnFunction:
         log = logs.CfnLogGroup(
             self,
             "Log",
             log_group_name=_log_name(endpoint_name),
             retention_in_days=LOG_DAYS,
-            kms_key_id=kms_key_arn,
+            kms_key_id=log_kms_key_arn,
         )
-        log.apply_removal_policy(removal_policy(keep=keep))
-        return log
-
-    def _function(
-        self, endpoint_name: str, roles: RoleRules, log: logs.CfnLogGroup
-    ) -> functions.CfnFunction:
+        log.apply_removal_policy(removal_policy(keep=keep_log))
         role = iam.Role(
             self,
             "Role",

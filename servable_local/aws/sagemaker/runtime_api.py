@@ -31,8 +31,7 @@ from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456
-# An endpoint's tag with the larger number that its environment's file acknowledges. AWS knows no such
-# tag, and states both 6,291,456 (the API) and 25 MB:
+# The larger number that an environment's file acknowledges; AWS knows no such tag, and states 25 MB too:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
 REQUEST_BYTES_TAG = "servable:request-bytes"
 _ANSWER_TIMEOUT_SECONDS = 60.0

@@ -292,6 +292,14 @@ def test_with_a_deployment_configuration_variants_keep_their_names(account: Acco
     assert "must have the same variant names as the old one: primary" in said
 
 
+def test_without_a_deployment_configuration_a_variant_may_be_renamed(account: Account) -> None:
+    template = serving(account.put_archive(b"a"))
+    account.deploy(template)
+    (variant,) = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
+    variant["VariantName"] = "other"
+    assert account.deploy(template) == "UPDATE_COMPLETE"
+
+
 def test_while_an_update_fails_every_request_is_answered(account: Account) -> None:
     account.deploy(serving(account.put_archive(b"good", "good")))
     account.deploy(serving(account.put_archive(b"BROKEN", "broken")), wait=False)

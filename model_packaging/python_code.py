@@ -12,7 +12,7 @@ from model_packaging.python_source import (
     imports,
     parse,
     standard_library,
-    wrong_encoding,
+    wrong_bytes,
 )
 from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 
@@ -62,7 +62,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
         try:
             source = file.read_bytes()
             tree = parse(source, python=python)
-            if strange := wrong_encoding(source):
+            if strange := wrong_bytes(source):
                 remedy = "save it as UTF-8, or declare its encoding in the first line"
                 findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
             wanted = list(imports(tree))

@@ -5,16 +5,14 @@ standard library of that Python.
 """
 
 import ast
-import contextlib
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
 _NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
+_ENCODING = re.compile(rb"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)")
 # Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".
 _REMOVED = {
     (3, 8): {"macpath"},
@@ -64,19 +62,17 @@ def parse(source: bytes, *, python: str) -> ast.Module:
     return _parse_newer(source, ours)
 
 
-def wrong_encoding(source: bytes) -> str | None:
-    """What of the code is not in the encoding that it declares, UTF-8 where it declares none.
+def wrong_bytes(source: bytes) -> str | None:
+    """Bytes of a comment that are not UTF-8, where the code is; in other encodings `parse` sees them.
 
     Source: https://docs.python.org/3/reference/lexical_analysis.html#encoding-declarations (2026-11-22)
     """
-    encoding = "utf-8"
-    with contextlib.suppress(SyntaxError):  # it declares none, and its first lines are not UTF-8
-        encoding = tokenize.detect_encoding(io.BytesIO(source).readline)[0]
+    declared = _ENCODING.match(source)
     try:
-        source.decode(encoding)
+        source.decode() if declared is None or b"utf" in declared[1].lower() else None
     except UnicodeDecodeError as bad:
         line = source[: bad.start].count(b"\n") + 1
-        return f"line {line} holds byte 0x{source[bad.start]:02x}, which is not {encoding}"
+        return f"line {line} holds byte 0x{source[bad.start]:02x}, which is not UTF-8"
     return None
 
 

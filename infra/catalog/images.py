@@ -39,11 +39,6 @@ def regions(version: str) -> tuple[str, ...]:
     return tuple(images["registries"][images["versions"][version]["registries"]])
 
 
-def repository() -> str:
-    """Of AWS's images of TensorFlow Serving, in each of its registries."""
-    return str(table("images")["repository"])
-
-
 def registry_accounts(region: str | None = None) -> frozenset[str]:
     """Accounts whose registries hold AWS's images, in this region or in any."""
     registries: list[dict[str, str]] = table("images")["registries"]

@@ -51,14 +51,12 @@ def last_run(expression: str) -> datetime | None:
 
 def _at(moment: str) -> datetime:
     try:
-        found = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%S")
+        if re.fullmatch(r"[0-9-]{10}T[0-9:]{8}", moment):
+            return datetime.fromisoformat(moment)
     except ValueError:
-        found = None
-    if found is None or len(moment) != len("2026-12-24T18:00:00"):
-        raise ScheduleError(
-            f"{moment!r} is no moment", "at(yyyy-mm-ddThh:mm:ss), as at(2026-12-24T18:00:00)"
-        )
-    return found
+        pass  # as 30 February
+    allowed = "at(yyyy-mm-ddThh:mm:ss), as at(2026-12-24T18:00:00)"
+    raise ScheduleError(f"{moment!r} is no moment", allowed)
 
 
 def _cron(fields: str) -> datetime | None:

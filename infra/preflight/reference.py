@@ -15,6 +15,7 @@ Generated from the rules in infra/preflight by `python scripts/generate.py`; do 
 the same, and stop the stacks that have an error and no others (`cdk synth` without a selector exits with 1
 where there is one). A rule that lacks an input is shown as *not checked*, never as passed: `--against REF`
 gives the revision that is deployed, `[traffic]` what callers send, `artifact.size_gib` an archive's size.
+What template linters find of the same faults is [measured](beyond-linters.md).
 
 What one key may hold, its form and its range, is no rule: it is refused as the file is read. The keys
 stand in [parameters.md](parameters.md), the bounds of each in environments/schema.json, which editors check.

@@ -76,7 +76,7 @@ def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) 
         (
             "",
             [
-                "inference.py:1: line 2 holds byte 0xe9, which is not utf-8; "
+                "inference.py:1: line 2 holds byte 0xe9, which is not UTF-8; "
                 "save it as UTF-8, or declare its encoding in the first line"
             ],
         ),

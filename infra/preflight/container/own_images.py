@@ -10,6 +10,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rule import Findings, Rule, VariantRule
 
+OF_SERVING = "tensorflow-inference"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
@@ -79,7 +80,7 @@ class ImageOwnKind(Rule):
                 continue
             here = sorted(images.registry_accounts(environment.region))
             built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
-            if not image.repository.startswith(images.repository()):
+            if not image.repository.startswith(OF_SERVING):
                 problem = f"{image.repository} of AWS is no TensorFlow Serving"
             elif built_for:
                 problem = f"{image.tag} is built for {built_for[0].upper()}"
@@ -91,7 +92,7 @@ class ImageOwnKind(Rule):
                 key,
                 problem,
                 given=image.tag if built_for else image.repository,
-                allowed=f"{images.repository()}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
+                allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
                 remedy="name that, or take image out: AWS's image is then chosen",
                 reads=("region",),
             )

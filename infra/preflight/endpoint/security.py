@@ -186,25 +186,23 @@ endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-000
     def check(self, environment: Environment) -> Findings:
         for key, arn in _kms_arns("", environment.model_dump(exclude={"acknowledge", "tags"})):
             region, account = arn.split(":")[3:5]
-            if region != environment.region:
-                found = self.finding(
-                    key,
-                    f"{arn} is a key of {region}",
-                    allowed=f"keys of {environment.region}",
-                    remedy="name one of that region; of a multi-Region key, its replica there",
-                    reads=("region",),
-                )
-                yield replace(found, acknowledgeable=False)
-            elif account != environment.account:
-                found = self.finding(
-                    key,
-                    f"{arn} is a key of account {account}: its policy there must allow what "
-                    "docs/permissions.md says",
-                    allowed=f"keys of {environment.account}",
-                    remedy="name one of that account, or accept it when the policy there allows it",
-                    reads=("account",),
-                )
-                yield replace(found, severity=Severity.WARNING)
+            here = region == environment.region
+            if here and account == environment.account:
+                continue
+            found = self.finding(
+                key,
+                f"{arn} is a key of account {account}: its policy there must allow what "
+                "docs/permissions.md says"
+                if here
+                else f"{arn} is a key of {region}",
+                allowed=f"keys of {environment.account if here else environment.region}",
+                remedy="name one of that account, or accept it when the policy there allows it"
+                if here
+                else "name one of that region; of a multi-Region key, its replica there",
+                reads=("account" if here else "region",),
+            )
+            warning = replace(found, severity=Severity.WARNING)
+            yield warning if here else replace(found, acknowledgeable=False)
 
 
 def _kms_arns(at: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,142 @@
+"""What `servable check` finds of planted faults, and what the linters of CloudFormation templates find.
+
+python -m tests.preflight.beyond_linters   (minutes; writes docs/beyond-linters.md)
+
+The faults are those of the rules' own tests: of each rule the first lines that break it. Each
+is synthesised as if `servable check` had said nothing. A linter has found a fault where it says anything of
+the template that it does not say of the valid file's.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import cloudformation_validate as validate
+
+from infra.parameters.loading import Loaded
+from infra.preflight.check import RULES, check
+from stacks.environment_stage import EnvironmentStage
+from tests.checkouts import ROOT
+from tests.conftest import RANKER
+from tests.preflight.overlay import overlaid
+from tests.preflight.test_every_rule import ROWS
+
+PAGE = ROOT / "docs" / "beyond-linters.md"
+LINTERS = ("cfn-lint", "cloudformation-validate")
+HEAD = """\
+# What `servable check` finds beyond template linters
+
+For whoever asks whether cfn-lint in a pipeline is enough. Written by
+`python -m tests.preflight.beyond_linters`; do not edit.
+
+Planted: one fault for each rule whose test is lines of an environment file, {count} in all, each
+synthesised as if `servable check` had not refused it. Counted: the faults that each program finds. A linter
+has found a fault where it says anything of the template that it does not say of the valid file's. cfn-lint
+has its default rules; cloudformation-validate is AWS's own validator, which CDK offers as well.
+`servable check` finds all of them because they are the faults that its rules are tested with; what the
+linters find beyond them was not counted.
+
+"""
+TAIL = """\
+{lost} of the faults make no template: synthesis fails, where `servable check` says why. Faults in files (a \
+SavedModel that is cut short, code that does not import, a secret in the code folder) are in no template, \
+and not in this table. Found by a linter too: {found}."""
+
+
+def main() -> int:
+    rows = list({row.rule: row for row in reversed(ROWS)}.values())
+    subjects = {rule.id: rule.__module__.split(".")[2] for rule in RULES}
+    counts: dict[str, Counter[str]] = {}
+    both: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="servable-faults-") as temporary:
+        folder = Path(temporary)
+        project = _project(folder / "project")
+        templates = {"": _template(overlaid(project, ""), folder / "valid")}
+        for row in rows:
+            loaded = overlaid(project, row.fails)
+            found = any(one.rule == row.rule for one in check(loaded))
+            template = _template(loaded, folder / row.rule)
+            counts.setdefault(subjects[row.rule], Counter()).update(
+                {"faults": 1, "servable check": found, "no template": template is None}
+            )
+            templates[row.rule] = template
+            print(f"{row.rule}: {'synthesised' if template else 'no template'}", flush=True)
+        said = _said({name: file for name, file in templates.items() if file})
+    for rule, by in said.items():
+        for linter, messages in by.items():
+            if rule and messages - said[""][linter]:
+                both.add(rule)
+                counts[subjects[rule]][linter] += 1
+    PAGE.write_text("".join(_page(counts, both, len(rows))), encoding="utf-8")
+    return 0
+
+
+def _page(counts: dict[str, Counter[str]], both: set[str], faults: int) -> Iterator[str]:
+    yield HEAD.format(count=faults)
+    columns = ("faults", "servable check", *LINTERS, "no template")
+    yield f"| rules about | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n"
+    total: Counter[str] = sum(counts.values(), Counter())
+    for name, row in [*sorted(counts.items()), ("together", total)]:
+        yield f"| {name} | {' | '.join(str(row[one]) for one in columns)} |\n"
+    found = ", ".join(f"[{rule}](rules.md#{rule})" for rule in sorted(both)) or "none"
+    last = TAIL.format(lost=total["no template"], found=found)
+    yield f"\n{textwrap.fill(last, 110, break_long_words=False, break_on_hyphens=False)}\n"
+
+
+def _project(folder: Path) -> Path:
+    (folder / "environments").mkdir(parents=True)
+    shutil.copytree(RANKER, folder / "model")
+    (folder / "code").mkdir()
+    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    return folder
+
+
+def _template(loaded: Loaded, out: Path) -> Path | None:
+    """Of the endpoint's stack, with the errors ignored; None where it cannot be made."""
+    app = cdk.App(
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=False,
+        stack_traces=False,
+        tree_metadata=False,
+        context=json.loads((ROOT / "cdk.json").read_text())["context"],
+        outdir=str(out),
+    )
+    try:
+        EnvironmentStage(app, loaded, [])
+        app.synth()
+        return next(out.glob("assembly-*/*endpoint*.template.json"))
+    except Exception:
+        return None
+
+
+def _said(templates: dict[str, Path]) -> dict[str, dict[str, set[str]]]:
+    """By rule and linter: the ids of what is said."""
+    engine: Any = validate.RegoEngine()
+    found: dict[str, dict[str, set[str]]] = {
+        name: {
+            "cfn-lint": set(),
+            "cloudformation-validate": {
+                one.rule_id for one in engine.validate_template(str(file)).diagnostics
+            },
+        }
+        for name, file in templates.items()
+    }
+    names = {str(file): name for name, file in templates.items()}
+    command = ["cfn-lint", "--format", "parseable", *names]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    for line in ran.stdout.splitlines():
+        file, *_, rule, _ = line.split(":", 6)
+        found[names[file]]["cfn-lint"].add(rule)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -190,6 +190,8 @@ class Handler:
         text = codec.to_json(body)
         if call.signature:
             text = with_signature(text, call.signature)
+        if call.method == "predict":
+            plan.model.check_ranks(text, call)
         record.stage("decode")
         status, answer = plan.model.servers.rest(call.path, text, call)
         record.stage("model")
@@ -203,7 +205,12 @@ class Handler:
         self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
     ) -> bytes:
         predicts = call.method == "predict"
-        named = check_predict_request(body) if predicts else check_model_spec(body)
+        if predicts:
+            described = check_predict_request(body)
+            model.check_message_ranks(described, call)
+            named = described.model_named
+        else:
+            named = check_model_spec(body)
         record.stage("decode")
         request = body + call.overriding(body_names_model=named)
         try:

@@ -9,9 +9,11 @@ from servable_handler.refusal import RequestError
 from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import TensorError, wire
 from servable_tensors.codecs import Codec
+from servable_tensors.json_ranks import JsonRequest
 from servable_tensors.json_tensors import JsonValueError, parse_answer, to_array
 from servable_tensors.npy import NpyRelay
 from servable_tensors.predict_messages import arrays_in, predict_message
+from servable_tensors.protobuf_walk import DescribedRequest
 from servable_tensors.signature import Signature, signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
 from servable_tensors.text_answers import as_columns
@@ -27,10 +29,58 @@ class ServedModels:
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
         self._signatures: dict[tuple[str, int | None], dict[str, Signature]] = {}
+        self._ranked: dict[tuple[str, int | None], dict[str, Signature]] = {}
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
     def signature(self, call: Call, name: str | None = None) -> Signature:
         """The signature that the call, else `name`, asks for. Raises `RequestError`."""
+        known = self._known(call)
+        wanted = call.signature or name or DEFAULT_SIGNATURE
+        if wanted not in known:
+            listed = ", ".join(one for one in known if not one.startswith("__"))
+            raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
+        return known[wanted]
+
+    def check_ranks(self, text: bytes, call: Call) -> None:
+        """Of JSON that is about to be relayed. Raises `TensorError` for a rank of another number.
+
+        TensorFlow's process can end over it (docs/decisions/0050).
+        """
+        if known := self._with_ranks(call):
+            request = JsonRequest(text)
+            signature = known.get(request.signature or DEFAULT_SIGNATURE)
+            if signature is not None:
+                signature.check_ranks(request.ranks(signature.ranks))
+
+    def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
+        """As `check_ranks`, of a PredictRequest."""
+        asked, name = call, call.signature
+        if described.spec:
+            try:
+                spec = wire.ModelSpec.FromString(described.spec)
+            except DecodeError:
+                return  # a name that is no UTF-8: the model server refuses it
+            name = call.signature or spec.signature_name
+            if described.model_named and not call.model_named:
+                asked = asked._replace(model=spec.name)
+            if call.version is None and spec.HasField("version"):
+                asked = asked._replace(version=spec.version.value)
+        signature = self._with_ranks(asked).get(name or DEFAULT_SIGNATURE)
+        if signature is not None:
+            signature.check_ranks(described.ranks)
+
+    def _with_ranks(self, call: Call) -> dict[str, Signature]:
+        """Those of the model's signatures whose ranks are held to; none where no server tells."""
+        key = call.model, call.version
+        if key not in self._ranked:
+            try:
+                known = self._known(call)
+            except RequestError:
+                return {}  # who asks for a prediction is told why
+            self._ranked[key] = {name: one for name, one in known.items() if one.ranks}
+        return self._ranked[key]
+
+    def _known(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version
         if key not in self._signatures:
             asked = wire.GetModelMetadataRequest(
@@ -39,12 +89,7 @@ class ServedModels:
             asked.model_spec.ClearField("signature_name")
             reply = self.servers.grpc("GetModelMetadata", asked.SerializeToString(), call)
             self._signatures[key] = signatures(wire.GetModelMetadataResponse.FromString(reply))
-        known = self._signatures[key]
-        wanted = call.signature or name or DEFAULT_SIGNATURE
-        if wanted not in known:
-            listed = ", ".join(one for one in known if not one.startswith("__"))
-            raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
-        return known[wanted]
+        return self._signatures[key]
 
     def relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
         """What is known of such bodies for this model, version and signature, whoever sends them."""

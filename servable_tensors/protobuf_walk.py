@@ -8,6 +8,7 @@ Source: https://protobuf.dev/programming-guides/encoding, tensorflow/core/framew
 tensorflow/core/framework/tensor.cc (Tensor::FromProto), tensorflow_serving/apis/predict.proto
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,18 @@ class TensorDescription(NamedTuple):
     shape: tuple[int, ...]
 
 
-class _Known(NamedTuple):
+class DescribedRequest(NamedTuple):
+    """What a message that may be relayed asks for."""
+
     model_named: bool
+    spec: bytes
+    """The serialized ModelSpec, several joined as parsers merge them."""
+    ranks: Mapping[str, int]
+    """Of each input."""
+
+
+class _Known(NamedTuple):
+    described: DescribedRequest
     truths: tuple[Range, ...]
     """Where the contents of bool tensors are: each byte must be 0 or 1."""
 
@@ -50,19 +61,20 @@ class _Known(NamedTuple):
 _SEEN: SeenForms[_Known] = SeenForms()
 
 
-def check_predict_request(body: bytes) -> bool:
-    """Raises `TensorError` (400) for what must not be relayed. Returns whether it names a model."""
+def check_predict_request(body: bytes) -> DescribedRequest:
+    """Raises `TensorError` (400) for what must not be relayed."""
     known = _SEEN.get(body)
     if known is None:
-        named, tensors, _ = _walked(body)
+        named, spec, tensors, _ = _walked(body)
+        ranks = {name: len(one.sizes) for name, one in tensors.items()}
         filled = [one for one in tensors.values() if one.content_bytes]
         contents = [one.content_at for one in filled if one.content_at]
         truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
-        known = _Known(named, tuple(truths))
+        known = _Known(DescribedRequest(named, spec, ranks), tuple(truths))
         _SEEN.keep(body, contents, known)
     if known.truths:
         _check_truths(body, known.truths)
-    return known.model_named
+    return known.described
 
 
 def check_model_spec(body: bytes) -> bool:
@@ -83,7 +95,7 @@ def described_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
 
     More than was sent: where one value stands for all of a tensor's.
     """
-    _, tensors, repeated_bytes = _walked(body)
+    _, _, tensors, repeated_bytes = _walked(body)
     inputs = {
         name: TensorDescription(array_dtype(one.dtype), tuple(one.sizes))
         for name, one in tensors.items()
@@ -91,8 +103,9 @@ def described_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
     return inputs, repeated_bytes
 
 
-def _walked(body: bytes) -> tuple[bool, dict[str, Tensor], int]:
+def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
     tensors: dict[str, Tensor] = {}
+    specs: list[bytes] = []
     named, repeated, count = False, 0, 0
     try:
         for number, kind, start, end in fields(body, 0, len(body)):
@@ -103,6 +116,7 @@ def _walked(body: bytes) -> tuple[bool, dict[str, Tensor], int]:
                 _require_bytes(number, kind)
             if number == 1:
                 named = _model_named(body, start, end, named)
+                specs.append(body[start:end])
             elif number == 2:
                 name, tensor = _input(body, start, end)
                 if name in tensors:
@@ -120,7 +134,7 @@ def _walked(body: bytes) -> tuple[bool, dict[str, Tensor], int]:
                 text_of(body, start, end)
     except WireError as bad:
         raise TensorError(f"the body is no PredictRequest: {bad}") from None
-    return named, tensors, repeated
+    return named, b"".join(specs), tensors, repeated
 
 
 def _model_named(body: bytes, start: int, end: int, named: bool) -> bool:

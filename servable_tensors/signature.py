@@ -15,6 +15,8 @@ _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
 
 
 _MOST_PROBLEMS = 10  # in one message
+# Convolutions and what goes with them take images, volumes or series of rows.
+_LEAST_RANK = 3
 
 
 class Described(Protocol):
@@ -63,6 +65,22 @@ class Signature:
             if spec and (problem := _misfit(array.dtype, array.shape, spec)):
                 problems.append(f"{name}: {problem}")
         self.refuse(problems)
+
+    @functools.cached_property
+    def ranks(self) -> Mapping[str, int]:
+        """Inputs with three or more dimensions: TensorFlow can abort over another number of them."""
+        ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
+        return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
+
+    def check_ranks(self, given: Mapping[str, int]) -> None:
+        """Raises `TensorError` with those of `ranks` for which another number is given."""
+        self.refuse(
+            [
+                f"{name}: got {given[name]} dimensions; the signature wants {self.inputs[name]}"
+                for name, rank in self.ranks.items()
+                if given.get(name, rank) != rank
+            ]
+        )
 
     def check_names(self, names: Collection[str]) -> None:
         """As `check`, before there are arrays."""

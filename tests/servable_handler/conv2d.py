@@ -1,7 +1,7 @@
 """Writes a SavedModel whose convolution aborts TensorFlow: `python -m tests.servable_handler.conv2d FOLDER`.
 
 Its input may be of any rank, and with oneDNN (the default) TensorFlow 2.21's process ends over any
-other than 4, where it should refuse the request.
+other than 4, where it should refuse the request. The signature `images` says that it wants 4.
 """
 
 import sys
@@ -17,7 +17,13 @@ def write(folder: str) -> None:
 
     module = tf.Module()
     module.serve = serve
-    tf.saved_model.save(module, f"{folder}/1", {"serving_default": serve})
+    images = serve.get_concrete_function()
+    module.images = tf.function(
+        lambda x: images(x=x),
+        input_signature=[tf.TensorSpec([None, None, None, 1], tf.float32, name="x")],
+    )
+    signatures = {"serving_default": serve, "images": module.images}
+    tf.saved_model.save(module, f"{folder}/1", signatures)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A model server for the handler's tests: gRPC and REST, small signatures, faults on request.
 
 serving_default: x float32 [any, 3] -> y float32 [any], the sum of each row;
-echo_TYPE: v of that type -> v; two: a int64 [any], b string [any] -> both.
+echo_TYPE: v of that type -> v; two: a int64 [any], b string [any] -> both;
+image: pixels float32 [any, 2, 2, 1], size float32 [any].
 """
 
 import json
@@ -24,6 +25,7 @@ ECHOED = [n for n in range(1, 24) if n not in (20, 21)]
 SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
     "serving_default": {"x": (1, [-1, 3])},
     "two": {"a": (9, [-1]), "b": (7, [-1])},
+    "image": {"pixels": (1, [-1, 2, 2, 1]), "size": (1, [-1])},
     **{f"echo_{wire.dtype_name(number)}": {"v": (number, None)} for number in ECHOED},
 }
 

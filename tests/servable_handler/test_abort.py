@@ -11,7 +11,7 @@ import pytest
 
 from servable_local.container.launch import EndpointProcess, launch
 from tests.servable_handler.conftest import npy
-from tests.servable_handler.endpoints import ROOT, packed, post
+from tests.servable_handler.endpoints import ROOT, packed, post, predict_request
 
 GOOD = json.dumps({"inputs": [[[[1.0]]]]}).encode()
 DEADLY = {
@@ -39,6 +39,35 @@ def all_four(endpoint: EndpointProcess) -> set[int]:
             return set(endpoint.parts.model_servers)
         time.sleep(0.1)
     raise AssertionError("the model servers were not started again")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        DEADLY["REST"],
+        ("application/json", json.dumps({"instances": [1.0]}).encode()),
+        ("application/json", json.dumps({"instances": [{"x": [[1.0]]}]}).encode()),
+        ("application/json", b'{"inst\\u0061nces": [1.0]}'),
+        ("text/csv", b"1,2,3"),
+        ("application/jsonlines", b"[1]\n[2]"),
+        ("application/x-npy", npy(np.ones((2, 3), np.float32))),
+        ("application/x-protobuf", predict_request(x=np.ones((2, 3), np.float32))),
+    ],
+)
+def test_where_the_signature_says_the_rank_another_is_400_and_ends_no_model_server(
+    content_type: str, body: bytes, endpoint: EndpointProcess
+) -> None:
+    before = all_four(endpoint)
+    answer = post(endpoint.url, body, content_type, attributes="tfs-signature-name=images")
+    assert (answer.status_code, all_four(endpoint)) == (400, before), answer.text
+
+
+@pytest.mark.long
+def test_an_image_of_the_right_rank_is_answered(endpoint: EndpointProcess) -> None:
+    attributes = "tfs-signature-name=images"
+    answer = post(endpoint.url, GOOD, "application/json", attributes=attributes)
+    assert answer.status_code == 200
 
 
 @pytest.mark.long

@@ -45,6 +45,11 @@ BODIES = [
 ]
 
 
+def relayed(server: FakeModelServer) -> list[tuple[str, bytes]]:
+    """What came, but for the question for signatures."""
+    return [one for one in server.requests if one[0] != "GetModelMetadata"]
+
+
 def sums(form: str, answer: bytes) -> Any:
     """The numbers of an answer, whatever its form."""
     if form == "application/x-npy":
@@ -108,13 +113,13 @@ def test_columns_are_answered_as_outputs(ask: Ask) -> None:
 def test_json_is_relayed_untouched(server: FakeModelServer, ask: Ask) -> None:
     body = b'  {"instances" : [ [1, 2,   3] ]}'
     ask(body)
-    assert server.requests == [("/v1/models/m:predict", body)]
+    assert relayed(server) == [("/v1/models/m:predict", body)]
 
 
 def test_a_predict_request_is_relayed_without_decoding(server: FakeModelServer, ask: Ask) -> None:
     body = protobuf(x=X) + b"\xf8\x07\x01"  # a field that nobody knows
     ask(body, "application/x-protobuf")
-    assert server.requests[0][1].startswith(body)
+    assert relayed(server)[0][1].startswith(body)
 
 
 def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask: Ask) -> None:
@@ -122,9 +127,94 @@ def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask:
     assert [method for method, _ in server.requests] == ["GetModelMetadata", "Predict"]
 
 
+IMAGE = {"pixels": [[[1.0], [2.0]], [[3.0], [4.0]]], "size": 2.0}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"instances": [{"pixels": [1.0, 2.0], "size": 2.0}]},
+        {"inputs": {"pixels": [1.0, 2.0], "size": [2.0]}},
+        {"inputs": {"pixels": [[[[[1.0]]]]], "size": [2.0]}},
+        {"instances": [{"size": 2.0, "pixels": 1.0}], "signature_name": "image"},
+    ],
+)
+def test_json_of_another_rank_than_the_signatures_is_refused_before_the_model_server_has_it(
+    request_: dict[str, Any], server: FakeModelServer, ask: Ask
+) -> None:
+    answer = ask(json.dumps(request_).encode(), custom_attributes="tfs-signature-name=image")
+    assert (answer[0], relayed(server)) == (400, [])
+
+
+def test_the_refusal_of_a_rank_names_the_input_and_the_signature(ask: Ask) -> None:
+    body = b'{"signature_name": "image", "inputs": {"pixels": [1.0], "size": [2.0]}}'
+    _, answer, _ = ask(body)
+    wanted = "pixels: got 1 dimensions; the signature wants float32 [any, 2, 2, 1]. The signature"
+    assert wanted in json.loads(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"signature_name": "image", "instances": [IMAGE, IMAGE]},
+        # Of its size nothing is said: that is the model's to refuse.
+        {"signature_name": "image", "inputs": {"pixels": [[[[1.0]]]], "size": [2.0]}},
+        # Of inputs of fewer dimensions either: plain operations take any.
+        {"signature_name": "image", "inputs": {"pixels": [[[[1.0]]]], "size": [[2.0]]}},
+        {"signature_name": "serving_default", "instances": [1.0]},
+        {"signature_name": "nope", "instances": [1.0]},
+    ],
+)
+def test_other_json_is_relayed_as_it_is(
+    request_: dict[str, Any], server: FakeModelServer, ask: Ask
+) -> None:
+    server.rest_answer = 200, b"{}"
+    body = json.dumps(request_).encode()
+    ask(body)
+    assert relayed(server) == [("/v1/models/m:predict", body)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"signature_name": "image"}, 400),
+        ({"signature_name": "image", "name": "m"}, 400),
+        ({"signature_name": "image", "name": "other"}, 404),
+        ({"signature_name": "echo_DT_FLOAT"}, 200),
+    ],
+)
+def test_a_message_of_another_rank_is_refused_by_the_signature_that_it_names(
+    spec: dict[str, str], status: int, ask: Ask
+) -> None:
+    request = wire.PredictRequest.FromString(
+        protobuf(pixels=np.ones(2, np.float32), v=np.ones(2, np.float32))
+    )
+    for name, value in spec.items():
+        setattr(request.model_spec, name, value)
+    assert ask(request.SerializeToString(), "application/x-protobuf")[0] == status
+
+
+def test_the_signature_of_the_attributes_wins_over_that_of_a_message(ask: Ask) -> None:
+    body = protobuf(pixels=np.ones(2, np.float32))
+    attributes = "tfs-signature-name=image"
+    assert ask(body, "application/x-protobuf", custom_attributes=attributes)[0] == 400
+
+
+def test_a_message_of_the_signatures_rank_is_relayed(server: FakeModelServer, ask: Ask) -> None:
+    body = protobuf(pixels=np.ones((1, 1, 1, 1), np.float32))
+    ask(body, "application/x-protobuf", custom_attributes="tfs-signature-name=image")
+    assert [name for name, _ in relayed(server)] == ["Predict"]
+
+
+def test_where_signatures_are_not_told_json_is_relayed(server: FakeModelServer, ask: Ask) -> None:
+    server.rest_answer = 404, b'{"error": "no such model"}'
+    answer = ask(ROWS, rest_uri=server.context().rest_uri.replace("/m:", "/other:"))
+    assert answer[:2] == server.rest_answer
+
+
 def test_json_below_the_threshold_is_relayed(server: FakeModelServer, ask: Ask) -> None:
     ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS) + 1))
-    assert [method for method, _ in server.requests] == ["/v1/models/m:predict"]
+    assert [method for method, _ in relayed(server)] == ["/v1/models/m:predict"]
 
 
 def test_the_signature_is_asked_for_once(server: FakeModelServer, ask: Ask) -> None:
@@ -322,14 +412,14 @@ def test_a_relayed_request_asks_for_what_the_attributes_say(
     ask: Ask,
 ) -> None:
     ask(protobuf(x=X), "application/x-protobuf", **told)
-    spec = wire.PredictRequest.FromString(server.requests[0][1]).model_spec
+    spec = wire.PredictRequest.FromString(relayed(server)[0][1]).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == (name, version, signature)
 
 
 def test_a_model_that_the_relayed_body_names_stays(server: FakeModelServer, ask: Ask) -> None:
     body = wire.PredictRequest(model_spec={"name": "mine"}).SerializeToString()
     ask(body, "application/x-protobuf")
-    assert wire.PredictRequest.FromString(server.requests[0][1]).model_spec.name == "mine"
+    assert wire.PredictRequest.FromString(relayed(server)[0][1]).model_spec.name == "mine"
 
 
 def test_a_classification_is_relayed_to_its_own_method(server: FakeModelServer, ask: Ask) -> None:
@@ -342,7 +432,7 @@ def test_a_signature_of_the_attributes_is_written_into_relayed_json(
     server: FakeModelServer, ask: Ask
 ) -> None:
     ask(ROWS, custom_attributes="tfs-signature-name=two")
-    assert json.loads(server.requests[0][1])["signature_name"] == "two"
+    assert json.loads(relayed(server)[0][1])["signature_name"] == "two"
 
 
 def page(body: bytes, context: Any) -> dict[str, Any]:

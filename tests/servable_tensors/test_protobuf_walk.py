@@ -236,7 +236,7 @@ def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times:
 def test_two_model_specs_are_one_as_for_protobuf() -> None:
     body = field(1, b"\x0a\1m") + field(1, b"\x1a\1s")
     assert wire.PredictRequest.FromString(body).model_spec.name == "m"
-    assert check_predict_request(body) is True
+    assert check_predict_request(body).model_named
 
 
 def test_a_classification_holds_no_tensors_and_passes() -> None:
@@ -276,4 +276,4 @@ def test_what_passes_is_no_longer_in_memory_than_the_bound(body: bytes) -> None:
 @pytest.mark.parametrize(("name", "is_named"), [("", False), ("m", True)])
 def test_whether_a_model_is_named_is_told(name: str, is_named: bool) -> None:
     body = wire.PredictRequest(model_spec={"name": name, "signature_name": "s"}).SerializeToString()
-    assert check_predict_request(body) is is_named
+    assert check_predict_request(body).model_named is is_named

@@ -9,6 +9,7 @@ from model_packaging.existing_archive import Member, unpack_what_counts
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.operations import GraphOperations, operations
 from model_packaging.saved_model.reading import WARM_UP
 from model_packaging.warm_up import check_warm_up
 
@@ -23,6 +24,8 @@ class Verified:
     members: tuple[Member, ...]
     versions: tuple[tuple[str, int, SavedModelInfo], ...]
     """Model, version, what that version is; "" for the model whose versions are at the root."""
+    graphs: tuple[tuple[str, GraphOperations], ...]
+    """The path of each saved_model.pb, and what it is made of."""
     problems: tuple[str, ...]
     """Each a whole sentence: the entry, what is wrong, what to do."""
     warnings: tuple[str, ...]
@@ -43,11 +46,14 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
         ]
         warnings: list[str] = []
         versions: list[tuple[str, int, SavedModelInfo]] = []
+        graphs: list[tuple[str, GraphOperations]] = []
         folders = list(_versions(folder, problems))
         for model, number, version in folders:
             try:
                 info = read(version)
                 versions.append((model, number, info))
+                shown = (version / "saved_model.pb").relative_to(folder).as_posix()
+                graphs.append((shown, operations(version)))
                 if info.has_warm_up:
                     check_warm_up(version / WARM_UP, info)
             except PackagingError as refusal:
@@ -62,6 +68,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
         sha256=sha256,
         members=tuple(members),
         versions=tuple(versions),
+        graphs=tuple(graphs),
         problems=tuple(problems),
         warnings=tuple(warnings),
     )

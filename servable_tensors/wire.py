@@ -33,6 +33,13 @@ def _message(name: str) -> Any:
 
 TensorShapeProto = _message("tensorflow.TensorShapeProto")
 TensorProto = _message("tensorflow.TensorProto")
+AttrValue = _message("tensorflow.AttrValue")
+NameAttrList = _message("tensorflow.NameAttrList")
+AttrEntry = _message("tensorflow.AttrEntry")
+NodeDef = _message("tensorflow.NodeDef")
+FunctionDef = _message("tensorflow.FunctionDef")
+VersionDef = _message("tensorflow.VersionDef")
+GraphDef = _message("tensorflow.GraphDef")
 TensorInfo = _message("tensorflow.TensorInfo")
 SignatureDef = _message("tensorflow.SignatureDef")
 AssetFileDef = _message("tensorflow.AssetFileDef")

@@ -16,6 +16,7 @@ from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import wants_ours
 from model_packaging.saved_model import SavedModelInfo, read
+from model_packaging.saved_model.operations import GraphOperations, operations
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Candidate:
     environment: Environment
     """The draft: the rest of a file with problems of shape."""
     _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
+    _graphs: dict[Path, GraphOperations] = field(default_factory=dict)
 
     def value_of(self, key: str) -> Any:
         """What the file has under a dotted key; None for a table, and for what is not there."""
@@ -77,6 +79,12 @@ class Candidate:
         if folder not in self._saved_models:
             self._saved_models[folder] = read(folder)
         return self._saved_models[folder]
+
+    def graph(self, folder: Path) -> GraphOperations:
+        """What a version folder's graph is made of. Raises `PackagingError`, OSError."""
+        if folder not in self._graphs:
+            self._graphs[folder] = operations(folder, cache=self.loaded.root / ".servable")
+        return self._graphs[folder]
 
 
 def _has_code(folder: Path) -> bool:

@@ -15,13 +15,18 @@ from servable_tensors.wire_fields import BYTES, Buffer, Field, WireError, fields
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.
 _SCHEMA_VERSION, _META_GRAPHS = 1, 2
-_GRAPH_DEF = 2
+_GRAPH_DEF, _COLLECTION = 2, 4
 _NODE, _LIBRARY, _FUNCTION, _FUNCTION_NODE, _OP = 1, 2, 1, 3, 2
 # Of a MetaGraphDef, what becomes a message; the rest is large, and read by walking or not at all.
 _SMALL = {field.number for field in wire.MetaGraphDef.DESCRIPTOR.fields}
 
 # The operations that hold a variable: TensorFlow 2, and both kinds of TensorFlow 1.
 VARIABLE_OPS = frozenset({b"VarHandleOp", b"VariableV2", b"Variable"})
+
+# tensorflow/cc/saved_model/constants.h: kSavedModelAssetsKey.
+_ASSETS = b"saved_model_assets"
+
+_SEARCHED_BYTES = 1 << 27
 
 _AGAIN = "export it again, or copy it again"
 
@@ -33,6 +38,10 @@ class MetaGraph:
     message: Any
     """wire.MetaGraphDef: tags, TensorFlow version, signatures, assets."""
     has_variables: bool
+    graph_def: tuple[tuple[int, int], ...]
+    """From where to where in the file its GraphDef is; in parts where protobuf would merge them."""
+    has_asset_collection: bool
+    """Whether it names assets as TensorFlow 1 did, in a collection."""
 
 
 def refuse_pointer(file: Path) -> None:
@@ -81,14 +90,27 @@ def _is_graph(field: Field) -> bool:
 
 
 def _meta_graph(data: mmap.mmap, graph: Field) -> MetaGraph:
-    small, has_variables = [], False
+    small, has_variables, places, collection = [], False, [], False
     for number, kind, start, end in fields(data, *graph[2:]):
         if number in _SMALL and kind == BYTES:
             # Fields in a row are a message again: protobuf merges what is repeated.
             small += [bytes((number << 3 | kind,)), written_varint(end - start), data[start:end]]
-        elif number == _GRAPH_DEF and not has_variables:
-            has_variables = any(op in VARIABLE_OPS for op in _ops(data, start, end))
-    return MetaGraph(wire.MetaGraphDef.FromString(b"".join(small)), has_variables)
+        elif number == _GRAPH_DEF and kind == BYTES:
+            places.append((start, end))
+            has_variables |= _has_variables(data, start, end)
+        elif number == _COLLECTION and kind == BYTES:
+            collection |= data[start : start + 64].find(_ASSETS) >= 0
+    message = wire.MetaGraphDef.FromString(b"".join(small))
+    return MetaGraph(message, has_variables, tuple(places), collection)
+
+
+def _has_variables(data: mmap.mmap, start: int, end: int) -> bool:
+    # A frozen graph of a million nodes mostly does not even name one; and what is larger than that
+    # is made of constants, whose pages are not touched.
+    is_searched = end - start <= _SEARCHED_BYTES
+    if is_searched and all(data.find(op, start, end) < 0 for op in VARIABLE_OPS):
+        return False
+    return any(op in VARIABLE_OPS for op in _ops(data, start, end))
 
 
 def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:

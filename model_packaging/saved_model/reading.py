@@ -94,7 +94,7 @@ def read(version: Path) -> SavedModelInfo:
     file = version / "saved_model.pb"
     if not file.is_file():
         raise PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
-    graph = _served(file, meta_graphs(file))
+    graph = served(file, meta_graphs(file))
     message = graph.message
     signatures = {
         name: _signature(signature)
@@ -116,7 +116,8 @@ def read(version: Path) -> SavedModelInfo:
     )
 
 
-def _served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
+def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
+    """The one that TensorFlow Serving loads. Raises `PackagingError` where there is none."""
     tags = [frozenset(graph.message.meta_info_def.tags) for graph in graphs]
     if SERVE not in tags:
         given = ", ".join("+".join(sorted(some)) or "nothing" for some in tags)

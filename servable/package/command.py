@@ -15,7 +15,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Told
 from servable.findings import print_lines
 from servable.package import output
-from servable.package.package import Package, image_for
+from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
 from servable.package.package import package as packages_of
 from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, project, unknown
 
@@ -141,6 +141,7 @@ def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
 
     image = image_for(loaded)
     found = verify(archive, python=image.python, provided=image.modules)
+    found = with_graph_faults(found, loaded)
     if as_json:
         click.echo(json.dumps(output.verified_json(archive, found), indent=2))
     else:
@@ -150,5 +151,5 @@ def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
         for problem in found.problems:
             click.echo(problem, err=True)
         if not found.problems:
-            click.echo("  the container would serve it")
+            click.echo(output.LOOKED_AT.format(tensorflow=tensorflow_for(loaded)))
     return 1 if found.problems else 0

@@ -13,6 +13,10 @@ from model_packaging.saved_model import SavedModelInfo
 from model_packaging.verification import Verified
 from servable.package.package import Package
 
+# A verdict on what was read, and on nothing else.
+LOOKED_AT = """  nothing found that keeps the image of TensorFlow {tensorflow} from loading it
+  read: layout, signatures, variables, assets, warm-up records, operations, Python code
+  not run: no request was sent, and nothing was loaded (servable serve ENV does both)"""
 # What fits a screen with the signatures below it.
 MOST_FILES = 12
 

@@ -2,17 +2,21 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.images import ImageModules, image_modules
+from infra.catalog.ops import op_table
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
-from infra.parameters.variant import Variant
+from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import machine
+from infra.preflight.check import RULES
+from infra.preflight.graph_faults import graph_faults
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.dependencies import WANTED, Wheel, locked
@@ -23,6 +27,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.source_file import Progress
 from model_packaging.tree import Tree
+from model_packaging.verification import Verified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,22 +120,51 @@ def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> l
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
 
 
+def tensorflow_for(loaded: Loaded | None) -> str:
+    """Of the image of an environment's first variant, as 2.20; or the newest."""
+    version = images.versions()[-1]
+    if loaded is not None and loaded.environment is not None:
+        variant = next(iter(loaded.environment.variants.values()))
+        version = _tensorflow(loaded.environment, variant)
+    return ".".join(version.split(".")[:2])
+
+
 def image_for(loaded: Loaded | None) -> ImageModules:
     """What code finds in the image of an environment's first model, or in the newest image.
 
     Raises `PackagingError` where nobody has looked into that image.
     """
-    version = images.versions()[-1]
-    if loaded is not None and loaded.environment is not None:
-        variant = next(iter(loaded.environment.variants.values()))
-        version = _tensorflow(loaded.environment, variant)
-    found = image_modules(".".join(version.split(".")[:2]))
+    version = tensorflow_for(loaded)
+    found = image_modules(version)
     if found is None:
         problem = f"the modules in the image of TensorFlow {version} are not documented"
         raise PackagingError(
             Path(loaded.file if loaded else "."), problem, "name another tensorflow"
         )
     return found
+
+
+def with_graph_faults(one: Verified, loaded: Loaded | None) -> Verified:
+    """What was verified, with what the image's TensorFlow makes of the graphs.
+
+    CPU kernels are asked for where the environment names an instance type without a GPU.
+    """
+    table = op_table(tensorflow_for(loaded))
+    cpu = False
+    if loaded is not None and loaded.environment is not None:
+        machines = map(machine_of, loaded.environment.variants.values())
+        cpu = any(each is not None and not each.gpus for each in machines)
+    severities = {rule.id: rule.severity for rule in RULES}
+    said: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
+    for shown, graph in one.graphs:
+        for fault in () if table is None else graph_faults(graph, table, cpu=cpu):
+            sentence = f"{shown}: {fault.problem}; {fault.allowed}; {fault.remedy}"
+            said[severities[fault.rule]].append(sentence)
+    return replace(
+        one,
+        problems=(*one.problems, *said[Severity.ERROR]),
+        warnings=(*one.warnings, *said[Severity.WARNING]),
+    )
 
 
 def _python(loaded: Loaded, name: str) -> str | None:

@@ -119,7 +119,8 @@ ROWS = MADE + [
 ]
 NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # Their rows need files and not lines: test_artefact.py, test_code.py, test_code_secrets.py,
-# test_models_together.py, test_schedule_past.py, tests/servable/test_check_against.py and
+# test_graph_faults.py, test_models_together.py, test_schedule_past.py,
+# tests/servable/test_check_against.py and
 # tests/servable/test_init_preview.py.
 WITH_FILES = {
     "multi-model-packages",
@@ -136,6 +137,15 @@ WITH_FILES = {
     "change-variant-removed-while-scaled",
     "change-variants-under-rollout",
     "endpoint-name-shared",
+    "model-graph-version",
+    "model-needs-python",
+    "model-op-attribute",
+    "model-op-attribute-ignored",
+    "model-op-removed",
+    "model-op-unknown",
+    "model-op-without-kernel",
+    "model-reads-outside",
+    "model-stablehlo-version",
     "scaling-schedule-past",
     "signature-default-missing",
 }

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from servable.package.command import package
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel
+from tests.preflight.graphs import Graph
 
 
 @pytest.fixture
@@ -77,6 +79,42 @@ def test_a_refusal_is_json_too(prod: Path) -> None:
     (prod / "none.tar.gz").write_bytes(b"")
     (said,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
     assert said.startswith("none.tar.gz: is not a whole .tar.gz")
+
+
+def _archive(project: Path, op: str) -> str:
+    """An archive whose graph has one operation more."""
+    graph = Graph(project / "other" / "1")
+    graph.served(op)
+    graph.write()
+    with tarfile.open(project / "other.tar.gz", "w:gz") as archive:
+        archive.add(graph.folder, "1")
+    return "other.tar.gz"
+
+
+def test_an_operation_that_the_image_lacks_is_a_problem_of_the_archive(prod: Path) -> None:
+    ran = run("--verify", _archive(prod, "MyOp"))
+    assert (ran.return_value, ran.stderr.split("; ")[0]) == (
+        1,
+        "1/saved_model.pb: MyOp (node 'planted') in function '__inference_serve': TensorFlow Serving "
+        "2.20 has no such operation",
+    )
+
+
+@pytest.mark.parametrize(("environment", "found"), [((), 0), (("prod",), 1)])
+def test_a_cpu_kernel_is_asked_for_where_a_machine_is_named(
+    prod: Path, environment: tuple[str, ...], found: int
+) -> None:
+    archive = _archive(prod, "XlaSetBound")
+    assert run(*environment, "--verify", archive).return_value == found
+
+
+def test_an_archive_without_a_problem_says_what_was_not_tried(prod: Path) -> None:
+    said = run("--verify", _archive(prod, "NoOp")).stdout
+    assert said.splitlines()[-3:] == [
+        "  nothing found that keeps the image of TensorFlow 2.20 from loading it",
+        "  read: layout, signatures, variables, assets, warm-up records, operations, Python code",
+        "  not run: no request was sent, and nothing was loaded (servable serve ENV does both)",
+    ]
 
 
 def test_findings_are_json_too(prod: Path) -> None:

@@ -1,0 +1,390 @@
+"""What of a model's graph the TensorFlow of an image would refuse, or could not run.
+
+Only what is in a table of infra/catalog/op_versions.json is judged. Which version wrote the model
+is not compared: what counts is what its graph asks for.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.catalog.ops import REQUIRED, OpAttribute, OpDefinition, OpTable, image_tables, tables
+from model_packaging.saved_model.operations import (
+    FILE_INPUTS,
+    Attribute,
+    GraphOperations,
+    Operation,
+)
+from servable_tensors.wire import dtype_name
+
+# Python functions of the process that exported the model; the container has no such process.
+# Source: https://www.tensorflow.org/api_docs/python/tf/py_function, "the body of the function … will
+# not be serialized in a GraphDef", read 2026-11-22
+PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+# Made of other operations before it is run, by a pass over the graph; it has no kernel of its own.
+# Source: tensorflow/core/common_runtime/accumulate_n_optimizer.cc, read 2026-11-22
+_REWRITTEN = frozenset({"AccumulateNV2"})
+# Of GPU builds with TensorRT, which no wheel for CPUs has. Nobody looked into the GPU images.
+_TENSORRT = re.compile(r".*TRT.*|GetCalibrationDataOp")
+# Names and notes: a TensorFlow that does not know them computes the same.
+_NOTES = frozenset({"debug_name", "metadata"})
+# Where SageMaker puts the archive: a path below it is the user's own matter.
+_ARCHIVE = "/opt/ml/model/"
+_NETWORK = re.compile(r"(s3|gs|hdfs|https?)://")
+# By what TensorFlow calls a kind of attribute, the field of AttrValue that holds it.
+_KINDS = {"int": "i", "float": "f", "bool": "b", "string": "s"}
+# How a portable artifact begins: magic, the version of the bytecode as a varint (MLIR's: shifted by
+# one), and who produced it. Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
+_STABLEHLO = re.compile(r"ML\xefR(.)StableHLO_v(\d+\.\d+\.\d+)", re.DOTALL)
+# tensorflow/core/framework/types.h: the type of a reference to a variable is 100 more.
+_REFERENCE = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphFault:
+    """One thing that is wrong; `rule` is the id of the rule that says it."""
+
+    rule: str
+    given: str | int
+    problem: str
+    allowed: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """An operation beside the graph that it is in, and the machine that it shall run on."""
+
+    one: Operation
+    graph: GraphOperations
+    cpu: bool
+
+
+_Problem = Callable[[_Subject, OpTable], str | None]
+
+
+def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
+    """All of them, each once with the first place. `cpu`: the machine has no GPU."""
+    yield from _versions(graph, table)
+    seen = set()
+    for one in graph.operations:
+        subject = _Subject(one, graph, cpu)
+        for rule, (problem, remedy) in _FINDERS.items():
+            said = problem(subject, table)
+            if said is None or (rule, one.op, said) in seen:
+                continue
+            seen.add((rule, one.op, said))
+            takers = [other for other in image_tables() if _takes(problem, subject, other)]
+            yield GraphFault(
+                rule=rule,
+                given=one.op,
+                problem=f"{_where(one)}: {said}",
+                allowed=_allowed(takers),
+                remedy=_newer(takers) or remedy(subject),
+            )
+
+
+def _takes(problem: _Problem, subject: _Subject, table: OpTable) -> bool:
+    return subject.one.op in table and problem(subject, table) is None
+
+
+def _where(one: Operation) -> str:
+    node = f"{one.op} (node {one.node!r})"
+    return f"{node} in function {one.function!r}" if one.function else node
+
+
+def _allowed(takers: list[OpTable]) -> str:
+    if not takers:
+        return "no image takes it"
+    return f"the images of TensorFlow {', '.join(one.version for one in takers)}"
+
+
+def _newer(takers: list[OpTable]) -> str | None:
+    return f'set tensorflow = "{takers[-1].version}"' if takers else None
+
+
+# GraphDef's versions.
+
+
+def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
+    def refused(by: OpTable) -> str | None:
+        if graph.min_consumer > by.graph_def:
+            return (
+                f"the graph asks for a TensorFlow that reads version {graph.min_consumer} of GraphDef "
+                f"(min_consumer), and {by.version} reads up to {by.graph_def}"
+            )
+        if by.graph_def in graph.bad_consumers:
+            return f"the graph names {by.version} as one that may not read it (bad_consumers)"
+        if graph.producer < by.min_producer:
+            return (
+                f"the graph is of version {graph.producer} of GraphDef, and {by.version} reads from "
+                f"{by.min_producer} on"
+            )
+        return None
+
+    said = refused(table)
+    if said is not None:
+        takers = [one for one in image_tables() if refused(one) is None]
+        yield GraphFault(
+            rule="model-graph-version",
+            given=graph.min_consumer,
+            problem=f"{said}: the model does not load",
+            allowed=_allowed(takers),
+            remedy=_newer(takers) or "export it again with the TensorFlow of the image",
+        )
+
+
+# Each finder says what is wrong with one operation on one table, or None.
+
+
+def _unknown(subject: _Subject, table: OpTable) -> str | None:
+    op = subject.one.op
+    if op in table or (not subject.cpu and _TENSORRT.fullmatch(op)):
+        return None
+    return f"TensorFlow Serving {table.version} has no such operation; {_not_loaded(subject.one)}"
+
+
+# What follows was tried with the TensorFlow of each table: a model is loaded as a whole, with what its
+# functions are made of; a kernel is looked up where the graph itself needs it, and in functions when
+# a request reaches it.
+
+
+def _not_loaded(one: Operation) -> str:
+    loads = "the model does not load"
+    return f"{loads}, or its first request fails" if one.function else loads
+
+
+def _not_run(one: Operation) -> str:
+    return "the request that reaches it fails" if one.function else "the model does not load"
+
+
+def _removed(subject: _Subject, table: OpTable) -> str | None:
+    known = table.get(subject.one.op)
+    if known is None or known.removed_in is None or subject.graph.producer < known.removed_in:
+        return None
+    return (
+        f"is not allowed in graphs of version {known.removed_in} of GraphDef and newer, and this one "
+        f"is of {subject.graph.producer}; {_not_run(subject.one)}"
+    )
+
+
+def _bad_attribute(subject: _Subject, table: OpTable) -> str | None:
+    known = table.get(subject.one.op)
+    if known is None:
+        return None
+    given = subject.one.attributes
+    for name, attribute in known.attributes.items():
+        if name not in given:
+            if attribute.default == REQUIRED:
+                return f"states no {name}, which has no default; {_not_loaded(subject.one)}"
+        elif (wrong := _wrong_value(given[name], attribute)) is not None:
+            return f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(subject.one)}"
+    return None
+
+
+def _wrong_value(given: Attribute, known: OpAttribute) -> str | None:
+    """What TensorFlow's ValidateAttrValue refuses; a placeholder is filled in by the caller.
+
+    Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
+    """
+    kind, value = given
+    inner = known.kind.removeprefix("list(").removesuffix(")")
+    is_list = inner != known.kind
+    wanted = f"list({_KINDS.get(inner, inner)})" if is_list else _KINDS.get(inner, inner)
+    if kind == "placeholder" or (is_list and kind == "list()" and not known.minimum):
+        return None
+    if kind not in (wanted, "list()" if is_list else wanted):
+        return f"{_named(kind)}, and must be {known.kind}"
+    if known.minimum is not None:
+        size = len(value) if is_list else value
+        if size < known.minimum:
+            return f"{size}, and must be at least {known.minimum}"
+    for one in (value if is_list else [value]) if known.allowed is not None else ():
+        if one not in (known.allowed or ()):
+            allowed = ", ".join(_shown(inner, each) for each in known.allowed or ())
+            return f"{_shown(inner, one)}, and must be one of {allowed}"
+    return None
+
+
+def _named(kind: str) -> str:
+    """A kind as TensorFlow calls it: "list(i)" is list(int)."""
+    names = {short: name for name, short in _KINDS.items()}
+    inner = kind.removeprefix("list(").removesuffix(")")
+    name = names.get(inner, inner)
+    return (f"list({name})" if inner != kind else name) or "without a value"
+
+
+def _shown(kind: str, value: Any) -> str:
+    return dtype_name(value) if kind == "type" else str(value)
+
+
+def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
+    known = table.get(subject.one.op)
+    if known is None:
+        return None
+    for name, given in subject.one.attributes.items():
+        if name in known.attributes or name in _NOTES:
+            continue
+        newer = [one.attributes.get(name) for one in _other_definitions(subject.one.op)]
+        defaults = [one.default for one in newer if one is not None]
+        if given not in defaults:
+            shown = "" if given[1] is None else f" ({_value(given)})"
+            return f"TensorFlow {table.version} does not know its attribute {name}{shown} and ignores it"
+    return None
+
+
+def _value(given: Attribute) -> str:
+    kind, value = given
+    return dtype_name(value) if kind == "type" else str(value)[:80]
+
+
+def _other_definitions(op: str) -> list[OpDefinition]:
+    return [known for one in tables() if (known := one.get(op)) is not None]
+
+
+def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
+    if subject.one.op != "XlaCallModule":
+        return None
+    wrong = _module(subject.one.attributes, table)
+    return None if wrong is None else f"{wrong}; {_not_run(subject.one)}"
+
+
+def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
+    version, name = given.get("version", ("", 0))[1], f"TensorFlow {table.version}"
+    oldest, newest = table.xla_call_module
+    if (oldest is not None and version < oldest) or (newest is not None and version > newest):
+        return f"is of version {version}, and {name} runs {oldest or 'any'} to {newest or 'any'}"
+    module = given.get("module", ("", ""))[1]
+    found = _STABLEHLO.match(module)
+    if found is None:
+        return None
+    bytecode, stablehlo = ord(found[1]) >> 1, found[2]
+    if bytecode > table.mlir_bytecode:
+        reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
+        return f"its module is MLIR bytecode {bytecode} (StableHLO {stablehlo}), and {name} reads {reads}"
+    newer = [
+        one
+        for one in dict.fromkeys(module.split("\0")[1:])
+        if any(f"vhlo.{one}" in other for other in tables()) and f"vhlo.{one}" not in table
+    ]
+    if newer:
+        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} does not"
+    # TensorFlow itself does not compare: a newer module of operations that it knows runs.
+    major, known = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
+    return (
+        f"its StableHLO is {stablehlo}, and {name} reads {known}"
+        if int(major) > int(known)
+        else None
+    )
+
+
+def _python(subject: _Subject, _: OpTable) -> str | None:
+    if subject.one.op not in PYTHON_OPS:
+        return None
+    return f"calls a Python function, and TensorFlow Serving has no Python; {_not_run(subject.one)}"
+
+
+def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
+    one = subject.one
+    known = table.get(one.op)
+    if known is None or not subject.cpu or one.compiled:
+        return None
+    if (
+        one.op in PYTHON_OPS | _REWRITTEN
+        or _removed(subject, table)
+        or _bad_attribute(subject, table)
+    ):
+        return None
+    if not known.cpu:
+        return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(one)}"
+    if any(_fits(one, known, kernel) for kernel in known.cpu):
+        return None
+    types = ", ".join(
+        f"{name} {dtype_name(one.attributes[name][1])}"
+        for name in sorted({name for kernel in known.cpu for name in kernel})
+        if one.attributes.get(name, ("", None))[0] == "type"
+    )
+    return (
+        f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; {_not_run(one)}"
+    )
+
+
+def _fits(one: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
+    for name, allowed in kernel.items():
+        declared = known.attributes.get(name)
+        kind, value = one.attributes.get(name, declared.default if declared else REQUIRED)
+        types = value if kind == "list(type)" else [value] if kind == "type" else []
+        if any(each % _REFERENCE not in allowed for each in types):
+            return False
+    return True
+
+
+def _outside(subject: _Subject, _: OpTable) -> str | None:
+    one = subject.one
+    if one.op not in FILE_INPUTS:
+        return None
+    if one.path is None:
+        # The path of an asset comes as an argument of the function; so may another one's.
+        if subject.graph.has_assets or one.op.startswith("InitializeTable"):
+            return None
+        return "takes a file whose name the graph computes, and the archive has no assets"
+    if one.path.startswith(_ARCHIVE):
+        return None
+    what = "the network" if _NETWORK.match(one.path) else "a file that is no asset of the model"
+    return f"needs {one.path!r}: {what}, which the container may not have"
+
+
+def _other_export(subject: _Subject) -> str:
+    newest = [one.version for one in tables() if subject.one.op in one]
+    if newest:
+        return (
+            f"only TensorFlow {newest[-1]} has it, which no image has: export the model without it, "
+            "or name an image of your own (models.NAME.image)"
+        )
+    return (
+        "export the model without this custom operation, or name an image of your own that has it "
+        "(models.NAME.image)"
+    )
+
+
+_FINDERS: Mapping[str, tuple[_Problem, Callable[[_Subject], str]]] = {
+    "model-op-unknown": (_unknown, _other_export),
+    "model-op-removed": (_removed, lambda _: "export the model again with a newer TensorFlow"),
+    "model-op-attribute": (
+        _bad_attribute,
+        lambda _: "export the model again with the TensorFlow of the image",
+    ),
+    "model-op-attribute-ignored": (
+        _ignored_attribute,
+        lambda _: (
+            "compare an answer of the container with one of the process that exported the model; "
+            "or export it with the TensorFlow of the image"
+        ),
+    ),
+    "model-stablehlo-version": (
+        _stablehlo,
+        lambda _: (
+            "export it again with a jax of the image's time, or with the native serialization "
+            "version and the StableHLO version that it reads"
+        ),
+    ),
+    "model-needs-python": (
+        _python,
+        lambda _: (
+            "write it with TensorFlow's operations in place of tf.py_function and "
+            "tf.numpy_function, or do it in transforms.py or inference.py of the code folder"
+        ),
+    ),
+    "model-op-without-kernel": (
+        _without_kernel,
+        lambda _: "choose an instance type with a GPU, or export the model for CPUs",
+    ),
+    "model-reads-outside": (
+        _outside,
+        lambda _: (
+            "export it as an asset (tf.saved_model.Asset), or put it into the archive and name "
+            f"it by {_ARCHIVE}…"
+        ),
+    ),
+}

@@ -1,0 +1,420 @@
+"""Writes the operations of a TensorFlow version into infra/catalog/ops.jsonl and op_versions.json.
+
+    python -m scripts.ops_table 2.20 [2.19 …] [--wheels FOLDER]
+
+Downloads the published wheel (tensorflow-cpu, the newest patch of the version), reads what its
+C++ libraries register in a process of its own, asks them which StableHLO they read, and adds what
+TensorFlow Serving links beside TensorFlow: the operations of tensorflow_text and of decision
+forests. Needs Linux on x86-64 and what requirements-local.txt installs; 1.5 GB in a temporary folder.
+"""
+
+import argparse
+import base64
+import ctypes
+import datetime
+import json
+import mmap
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from infra.catalog.images import number
+from model_packaging.saved_model.operations import attribute_value
+from servable_tensors import wire
+
+CATALOG = Path(__file__).resolve().parents[1] / "infra" / "catalog"
+LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
+# Kernels that older wheels have in libraries of their own.
+KERNELS = "libtfkernel_*.so"
+# What TensorFlow Serving links beside TensorFlow, from a version on: a wheel, its libraries, and the
+# TensorFlow for which that wheel was built.
+# Source: tensorflow_serving/model_servers/BUILD (SUPPORTED_TENSORFLOW_OPS) and the versions in
+# tensorflow_serving/workspace.bzl of https://github.com/tensorflow/serving, r2.12 to r2.20, read 2026-11-22
+ADDED = (
+    ("2.12", "tensorflow-text==2.12.1", "tensorflow_text/python/", "2.12"),
+    ("2.12", "tensorflow-decision-forests==1.3.0", "tensorflow/ops/inference/", "2.12"),
+    ("2.20", "tensorflow-text==2.20.0", "tensorflow_text/python/", "2.20"),
+)
+# Only the names of the libraries' files matter, and not which Python they were built for.
+PYTHONS = ("3.11", "3.12", "3.13", "3.10", "3.14")
+# From this version on the C++ libraries are files of their own in the wheel.
+OLDEST = "2.12"
+
+
+class OpsTableError(Exception):
+    """The table cannot be made; `str()` says why."""
+
+
+# In a process of its own: what one TensorFlow registers.
+
+
+class _Buffer(ctypes.Structure):
+    """TF_Buffer of tensorflow/c/tf_buffer.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("deallocator", ctypes.c_void_p),
+    )
+
+
+class _Output(ctypes.Structure):
+    """TF_Output of tensorflow/c/c_api.h."""
+
+    _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
+
+
+class _Library:
+    """The C API of the TensorFlow in a folder. Source: tensorflow/c/c_api.h"""
+
+    def __init__(self, folder: Path) -> None:
+        libraries = [ctypes.CDLL(str(folder / one), ctypes.RTLD_GLOBAL) for one in LIBRARIES]
+        self._c = libraries[-1]
+        pointers = "Status Graph SessionOptions Session ImportGraphDefOptions BufferFromString"
+        for name in pointers.split():
+            getattr(self._c, f"TF_New{name}").restype = ctypes.c_void_p
+        for name in ("TF_GetAllOpList", "TF_GetAllRegisteredKernels"):
+            getattr(self._c, name).restype = ctypes.POINTER(_Buffer)
+        self._c.TF_Message.restype = ctypes.c_char_p
+        self._c.TF_GraphOperationByName.restype = ctypes.c_void_p
+        self._c.TF_LoadLibrary.restype = ctypes.c_void_p
+        self._status = ctypes.c_void_p(self._c.TF_NewStatus())
+        for kernels in sorted(folder.glob(KERNELS)):
+            self.add(kernels)
+
+    def registered(self) -> tuple[bytes, bytes]:
+        """OpList and KernelList, serialized."""
+        found = (self._c.TF_GetAllOpList(), self._c.TF_GetAllRegisteredKernels(self._status))
+        ops, kernels = (ctypes.string_at(one[0].data, one[0].length) for one in found)
+        return ops, kernels
+
+    def add(self, library: Path) -> None:
+        self._c.TF_LoadLibrary(str(library).encode(), self._status)
+        if message := self._message():
+            raise OpsTableError(f"{library.name}: {message}")
+
+    def answer(self, graph: bytes) -> str:
+        """What it says to running the node "x" of a graph; "" where nothing is wrong."""
+        c, status = self._c, self._status
+        whole = ctypes.c_void_p(c.TF_NewGraph())
+        buffer = ctypes.c_void_p(c.TF_NewBufferFromString(graph, ctypes.c_size_t(len(graph))))
+        options = ctypes.c_void_p(c.TF_NewImportGraphDefOptions())
+        c.TF_GraphImportGraphDef(whole, buffer, options, status)
+        if message := self._message():
+            return message
+        session = c.TF_NewSession(whole, ctypes.c_void_p(c.TF_NewSessionOptions()), status)
+        fetched = _Output(c.TF_GraphOperationByName(whole, b"x"), 0)
+        value, none = ctypes.c_void_p(), None
+        c.TF_SessionRun(
+            ctypes.c_void_p(session), none, none, none, 0, ctypes.byref(fetched),
+            ctypes.byref(value), 1, none, 0, none, status,
+        )  # fmt: skip
+        return self._message()
+
+    def _message(self) -> str:
+        return str(self._c.TF_Message(self._status).decode())
+
+
+def read(folder: Path) -> None:
+    """Writes what the TensorFlow in the folder has, and what `added-*.so` beside it register."""
+    library = _Library(folder)
+    questions = sorted(folder.glob("*.graph"))
+    for name, body in zip(("ops", "kernels"), library.registered(), strict=True):
+        (folder / name).write_bytes(body)
+    for graph in questions:
+        graph.with_suffix(".answer").write_text(library.answer(graph.read_bytes()))
+    added = sorted(folder.glob("added-*.so"))
+    for one in added:
+        library.add(one)
+    for name, body in zip(("all-ops", "all-kernels"), library.registered(), strict=True):
+        (folder / name).write_bytes(body)
+
+
+# The rows of the table.
+
+
+def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
+    """{operation: its row in ops.jsonl}."""
+    from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
+
+    cpu: dict[str, list[dict[str, list[int]]]] = {}
+    for kernel in kernel_def_pb2.KernelList.FromString(kernels).kernel:
+        # A kernel with a label is taken by nodes that ask for it, which are made while it runs.
+        if kernel.device_type in ("CPU", "DEFAULT") and not kernel.label:
+            types = {one.name: sorted(one.allowed_values.list.type) for one in kernel.constraint}
+            cpu.setdefault(kernel.op, []).append(types)
+    rows = {}
+    for op in op_def_pb2.OpList.FromString(ops).op:
+        row: dict[str, Any] = {}
+        if op.attr:
+            row["attributes"] = {one.name: _attribute(one) for one in op.attr}
+        if op.name in cpu:
+            row["cpu"] = _merged(cpu[op.name])
+        if op.HasField("deprecation"):
+            row["removed_in"] = op.deprecation.version
+        rows[op.name] = row
+    return rows
+
+
+def _attribute(attribute: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"type": attribute.type}
+    if attribute.HasField("default_value"):
+        row["default"] = _value(attribute.default_value)
+    if attribute.HasField("allowed_values"):
+        row["allowed"] = _value(attribute.allowed_values)[1]
+    if attribute.has_minimum:
+        row["minimum"] = attribute.minimum
+    return row
+
+
+def _value(message: Any) -> tuple[str, Any]:
+    return attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
+
+
+def _merged(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+    """Kernels that differ in the types of one attribute become one."""
+    found = {json.dumps(one, sort_keys=True): one for one in kernels}
+    for name in sorted({name for one in kernels for name in one}):
+        groups: dict[str, dict[str, list[int]]] = {}
+        for one in found.values():
+            rest = {key: types for key, types in one.items() if key != name}
+            group = json.dumps([name in one, rest], sort_keys=True)
+            if name in one and group in groups:
+                types = sorted({*groups[group][name], *one[name]})
+                groups[group] = {**rest, name: types}
+            else:
+                groups[group] = one
+        found = {json.dumps(one, sort_keys=True): one for one in groups.values()}
+    # One that takes any type leaves nothing to the others.
+    return [{}] if {} in found.values() else [found[key] for key in sorted(found)]
+
+
+# A module in words, and the beginning of one of a StableHLO that is not written yet.
+_TEXT = b"""module @m { func.func public @main() -> tensor<f32> {
+  %0 = stablehlo.constant dense<1.0> : tensor<f32> return %0 : tensor<f32> } }"""
+_FUTURE = b"ML\xefR\x0dStableHLO_v99.0.0\x00" + bytes(20)
+# The same module as bytecode, by the version of MLIR's bytecode.
+_MODULES = Path(__file__).with_name("stablehlo_modules.json")
+
+
+def _questions() -> dict[str, tuple[int, bytes]]:
+    """{name: (version of XlaCallModule, its module)}."""
+    modules = json.loads(_MODULES.read_text())["modules"]
+    bytecode = {f"bytecode-{name}": (5, base64.b64decode(one)) for name, one in modules.items()}
+    return {"oldest": (0, _TEXT), "newest": (10**6, _TEXT), "stablehlo": (5, _FUTURE), **bytecode}
+
+
+def _question(version: int, module: bytes) -> bytes:
+    """A graph whose node "x" runs a StableHLO module."""
+    from tensorflow.core.framework import graph_pb2
+
+    graph = graph_pb2.GraphDef()
+    graph.versions.producer = 1000
+    node = graph.node.add(name="x", op="XlaCallModule")
+    node.attr["version"].i = version
+    node.attr["module"].s = module
+    node.attr["Tout"].list.type.append(1)
+    node.attr["Sout"].list.shape.add()
+    for empty in ("Tin", "dim_args_spec"):
+        node.attr[empty].list.SetInParent()
+    node.attr["platforms"].list.s.append(b"CPU")
+    return bytes(graph.SerializeToString())
+
+
+def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
+    """What the answers say; None where that TensorFlow does not look, does not say, or reads none."""
+
+    def said(question: str, pattern: str) -> str | None:
+        found = re.search(pattern, answers[question])
+        return found[1] if found else None
+
+    oldest, newest = said("oldest", r"Must be >= ([0-9]+)"), said("newest", r"Must be <= ([0-9]+)")
+    run = [name for name, answer in answers.items() if name.startswith("bytecode-") and not answer]
+    return {
+        "xla_call_module_from": int(oldest) if oldest else None,
+        "xla_call_module_to": int(newest) if newest else None,
+        "mlir_bytecode": max((int(name.partition("-")[2]) for name in run), default=None),
+        "stablehlo": said("stablehlo", r"using StableHLO_v([0-9.]+)"),
+    }
+
+
+def _stablehlo_operations(library: Path) -> dict[str, Any]:
+    """The operations of versioned StableHLO, by their names in the library: rows without attributes."""
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        names = set(re.findall(rb"vhlo\.[a-z0-9_]+_v[0-9]+", data))
+    return {name.decode(): {} for name in names}
+
+
+def _found(pattern: str, text: str, what: str) -> str:
+    found = re.search(pattern, text)
+    if found is None:
+        raise OpsTableError(f"{what} is not in: {text[:500]}")
+    return found[1]
+
+
+# Wheels.
+
+
+def wheel(requirement: str, folder: Path) -> Path:
+    """The wheel of a requirement; from the folder, or downloaded into it. Raises OpsTableError."""
+    name, version = requirement.split("==")
+    pattern = f"{name.replace('-', '_')}-{version.replace('.*', '.[0-9]*')}-*.whl"
+    for python in PYTHONS:
+        if there := sorted(folder.glob(pattern)):
+            return there[-1]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", requirement]
+        options = ["--only-binary", ":all:", "--python-version", python, "--dest", str(folder)]
+        subprocess.run([*command, *options], check=False, capture_output=True)
+    raise OpsTableError(f"no wheel of {requirement} for Python {', '.join(PYTHONS)}")
+
+
+def unpacked(version: str, wheels: Path, into: Path) -> str:
+    """Takes the C++ libraries and version.h out of the wheel; returns its version, as 2.20.0."""
+    file = wheel(f"tensorflow-cpu=={version}.*", wheels)
+    with zipfile.ZipFile(file) as archive:
+        header = "include/tensorflow/core/public/version.h"
+        wanted = {f"tensorflow/{name}" for name in (*LIBRARIES, header)}
+        kernels = PurePath("tensorflow/core/kernels", KERNELS).as_posix()
+        for name in archive.namelist():
+            if name in wanted or PurePath(name).match(kernels):
+                (into / Path(name).name).write_bytes(archive.read(name))
+    return file.name.split("-")[1]
+
+
+def _plugins(requirement: str, place: str, wheels: Path, into: Path) -> None:
+    with zipfile.ZipFile(wheel(requirement, wheels)) as archive:
+        names = [one for one in archive.namelist() if place in one and one.endswith(".so")]
+        for name in names:
+            (into / f"added-{Path(name).name}").write_bytes(archive.read(name))
+
+
+def _ask(folder: Path) -> None:
+    """Runs `read` in another process: two TensorFlows do not fit into one."""
+    command = [sys.executable, "-m", "scripts.ops_table", "--read", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OpsTableError(f"reading {folder} failed: {done.stderr[-2000:]}")
+
+
+def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(rows of its operations, its row in op_versions.json). Raises OpsTableError."""
+    with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
+        folder = Path(temporary)
+        full = unpacked(version, wheels, folder)
+        for name, question in _questions().items():
+            (folder / f"{name}.graph").write_bytes(_question(*question))
+        _ask(folder)
+        header = (folder / "version.h").read_text()
+        answers = {one.stem: one.read_text() for one in folder.glob("*.answer")}
+        number = r"{} ([0-9]+)"
+        facts = {
+            "tensorflow": f"tensorflow-cpu {full}",
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "graph_def": int(_found(number.format("TF_GRAPH_DEF_VERSION"), header, "version")),
+            "min_producer": int(
+                _found(number.format("TF_GRAPH_DEF_VERSION_MIN_PRODUCER"), header, "producer")
+            ),
+            **_stablehlo(answers),
+        }
+        rows = definitions((folder / "ops").read_bytes(), (folder / "kernels").read_bytes())
+        rows |= _stablehlo_operations(folder / LIBRARIES[-1])
+    return rows, facts
+
+
+def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dict[str, Any]:
+    """Rows of the operations that a wheel adds to its TensorFlow. Raises OpsTableError."""
+    with tempfile.TemporaryDirectory(prefix="servable-ops-") as name:
+        folder = Path(name)
+        unpacked(built_for, wheels, folder)
+        _plugins(requirement, place, wheels, folder)
+        _ask(folder)
+        before = definitions((folder / "ops").read_bytes(), b"")
+        after = definitions(
+            (folder / "all-ops").read_bytes(), (folder / "all-kernels").read_bytes()
+        )
+    return {op: {**row, "from": requirement} for op, row in after.items() if op not in before}
+
+
+def added_to(version: str) -> dict[str, tuple[str, str, str]]:
+    """{distribution: (requirement, place, TensorFlow)} that TensorFlow Serving of a version links."""
+    found = {}
+    for since, requirement, place, built_for in ADDED:
+        if number(since) <= number(version):
+            found[requirement.split("==")[0]] = (requirement, place, built_for)
+    return found
+
+
+# ops.jsonl: of each operation the definitions, each from the version on in which it is new.
+
+
+def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{operation: {version: its definition from then on, or None where it went}}."""
+    rows: dict[str, dict[str, Any]] = {}
+    for op in sorted({name for one in tables.values() for name in one}):
+        before = None
+        for version in sorted(tables, key=number):
+            now = tables[version].get(op)
+            if now != before:
+                rows.setdefault(op, {})[version] = now
+            before = now
+    return rows
+
+
+def as_tables(rows: Mapping[str, Mapping[str, Any]], known: Iterable[str]) -> dict[str, Any]:
+    """The reverse: {version: {operation: definition}}."""
+    found: dict[str, dict[str, Any]] = {version: {} for version in known}
+    for op, by_version in rows.items():
+        for version, table in found.items():
+            since = [one for one in by_version if number(one) <= number(version)]
+            if since and by_version[since[-1]] is not None:
+                table[op] = by_version[since[-1]]
+    return found
+
+
+def as_text(rows: Mapping[str, Any]) -> str:
+    """A line of JSON for each operation: [its name, {version: definition}]."""
+    return "".join(json.dumps([op, rows[op]]) + "\n" for op in sorted(rows))
+
+
+def main() -> str | None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("versions", nargs="*", help="TensorFlow versions, as 2.20")
+    parser.add_argument("--wheels", type=Path, help="Folder of wheels (default: temporary)")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.read:
+        read(given.read)
+        return None
+    if old := [one for one in given.versions if number(one) < number(OLDEST)]:
+        return f"{old[0]}: the wheels before {OLDEST} have no C++ library to read"
+    ops_file, versions_file = CATALOG / "ops.jsonl", CATALOG / "op_versions.json"
+    facts = json.loads(versions_file.read_text())
+    known = dict(json.loads(line) for line in ops_file.read_text().splitlines())
+    tables = as_tables(known, facts["versions"])
+    plugins: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="servable-wheels-") as temporary:
+        wheels = given.wheels or Path(temporary)
+        for version in given.versions:
+            short = ".".join(version.split(".")[:2])
+            rows, row = of_wheel(short, wheels)
+            for distribution, (requirement, *rest) in added_to(short).items():
+                if requirement not in plugins:
+                    plugins[requirement] = of_plugin(requirement, rest[0], rest[1], wheels)
+                rows = {**plugins[requirement], **rows}
+                row[distribution] = requirement.split("==")[1]
+            tables[short], facts["versions"][short] = rows, row
+            print(f"{short}: {len(rows)} operations, StableHLO {row['stablehlo']}")
+    ordered = sorted(facts["versions"], key=number)
+    facts["versions"] = {version: facts["versions"][version] for version in ordered}
+    ops_file.write_text(as_text(as_rows(tables)), encoding="utf-8")
+    versions_file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""A graph's operations, as they are read without TensorFlow."""
+
+from pathlib import Path
+
+import pytest
+
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import operations as reading
+from model_packaging.saved_model.operations import FOLDER, GraphOperations, operations
+from servable_tensors import wire
+from tests.conftest import RANKER
+from tests.preflight.graphs import PRODUCER, Graph
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return Graph(tmp_path / "1")
+
+
+def read(graph: Graph, cache: Path | None = None) -> GraphOperations:
+    graph.write()
+    return operations(graph.folder, cache=cache)
+
+
+def ops(found: GraphOperations) -> list[str]:
+    return [one.op for one in found.operations]
+
+
+def test_the_versions_of_the_graph_are_read(graph: Graph) -> None:
+    assert read(graph).producer == PRODUCER
+
+
+def test_what_repeats_is_read_once(graph: Graph) -> None:
+    graph.main("NoOp")
+    graph.served("NoOp")
+    assert ops(read(graph)).count("NoOp") == 1
+
+
+def test_another_attribute_is_another_operation(graph: Graph) -> None:
+    graph.main("Sum", keep_dims=True)
+    graph.main("Sum", keep_dims=False)
+    assert ops(read(graph)).count("Sum") == 2
+
+
+def test_fewer_attributes_are_another_operation(graph: Graph) -> None:
+    graph.main("Sum", keep_dims=True)
+    graph.main("Sum")
+    assert ops(read(graph)).count("Sum") == 2
+
+
+def test_what_a_constant_holds_is_not_kept(graph: Graph) -> None:
+    for value in (b"a", b"b"):
+        graph.main("Const", value=wire.AttrValue(tensor=value))
+    assert ops(read(graph)).count("Const") == 1
+
+
+def test_a_function_that_calls_itself_is_read_once(graph: Graph) -> None:
+    own = wire.AttrValue(func=wire.NameAttrList(name="__inference_called"))
+    graph.called("PartitionedCall", f=own)
+    assert ops(read(graph)).count("PartitionedCall") == 1
+
+
+def test_a_large_graph_comes_without_its_constants(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.main("Const", value=wire.AttrValue(tensor=bytes(100_000)))
+    graph.main("NoOp")
+    whole = read(graph)
+    monkeypatch.setattr(reading, "_WHOLE_BYTES", 64)
+    assert operations(graph.folder).operations == whole.operations
+
+
+def test_a_graph_that_is_cut_short_is_refused(graph: Graph) -> None:
+    graph.write()
+    file = graph.folder / "saved_model.pb"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(PackagingError, match="is truncated or damaged"):
+        operations(graph.folder)
+
+
+def test_what_was_read_is_kept_by_content(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CACHED_FROM_BYTES", 1)
+    graph.served("Sum", types=("T",), T=1)
+    first = read(graph, tmp_path)
+    monkeypatch.delattr(reading, "_Reading")
+    assert operations(graph.folder, cache=tmp_path) == first
+
+
+def test_what_is_kept_and_damaged_is_read_again(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CACHED_FROM_BYTES", 1)
+    first = read(graph, tmp_path)
+    (kept,) = (tmp_path / FOLDER).iterdir()
+    kept.write_text('{"operations": [{}]}')
+    assert operations(graph.folder, cache=tmp_path) == first
+
+
+def test_a_small_graph_is_not_kept(graph: Graph, tmp_path: Path) -> None:
+    read(graph, tmp_path)
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_the_examples_signature_function_is_among_them() -> None:
+    found = operations(RANKER / "1")
+    assert any(one.function.startswith("__inference_serve") for one in found.operations)

@@ -72,6 +72,9 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # test_models_together.py and tests/servable/test_check_against.py, tests/servable/test_init_preview.py.
 WITH_FILES = {
     "multi-model-packages",
+    "batch-fixed-shape",
+    "golden-answer",
+    "golden-request",
     "saved-model",
     "warm-up",
     "code",

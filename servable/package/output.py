@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from model_packaging.saved_model import SavedModelInfo
-from model_packaging.verification import Verified
+from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, Verified
 from servable.package.package import Package
 
 # What fits a screen with the signatures below it.
@@ -100,6 +100,8 @@ def verified_json(file: Path, one: Verified) -> dict[str, Any]:
         "versions": _versions(one.versions),
         "problems": list(one.problems),
         "warnings": list(one.warnings),
+        "looked_at": LOOKED_AT,
+        "not_looked_at": NOT_LOOKED_AT,
     }
 
 

@@ -7,14 +7,14 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 
 import base64
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, TensorInfo
 from servable_tensors import wire
 
 # How tensor_content holds one element; little-endian like every machine TensorFlow serves on.
-_CODES = {
+ELEMENT_CODES = {
     "float32": "f",
     "float64": "d",
     "float16": "e",
@@ -35,21 +35,26 @@ class RequestValueError(ValueError):
     """The value is no tensor of that type and shape; `str()` says why."""
 
 
-def predict_request(request: Any, info: SavedModelInfo, *, model: str) -> Any:
-    """The wire.PredictRequest of {"instances": …} or {"inputs": …}. Raises `RequestValueError`."""
+def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: bool = False) -> Any:
+    """The wire.PredictRequest of {"instances": …} or {"inputs": …}. Raises `RequestValueError`.
+
+    `rest`: as TensorFlow Serving's REST API reads it, which passes over columns of other names.
+    """
     if not isinstance(request, dict) or ("instances" in request) == ("inputs" in request):
         raise RequestValueError(
             'must be an object with either "inputs" (columns) or "instances" (rows)'
         )
-    name = request.get("signature_name", DEFAULT_SIGNATURE)
+    name = request.get("signature_name") or DEFAULT_SIGNATURE
     if not isinstance(name, str) or name not in info.signatures:
         raise RequestValueError(
-            f"asks for the signature {name!r}; there are {_listed(info.signatures)}"
+            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
         )
     specs = info.signatures[name].inputs
     columns = _by_column(request, specs)
+    if rest and "inputs" in request:
+        columns = {key: value for key, value in columns.items() if key in specs}
     if set(columns) != set(specs):
-        raise RequestValueError(f"gives {_listed(columns)}; the signature takes {_listed(specs)}")
+        raise RequestValueError(f"gives {listed(columns)}; the signature takes {listed(specs)}")
     message = wire.PredictRequest()
     message.model_spec.name = model
     message.model_spec.signature_name = name
@@ -64,12 +69,12 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str) -> Any:
 def _by_column(request: dict[str, Any], specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
     if "inputs" in request:
         columns = request["inputs"]
-        return columns if _is_named(columns) else _only(specs, columns)
+        return columns if _is_named(columns) else only_input(specs, columns)
     rows = request["instances"]
     if not isinstance(rows, list) or not rows:
         raise RequestValueError('"instances" must be a list of at least one row')
     if not all(_is_named(row) for row in rows):
-        return _only(specs, rows)
+        return only_input(specs, rows)
     if any(set(row) != set(rows[0]) for row in rows):
         raise RequestValueError("has rows with different inputs")
     return {key: [row[key] for row in rows] for key in rows[0]}
@@ -80,13 +85,13 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def _only(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
+def only_input(specs: Mapping[str, TensorInfo], value: Any) -> dict[str, Any]:
     if len(specs) != 1:
-        raise RequestValueError(f"names no inputs; the signature takes {_listed(specs)}")
+        raise RequestValueError(f"names no inputs; the signature takes {listed(specs)}")
     return dict.fromkeys(specs, value)
 
 
-def _listed(names: Any) -> str:
+def listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
@@ -95,10 +100,8 @@ def tensor(value: Any, spec: TensorInfo) -> Any:
 
     Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
     """
-    shape = _shape(value)
+    shape, flat = flattened(value)
     check_shape(shape, spec)
-    flat: list[Any] = []
-    _flatten(value, shape, flat)
     message = wire.TensorProto(dtype=_number(spec.dtype))
     for size in shape:
         message.tensor_shape.dim.add(size=size)
@@ -109,32 +112,38 @@ def tensor(value: Any, spec: TensorInfo) -> Any:
     return message
 
 
-def check_shape(shape: list[int], spec: TensorInfo) -> None:
+def check_shape(shape: Sequence[int], spec: TensorInfo) -> None:
     """Raises `RequestValueError` where the signature does not take the shape."""
-    if not _fits(shape, spec.shape):
-        wanted = ["any" if size is None else size for size in spec.shape or ()]
-        raise RequestValueError(f"has shape {shape}; the signature takes {_written(wanted)}")
+    if not shape_fits(shape, spec.shape):
+        raise RequestValueError(
+            f"has shape {written(shape)}; the signature takes {written(spec.shape or ())}"
+        )
 
 
-def _shape(value: Any) -> list[int]:
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        if not value:
+def flattened(value: Any) -> tuple[list[int], list[Any]]:
+    """The shape of lists nested evenly, and what they hold. Raises `RequestValueError`."""
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first:
             break
-        value = value[0]
-    return shape
+        first = first[0]
+    flat: list[Any] = []
+    _flatten(value, shape, flat)
+    return shape, flat
 
 
-def _fits(shape: list[int], wanted: tuple[int | None, ...] | None) -> bool:
+def shape_fits(shape: Sequence[int], wanted: tuple[int | None, ...] | None) -> bool:
     if wanted is None:
         return True
     sizes = zip(shape, wanted, strict=False)
     return len(shape) == len(wanted) and all(w is None or given == w for given, w in sizes)
 
 
-def _written(sizes: list[Any]) -> str:
-    return f"[{', '.join(map(str, sizes))}]"
+def written(sizes: Sequence[int | None]) -> str:
+    """A shape as a message shows it: [any, 39]."""
+    return f"[{', '.join('any' if size is None else str(size) for size in sizes)}]"
 
 
 def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
@@ -152,7 +161,7 @@ def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
 
 def _number(dtype: str) -> int:
     for number in wire.DataType.values():
-        if wire.dtype_name(number) == dtype and (dtype in {*_CODES, "string", "bfloat16"}):
+        if wire.dtype_name(number) == dtype and (dtype in {*ELEMENT_CODES, "string", "bfloat16"}):
             return number
     raise RequestValueError(f"is {dtype}, which JSON requests cannot carry")
 
@@ -167,7 +176,7 @@ def _content(flat: list[Any], dtype: str) -> bytes:
     try:
         if dtype == "bfloat16":
             return b"".join(_bfloat16(one) for one in flat)
-        return pack(f"<{len(flat)}{_CODES[dtype]}", *flat)
+        return pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
         raise RequestValueError(
             f"holds a number that is out of range for {dtype} ({error})"
@@ -198,7 +207,9 @@ def _bytes(one: Any) -> bytes:
             ) from None
     if isinstance(one, dict) and set(one) == {"b64"} and isinstance(one["b64"], str):
         try:
-            return base64.b64decode(one["b64"], validate=True)
+            # Without its padding, and with white space, as Base64Unescape of Abseil takes it.
+            text = "".join(one["b64"].split()).rstrip("=")
+            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
             raise RequestValueError(f'holds a "b64" that is no base64 ({error})') from None
     raise RequestValueError(f"holds {one!r:.40}; the signature takes string")

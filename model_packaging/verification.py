@@ -15,6 +15,15 @@ from model_packaging.warm_up import check_warm_up
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
 
+LOOKED_AT = (
+    "entries, signatures, variables, assets, warm-up records, the graph's operations, and the code's "
+    "syntax and imports"
+)
+NOT_LOOKED_AT = (
+    "memory, batching and requests, which `servable check ENV` looks at; whether the model computes and "
+    "what the code does, which `servable serve ENV --archive FILE` shows"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:

@@ -15,9 +15,16 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
-from model_packaging.json_requests import RequestValueError, check_shape, predict_request
+from model_packaging.json_requests import RequestValueError, predict_request
+from model_packaging.known_requests import (
+    Shapes,
+    check_batch,
+    check_examples,
+    check_inputs,
+    shapes_of,
+)
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP, SavedModelInfo, read
+from model_packaging.saved_model.reading import WARM_UP, SavedModelInfo, read
 from model_packaging.servable import Servable
 from servable_tensors import tfrecord, wire
 
@@ -25,10 +32,17 @@ from servable_tensors import tfrecord, wire
 MOST_RECORDS = 1000
 
 
-def write_warm_up(model: str, requests: Mapping[Path, Any], info: SavedModelInfo) -> bytes:
+def write_warm_up(
+    model: str,
+    requests: Mapping[Path, Any],
+    info: SavedModelInfo,
+    *,
+    max_batch_size: int | None = None,
+) -> bytes:
     """The file's content: the same requests give the same bytes. Raises `PackagingError`.
 
     `requests`: each golden request's file and the JSON in it, by rows or by columns.
+    `max_batch_size`: as for `check_warm_up`.
     """
     if len(requests) > MOST_RECORDS:
         problem = f"would hold {len(requests)} warm-up requests; at most {MOST_RECORDS} are allowed"
@@ -37,7 +51,9 @@ def write_warm_up(model: str, requests: Mapping[Path, Any], info: SavedModelInfo
     for file, request in requests.items():
         log = wire.PredictionLog()
         try:
-            log.predict_log.request.CopyFrom(predict_request(request, info, model=model))
+            message = predict_request(request, info, model=model)
+            check_batch(shapes_of(message), max_batch_size)
+            log.predict_log.request.CopyFrom(message)
         except RequestValueError as bad:
             raise PackagingError(file, f"the request {bad}", "correct the request") from None
         # Deterministic: the order of a map's entries is otherwise protobuf's own.
@@ -82,8 +98,11 @@ def golden(file: Path) -> Any:
         ) from None
 
 
-def check_warm_up(file: Path, info: SavedModelInfo) -> int:
-    """How many records a file has that is already there. Raises `PackagingError`, OSError."""
+def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:
+    """How many records a file has that is already there. Raises `PackagingError`, OSError.
+
+    `max_batch_size`: of server-side batching, through which the records go too; None: it is off.
+    """
     count = 0
     try:
         with file.open("rb") as opened:
@@ -91,7 +110,8 @@ def check_warm_up(file: Path, info: SavedModelInfo) -> int:
                 if count > MOST_RECORDS:
                     problem = f"holds more than {MOST_RECORDS} records"
                     raise PackagingError(file, problem, "leave some out: the model would not load")
-                _check(wire.PredictionLog.FromString(record), info)
+                log = wire.PredictionLog.FromString(record)
+                check_batch(_checked(log, info), max_batch_size)
     except tfrecord.RecordError as bad:
         raise PackagingError(file, f"is damaged: {bad}", "write it again") from None
     except DecodeError:
@@ -104,29 +124,16 @@ def check_warm_up(file: Path, info: SavedModelInfo) -> int:
     return count
 
 
-def _check(log: Any, info: SavedModelInfo) -> None:
+def _checked(log: Any, info: SavedModelInfo) -> Shapes:
+    """The shapes of its inputs, as far as they are known. Raises `RequestValueError`."""
     kind = log.WhichOneof("log_type")
     if kind is None:
         raise RequestValueError("holds no request")
-    if kind != "predict_log":
-        return  # classify, regress and others: their messages are not read here
-    # The name in it is not compared: the model server sends every record to the model it loads.
-    spec = log.predict_log.request.model_spec
-    name = spec.signature_name or DEFAULT_SIGNATURE
-    if name not in info.signatures:
-        known = ", ".join(info.signatures)
-        raise RequestValueError(f"asks for the signature {name!r}; there are {known}")
-    inputs, wanted = log.predict_log.request.inputs, info.signatures[name].inputs
-    if set(inputs) != set(wanted):
-        raise RequestValueError(
-            f"gives {', '.join(sorted(inputs)) or 'no input'}; the signature takes {', '.join(wanted)}"
-        )
-    for key, value in sorted(inputs.items()):
-        if (given := wire.dtype_name(value.dtype)) != wanted[key].dtype:
-            raise RequestValueError(
-                f"gives {key} as {given}; the signature takes {wanted[key].dtype}"
-            )
-        try:
-            check_shape([dim.size for dim in value.tensor_shape.dim], wanted[key])
-        except RequestValueError as bad:
-            raise RequestValueError(f"gives {key} that {bad}") from None
+    if kind == "predict_log":
+        # The name in it is not compared: the model server sends every record to the model it loads.
+        return check_inputs(log.predict_log.request, info)
+    if kind in ("classify_log", "regress_log"):
+        return check_examples(getattr(log, kind).request, info, kind.removesuffix("_log"))
+    if kind != "multi_inference_log":
+        raise RequestValueError(f"is a {kind}, which TensorFlow Serving does not replay")
+    return {}  # several requests in one: they are not read here

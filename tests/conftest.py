@@ -38,9 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """environments/ (empty), model/1 with a SavedModel, and code/inference.py."""
+    """environments/ (empty), model/1 with a SavedModel, its golden/, and code/inference.py."""
     (tmp_path / "environments").mkdir()
     shutil.copytree(RANKER, tmp_path / "model")
+    shutil.copytree(RANKER.parent / "golden", tmp_path / "golden")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "inference.py").write_text("def handler(data, context): ...\n")
     return tmp_path

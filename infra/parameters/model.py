@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import KmsKeyArn, RoleArn, Table
 from infra.policy.sizing import Served
 
@@ -40,6 +41,11 @@ class Golden(Table):
     tolerance: Annotated[float, Field(ge=0, le=1)] = 1e-4
     """How far a number may be off, relative to it and absolute. 1e-4 is above what float32 loses
     between machines."""
+
+    @property
+    def sent_as(self) -> str:
+        """The content type of the request."""
+        return CONTENT_TYPES.get(PurePosixPath(self.request).suffix, "application/octet-stream")
 
 
 class Model(Table):

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from infra.catalog.instances import Instance, instances
-from infra.packing import servable
+from infra.packing import packed_together, servable
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
@@ -73,6 +73,22 @@ class Candidate:
             return tuple(packed.versions().values())
         except (PackagingError, OSError, RuntimeError):
             return ()
+
+    def max_batch_size(self, model: str) -> int | None:
+        """The smallest of the variants whose archive holds the model; None: none of them batches."""
+        sizes = [
+            one.variant.container.batching.max_batch_size
+            for one in self.placements
+            if one.variant.container.batching is not None and model in self.served_by(one)
+        ]
+        return min(sizes, default=None)
+
+    def served_by(self, placement: Placement) -> list[str]:
+        """The models that the variant's model servers load, the one that answers by default first."""
+        members = placement.model.multi_model
+        if members is not None:
+            return [one for one in members if one in self.environment.models]
+        return packed_together(self.environment, placement.variant.model)
 
     def saved_model(self, folder: Path) -> SavedModelInfo:
         """What a version folder holds. Raises `PackagingError`, OSError."""

@@ -34,6 +34,8 @@ class SignatureInfo:
     outputs: Mapping[str, TensorInfo]
     method: str
     """"tensorflow/serving/predict", or classify or regress."""
+    defaults: tuple[str, ...] = ()
+    """Inputs that a PredictRequest may leave out; JSON may not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,7 @@ def _signature(signature: Any) -> SignatureInfo:
         inputs=_specs(signature.inputs),
         outputs=_specs(signature.outputs),
         method=signature.method_name,
+        defaults=tuple(sorted(signature.defaults)),
     )
 
 

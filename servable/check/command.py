@@ -6,11 +6,20 @@ from datetime import UTC, datetime
 
 import click
 
-from infra.parameters.finding import Severity
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
-from infra.preflight.check import check_all
+from infra.preflight.check import check_all, errors
 from servable.findings import print_findings
-from servable.project import ENVIRONMENTS, FIRST, SET, loaded_with, named, project
+from servable.project import (
+    ENVIRONMENTS,
+    FIRST,
+    MENDED_BY_PACKING,
+    SET,
+    loaded_with,
+    named,
+    project,
+)
+from servable.signals import as_ctrl_c
 
 
 @click.command()
@@ -18,6 +27,12 @@ from servable.project import ENVIRONMENTS, FIRST, SET, loaded_with, named, proje
 @ENVIRONMENTS
 @SET
 @click.option("--against", metavar="REF", help="The git revision that is deployed now.")
+@click.option(
+    "--run",
+    "runs",
+    is_flag=True,
+    help="Load the models in the local container too, and send them the golden requests.",
+)
 @click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(
@@ -25,6 +40,7 @@ def check(
     folder: str,
     sets: tuple[str, ...],
     against: str | None,
+    runs: bool,
     explain: bool,
     as_json: bool,
 ) -> int:
@@ -35,6 +51,8 @@ def check(
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
     found = {one.name: check_all(one) for one in chosen}
+    if runs:
+        _run(chosen, found)
     if as_json:
         said: dict[str, object] = {
             name: [one.as_json() for one in findings] for name, findings in found.items()
@@ -61,6 +79,30 @@ def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Load
     from servable.plan.revision import against  # only where it is asked for
 
     return against(loaded, root, files, revision)
+
+
+def _run(chosen: list[Loaded], found: dict[str, list[Finding]]) -> None:
+    """Adds what a run finds; an environment that is refused is not run."""
+    from rich.console import Console
+
+    from servable.check.run import SHOWN_BY_RUN, missing, run  # only where it is asked for
+
+    if (wanted := missing()) is not None:
+        raise click.UsageError(wanted)
+    as_ctrl_c()
+    with Console(stderr=True).status("") as status:
+        for one in chosen:
+            findings = found[one.name]
+            wrong = [each for each in errors(findings) if each.rule != MENDED_BY_PACKING]
+            if wrong or one.environment is None:
+                click.echo(f"{one.name}: not run: mend its errors first", err=True)
+                continue
+            left = [
+                each
+                for each in findings
+                if each.severity is not Severity.NOT_CHECKED or each.rule not in SHOWN_BY_RUN
+            ]
+            found[one.name] = [*left, *run(one, status.update)]
 
 
 def _settings(loaded: Loaded) -> list[dict[str, object]]:

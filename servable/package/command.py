@@ -137,7 +137,7 @@ def _list(archive: Path, as_json: bool) -> int:
 
 def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
     # Imported here: it reads code with libraries that packing does not wait for.
-    from model_packaging.verification import verify
+    from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, verify
 
     image = image_for(loaded)
     found = verify(archive, python=image.python, provided=image.modules)
@@ -151,5 +151,9 @@ def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
         for problem in found.problems:
             click.echo(problem, err=True)
         if not found.problems:
-            click.echo(output.LOOKED_AT.format(tensorflow=tensorflow_for(loaded)))
+            version = tensorflow_for(loaded)
+            click.echo(
+                f"  nothing found that keeps the image of TensorFlow {version} from serving it"
+            )
+        click.echo(f"  looked at: {LOOKED_AT}\n  not looked at: {NOT_LOOKED_AT}")
     return 1 if found.problems else 0

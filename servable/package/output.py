@@ -10,13 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from model_packaging.saved_model import SavedModelInfo
-from model_packaging.verification import Verified
+from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, Verified
 from servable.package.package import Package
 
-# A verdict on what was read, and on nothing else.
-LOOKED_AT = """  nothing found that keeps the image of TensorFlow {tensorflow} from loading it
-  read: layout, signatures, variables, assets, warm-up records, operations, Python code
-  not run: no request was sent, and nothing was loaded (servable serve ENV does both)"""
 # What fits a screen with the signatures below it.
 MOST_FILES = 12
 
@@ -104,6 +100,8 @@ def verified_json(file: Path, one: Verified) -> dict[str, Any]:
         "versions": _versions(one.versions),
         "problems": list(one.problems),
         "warnings": list(one.warnings),
+        "looked_at": LOOKED_AT,
+        "not_looked_at": NOT_LOOKED_AT,
     }
 
 

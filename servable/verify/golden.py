@@ -16,7 +16,6 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
-from infra.parameters.rollout import CONTENT_TYPES
 from servable.aws_account import Account, unless_absent
 from servable.verify.difference import Difference
 
@@ -81,14 +80,13 @@ def _ask(
     except OSError as wrong:
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
         return
-    wanted = _answer(root, golden)
-    content_type = CONTENT_TYPES.get(Path(golden.request).suffix, "application/octet-stream")
+    wanted = known_answer(root, golden)
     try:
         if environment.kind.queued:
-            found = _ask_async(account, endpoint, body, content_type)
+            found = _ask_async(account, endpoint, body, golden.sent_as)
         else:
             answer = account.client("sagemaker-runtime").invoke_endpoint(
-                EndpointName=endpoint, Body=body, ContentType=content_type, **target
+                EndpointName=endpoint, Body=body, ContentType=golden.sent_as, **target
             )
             found = answer["Body"].read()
     except NoInstanceError:
@@ -101,13 +99,13 @@ def _ask(
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
         note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
         return
-    for key, one, other in _differing(_values(wanted), _values(found), golden.tolerance):
+    for key, one, other in differing(wanted, found, golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(other, one, remedy, key)
         return  # one place says it
 
 
-def _answer(root: Path, golden: Golden) -> bytes | None:
+def known_answer(root: Path, golden: Golden) -> bytes | None:
     """None while nobody has written it."""
     file = None if golden.answer is None else root / golden.answer
     return file.read_bytes() if file is not None and file.is_file() else None
@@ -147,6 +145,13 @@ def _object(s3: Any, location: str | None) -> bytes | None:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     found = unless_absent(s3.get_object, Bucket=bucket, Key=key)
     return None if found is None else bytes(found["Body"].read())
+
+
+def differing(
+    wanted: bytes, found: bytes, tolerance: float
+) -> Iterator[tuple[str, object, object]]:
+    """(where, wanted, found), every place in which an answer's body is another."""
+    yield from _differing(_values(wanted), _values(found), tolerance)
 
 
 def _values(body: bytes) -> Any:

@@ -236,7 +236,7 @@ def test_a_thousand_records_pass(info: SavedModelInfo, tmp_path: Path) -> None:
 
 def test_records_of_other_kinds_are_left_to_serving(info: SavedModelInfo, tmp_path: Path) -> None:
     file = written(
-        tmp_path, tfrecord.frame([wire.PredictionLog(classify_log=b"").SerializeToString()])
+        tmp_path, tfrecord.frame([wire.PredictionLog(multi_inference_log=b"").SerializeToString()])
     )
     assert check_warm_up(file, info) == 1
 

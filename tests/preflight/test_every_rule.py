@@ -124,6 +124,9 @@ NAMES = [f"{number}-{row.rule}" for number, row in enumerate(ROWS)]
 # tests/servable/test_init_preview.py.
 WITH_FILES = {
     "multi-model-packages",
+    "batch-fixed-shape",
+    "golden-answer",
+    "golden-request",
     "saved-model",
     "warm-up",
     "code",

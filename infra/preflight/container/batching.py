@@ -1,10 +1,15 @@
 """Server-side batching against requests, alarms and workers."""
 
+from dataclasses import replace
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule
+from model_packaging.known_requests import unbatchable
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 MICROS_PER_MS = 1000
 
@@ -90,3 +95,40 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
                 remedy="raise it, or take it out",
                 reads=(placement.key("container.gunicorn_workers"),),
             )
+
+
+class BatchFixedShape(VariantRule):
+    """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
+
+    A value without dimensions is answered 400 then, an output that does not grow with its batch
+    fails, and a fixed first dimension meets another size as soon as two requests are merged.
+    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
+    ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
+    """
+
+    acknowledgeable = True
+    example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        if placement.variant.container.batching is None:
+            return
+        for name in self.candidate.served_by(placement):
+            for folder in self.candidate.version_folders(name):
+                try:
+                    signatures = self.candidate.saved_model(folder).signatures
+                except (PackagingError, OSError):
+                    continue  # SavedModel says so
+                for signature, one in signatures.items():
+                    why = unbatchable(one)
+                    if why is None:
+                        continue
+                    found = self.finding(
+                        placement.key("container.batching"),
+                        f"{name}, version {folder.name}: requests of the signature {signature} cannot "
+                        f"be merged: {why}",
+                        allowed="a first dimension that is open (None, -1) in every input and output",
+                        remedy="export the model so, or take batching out",
+                        reads=(f"models.{name}.saved_model",),
+                    )
+                    called = signature == DEFAULT_SIGNATURE or len(signatures) == 1
+                    yield found if called else replace(found, severity=Severity.WARNING)

@@ -60,10 +60,9 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
             yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
         golden, rollout = placement.model.golden, environment.rollout
         if golden is not None:
-            suffix = golden.request[golden.request.rfind(".") :]
             size = self._size(golden.request)
             key = f"models.{placement.variant.model}.golden.request"
-            yield from _converted(key, CONTENT_TYPES.get(suffix), size)
+            yield from _converted(key, golden.sent_as, size)
         if rollout is not None and rollout.golden_requests is not None:
             sent = rollout.golden_requests
             size = self._size(sent.body)

@@ -57,7 +57,10 @@ class SavedModel(PackedModelRule):
     """A SavedModel that is cut short, or has nothing to call, is found after minutes of loading.
 
     Read without TensorFlow: graph, signatures, variables, and warm-up records, of which one
-    that fails makes the whole model fail.
+    that fails makes the whole model fail. They go through server-side batching too, so that one of
+    more rows than max_batch_size keeps the container from starting.
+    Source: tensorflow_serving/servables/tensorflow/saved_model_warmup.cc and bundle_factory_util.cc in
+    https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
 
     example = "# a saved_model.pb that is cut short"
@@ -68,7 +71,8 @@ class SavedModel(PackedModelRule):
                 try:
                     info = self.candidate.saved_model(folder)
                     if info.has_warm_up:
-                        check_warm_up(folder / WARM_UP, info)
+                        rows = self.candidate.max_batch_size(name)
+                        check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
                 except (PackagingError, OSError) as wrong:
                     key = f"models.{name}.saved_model"
                     yield self.refused(wrong, folder, key, model.saved_model)
@@ -101,7 +105,11 @@ class SignatureDefaultMissing(PackedModelRule):
 
 
 class WarmUp(PackedModelRule):
-    """Golden requests become warm-up records, which the model must be able to answer."""
+    """Golden requests become warm-up records, which the model must be able to answer.
+
+    One that it does not answer, also for more rows than max_batch_size, keeps the container from
+    starting.
+    """
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
@@ -123,6 +131,7 @@ class WarmUp(PackedModelRule):
                     yield self.refused(there, folder, key, model.warm_up)
                 for given, file in zip(model.warm_up, requests, strict=True):
                     try:
-                        write_warm_up(name, {file: golden(file)}, info)
+                        rows = self.candidate.max_batch_size(name)
+                        write_warm_up(name, {file: golden(file)}, info, max_batch_size=rows)
                     except PackagingError as wrong:
                         yield self.refused(wrong, folder, key, given)

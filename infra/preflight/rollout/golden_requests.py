@@ -1,8 +1,11 @@
 """What is asked while an update bakes."""
 
+from dataclasses import replace
+
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.model.known_requests import KnownRequestRule
+from infra.preflight.rule import Findings
 
 # It stands in the rule's target in base64: 8192 characters with all that is around it.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
@@ -10,9 +13,10 @@ MOST_BYTES = 4096
 KEY = "rollout.golden_requests.body"
 
 
-class RolloutGoldenRequest(Rule):
+class RolloutGoldenRequest(KnownRequestRule):
     """The request stands in the template, which EventBridge hands to the function that sends it.
 
+    One that the new fleet refuses takes every update back; it is read as golden-request reads its own.
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """
 
@@ -33,25 +37,17 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 remedy="take [rollout.golden_requests] out",
                 reads=("asynchronous",),
             )
-        try:
-            size = (self.loaded.root / golden.body).stat().st_size
-            readable = (self.loaded.root / golden.body).is_file()
-        except OSError:
-            size, readable = 0, False
-        if not readable:
-            yield self.finding(
-                KEY,
-                f"{golden.body} is no file",
-                allowed="a file with one request, from the project's folder",
-                remedy="write one there, as `servable init` writes golden/NAME/request.json",
-            )
-        elif size > MOST_BYTES:
+        file = self.there(golden.body)
+        if file is None:
+            yield self.no_file(KEY, golden.body)
+        elif (size := file.stat().st_size) > MOST_BYTES:
             yield self.finding(
                 KEY,
                 f"{golden.body} has {size} bytes",
                 allowed=f"at most {MOST_BYTES}",
                 remedy="ask with fewer rows",
             )
+            return
         if golden.sent_as is None:
             yield self.finding(
                 "rollout.golden_requests.content_type",
@@ -60,3 +56,11 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
                 remedy="set content_type",
             )
+            return
+        asked = [
+            (one, one.variant.model)
+            for one in self.candidate.placements
+            if not one.variant.shadow and one.model.multi_model is None
+        ]
+        for one in self.judge(KEY, golden.body, golden.sent_as, asked):
+            yield replace(one, acknowledgeable=True)

@@ -22,17 +22,27 @@ from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server import grpc_interface, proto_tensors, rest
 from servable_local.container.model_server.grpc_interface import GrpcInterface
 from servable_local.container.model_server.rest import RestInterface
-from servable_local.container.model_server.runtime import LoadedVersion, ModelLoadError, Servables
+from servable_local.container.model_server.runtime import (
+    LoadedVersion,
+    ModelLoadError,
+    Servables,
+    check_batch,
+)
 from servable_local.container.plan import ServerPlan
 from servable_tensors import tfrecord, wire
 
 PLACE = Path("assets.extra", "tf_serving_warmup_requests")
 # tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
 MOST_RECORDS = 1000
+# TensorFlow Serving replays these too. Here they are left out, so that a model that has them loads.
+_NOT_HERE = ("classify_log", "regress_log", "multi_inference_log")
 
 
-def replay(folder: Path, servable: LoadedVersion) -> int:
-    """How many were computed. Raises `ModelLoadError` for a file or a record that fails."""
+def replay(folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None = None) -> int:
+    """How many were computed. Raises `ModelLoadError` for a file or a record that fails.
+
+    `max_batch_rows`: with batching, through which TensorFlow Serving replays them too.
+    """
     file = folder / PLACE
     if not file.is_file():
         return 0
@@ -43,7 +53,7 @@ def replay(folder: Path, servable: LoadedVersion) -> int:
                 number += 1
                 if number > MOST_RECORDS:
                     raise ModelLoadError(f"{PLACE}: more than {MOST_RECORDS} records")
-                _compute(wire.PredictionLog.FromString(record), servable)
+                _compute(wire.PredictionLog.FromString(record), servable, max_batch_rows)
     except (tfrecord.RecordError, DecodeError) as problem:
         raise ModelLoadError(f"{PLACE}: {problem}") from None
     except HttpError as refusal:
@@ -51,7 +61,11 @@ def replay(folder: Path, servable: LoadedVersion) -> int:
     return number
 
 
-def _compute(log: "wire.PredictionLog", servable: LoadedVersion) -> None:
+def _compute(
+    log: "wire.PredictionLog", servable: LoadedVersion, max_batch_rows: int | None
+) -> None:
+    if log.WhichOneof("log_type") in _NOT_HERE:
+        return
     if not log.HasField("predict_log"):
         raise HttpError(400, "only predict records are replayed on this machine")
     request = log.predict_log.request
@@ -61,9 +75,10 @@ def _compute(log: "wire.PredictionLog", servable: LoadedVersion) -> None:
     signature = servable.signatures[name]
     if set(request.inputs) != set(signature.inputs):
         raise HttpError(400, f"inputs {sorted(request.inputs)}, not {sorted(signature.inputs)}")
-    signature.compute(
-        {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
-    )
+    arrays = {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
+    if max_batch_rows is not None:
+        check_batch(arrays, max_batch_rows)
+    signature.compute(arrays)
 
 
 # An event is one line of less than a page, so that those of several processes do not mix.
@@ -98,6 +113,7 @@ def run(plan: ServerPlan, number: int, events: Events, *, parent_pid: int) -> No
 
 def _load(plan: ServerPlan, number: int) -> Servables:
     loaded: dict[str, dict[int, LoadedVersion]] = {}
+    max_batch_rows = plan.batching.max_batch_size if plan.batching else None
     for name, versions in plan.models.items():
         for version, folder in versions.items():
             began = time.monotonic()
@@ -107,7 +123,7 @@ def _load(plan: ServerPlan, number: int) -> Servables:
                 intra_op_threads=plan.intra_op_threads,
                 batching=plan.batching,
             )
-            records = replay(folder, servable)
+            records = replay(folder, servable, max_batch_rows=max_batch_rows)
             loaded.setdefault(name, {})[version] = servable
             took = time.monotonic() - began
             print(
@@ -116,10 +132,9 @@ def _load(plan: ServerPlan, number: int) -> Servables:
                 file=sys.stderr,
                 flush=True,
             )
-    batching = plan.batching
     return Servables(
         loaded,
         faults=FaultFile(plan.faults),
         number=number,
-        max_batch_rows=batching.max_batch_size if batching else None,
+        max_batch_rows=max_batch_rows,
     )

@@ -171,12 +171,12 @@ class Servables:
         """Raises `HttpError`."""
         self._faults.strike(self._number)
         if self._max_batch_rows is not None:
-            _check_batch(arrays, self._max_batch_rows)
+            check_batch(arrays, self._max_batch_rows)
         return signature.compute(arrays)
 
 
-def _check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
-    # The checks and sentences of TensorFlow Serving's batching session.
+def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
+    """The checks and sentences of TensorFlow Serving's batching session. Raises `HttpError`."""
     if any(array.ndim == 0 for array in arrays.values()):
         raise HttpError(
             400, "Batching session Run() input tensors must have at least one dimension."

@@ -75,17 +75,43 @@ def test_a_warm_up_file_that_is_none_is_a_load_error(
         replay(tmp_path, text_model)
 
 
+def _words(count: int) -> bytes:
+    record = wire.PredictionLog()
+    words = record.predict_log.request.inputs["words"]
+    words.dtype = wire.DataType["DT_STRING"]
+    words.string_val.extend([b"a"] * count)
+    words.tensor_shape.dim.add(size=count)
+    return bytes(record.SerializeToString())
+
+
+def test_a_warm_up_record_goes_through_batching(text_model: Any, tmp_path: Path) -> None:
+    from servable_local.container.model_server.process import PLACE, replay
+    from servable_local.container.model_server.runtime import ModelLoadError
+
+    (tmp_path / PLACE).parent.mkdir()
+    (tmp_path / PLACE).write_bytes(tfrecord.frame([_words(8), _words(9)]))
+    with pytest.raises(ModelLoadError, match="record 2: Task size 9 is larger than maximum"):
+        replay(tmp_path, text_model, max_batch_rows=8)
+
+
+def test_a_record_of_another_method_does_not_keep_the_model_from_loading(
+    text_model: Any, tmp_path: Path
+) -> None:
+    from servable_local.container.model_server.process import PLACE, replay
+
+    (tmp_path / PLACE).parent.mkdir()
+    log = wire.PredictionLog(multi_inference_log=b"")
+    (tmp_path / PLACE).write_bytes(tfrecord.frame([log.SerializeToString()]))
+    assert replay(tmp_path, text_model) == 1
+
+
 def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
     text_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from servable_local.container.model_server import process
     from servable_local.container.model_server.runtime import ModelLoadError
 
-    record = wire.PredictionLog()
-    record.predict_log.request.inputs["words"].dtype = wire.DataType["DT_STRING"]
-    record.predict_log.request.inputs["words"].string_val.append(b"a")
-    record.predict_log.request.inputs["words"].tensor_shape.dim.add(size=1)
     (tmp_path / process.PLACE).parent.mkdir()
-    (tmp_path / process.PLACE).write_bytes(tfrecord.frame([record.SerializeToString()] * 1001))
+    (tmp_path / process.PLACE).write_bytes(tfrecord.frame([_words(1)] * 1001))
     with pytest.raises(ModelLoadError, match="more than 1000 records"):
         process.replay(tmp_path, text_model)

@@ -1,0 +1,283 @@
+"""Requests and answers that are known beforehand, held against the signature that serves them.
+
+Read without NumPy and TensorFlow: `servable check` looks at them before anything is deployed.
+Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22); util/json_tensor.cc,
+batching/batching_util.h and servables/tensorflow/{predict_util,classifier,regressor}.cc of
+https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
+"""
+
+import ast
+import enum
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from model_packaging.json_requests import (
+    ELEMENT_CODES,
+    RequestValueError,
+    check_shape,
+    flattened,
+    listed,
+    only_input,
+    predict_request,
+    shape_fits,
+    written,
+)
+from model_packaging.saved_model.reading import (
+    DEFAULT_SIGNATURE,
+    SavedModelInfo,
+    SignatureInfo,
+    TensorInfo,
+)
+from servable_tensors import text_bodies, wire
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+JSON, CSV, NPY = "application/json", "text/csv", "application/x-npy"
+PROTOBUF, NPZ = "application/x-protobuf", "application/x-npz"
+_TEXTS = (JSON, "application/jsonlines", "application/jsons", CSV)
+_NUMBERS = frozenset(ELEMENT_CODES) - {"bool"} | {"bfloat16"}
+_NPY_TYPES = {"b1": "bool"} | {
+    f"{kind}{size}": f"{word}{8 * size}"
+    for kind, word in (("f", "float"), ("i", "int"), ("u", "uint"))
+    for size in (1, 2, 4, 8)
+}
+
+
+class Reader(enum.Enum):
+    """Who reads the body of a request in the container; the value is its name in a sentence."""
+
+    NGINX = "a container without code"
+    SERVABLE = "Servable's handler"
+    CODE = "the model's code"
+    """A handler of the user's own, or a hook preprocess: nothing is known of what it takes."""
+
+
+_TAKEN = {
+    Reader.NGINX: _TEXTS,
+    Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF),
+}
+
+
+class KnownRequest(NamedTuple):
+    """A request that the signature takes, and the shapes of its inputs.
+
+    `answered_in`: what holds the answer in its JSON, "predictions" or "outputs"; None: it is no JSON.
+    """
+
+    signature: SignatureInfo
+    shapes: Shapes
+    answered_in: str | None = None
+
+
+def read_request(
+    body: bytes, content_type: str, info: SavedModelInfo | None, reader: Reader
+) -> KnownRequest | None:
+    """None where nothing can be said of it: code reads it, or `info` is not known.
+
+    Raises `RequestValueError`, which completes the sentence that begins with "the request".
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if not body.strip():
+        raise RequestValueError("is empty")
+    if reader is Reader.CODE or info is None:
+        if kind == JSON:
+            _parsed(body, kind)
+        return None
+    if kind not in _TAKEN[reader]:
+        taken = ", ".join(_TAKEN[reader])
+        raise RequestValueError(f"is sent as {kind}; {reader.value} takes {taken}")
+    if kind == NPY:
+        return _npy(body, info)
+    if kind == NPZ:
+        return None
+    if kind == PROTOBUF:
+        try:
+            message, answered_in = wire.PredictRequest.FromString(body), None
+        except DecodeError:
+            raise RequestValueError("is no PredictRequest") from None
+        shapes = check_inputs(message, info)
+    else:
+        request = _parsed(body, kind)
+        message = predict_request(request, info, model="", rest=True)
+        shapes = shapes_of(message)
+        json_again = kind == JSON or reader is Reader.NGINX
+        answered_in = (
+            ("predictions" if "instances" in request else "outputs") if json_again else None
+        )
+    return KnownRequest(_signature(info, message), shapes, answered_in)
+
+
+def _parsed(body: bytes, kind: str) -> Any:
+    """What the model server gets. Raises `RequestValueError`."""
+    try:
+        return _json(text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body))
+    except RequestValueError:
+        if kind == JSON:
+            _json(body)  # whose places are those of the file
+        raise
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RequestValueError(f"is not JSON: {error}") from None
+    except RecursionError:
+        raise RequestValueError("is nested too deeply to be read") from None
+
+
+def _signature(info: SavedModelInfo, request: Any) -> SignatureInfo:
+    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+    if name not in info.signatures:
+        raise RequestValueError(
+            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
+        )
+    return info.signatures[name]
+
+
+def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
+    """Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (2026-11-22)"""
+    try:
+        at = 12 if body[6] > 1 else 10
+        end = at + int.from_bytes(body[8:at], "little")
+        header = ast.literal_eval(body[at:end].decode("latin-1"))
+        shape, code = tuple(header["shape"]), header["descr"].lstrip("<>|=")
+    except (ValueError, TypeError, KeyError, IndexError, SyntaxError, AttributeError):
+        raise RequestValueError("is no .npy file") from None
+    signature = _signature(info, wire.PredictRequest())
+    (name,) = only_input(signature.inputs, None)
+    spec, given = signature.inputs[name], _NPY_TYPES.get(code)
+    if given is not None and spec.dtype in {*ELEMENT_CODES, "string"} and given != spec.dtype:
+        raise RequestValueError(f"is {given}; {name} takes {spec.dtype}")
+    check_shape(shape, spec)
+    return KnownRequest(signature, {name: shape})
+
+
+def check_inputs(request: Any, info: SavedModelInfo) -> Shapes:
+    """The shapes of a wire.PredictRequest's inputs. Raises `RequestValueError` where one does not fit."""
+    signature, given = _signature(info, request), set(request.inputs)
+    wanted = signature.inputs
+    if not set(wanted) - set(signature.defaults) <= given <= set(wanted):
+        inputs = ", ".join(sorted(given)) or "no input"
+        raise RequestValueError(f"gives {inputs}; the signature takes {', '.join(wanted)}")
+    if unknown := set(request.output_filter) - set(signature.outputs):
+        outputs = listed(signature.outputs)
+        raise RequestValueError(f"asks for {min(unknown)}; the signature gives {outputs}")
+    for key in sorted(given):
+        try:
+            _check_tensor(request.inputs[key], wanted[key])
+        except RequestValueError as bad:
+            raise RequestValueError(f"gives {key} {bad}") from None
+    return shapes_of(request)
+
+
+def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
+    if (given := wire.dtype_name(tensor.dtype)) != spec.dtype:
+        raise RequestValueError(f"as {given}; the signature takes {spec.dtype}")
+    shape = [dim.size for dim in tensor.tensor_shape.dim]
+    if tensor.tensor_shape.unknown_rank or min(shape, default=0) < 0:
+        raise RequestValueError("without its shape")
+    try:
+        check_shape(shape, spec)
+    except RequestValueError as bad:
+        raise RequestValueError(f"that {bad}") from None
+    content, code = len(tensor.tensor_content), ELEMENT_CODES.get(spec.dtype)
+    if content and code and content != (size := math.prod(shape) * struct.calcsize(code)):
+        raise RequestValueError(
+            f"of shape {written(shape)} with {content} bytes of content; {spec.dtype} takes {size}"
+        )
+
+
+def shapes_of(request: Any) -> Shapes:
+    """Of the inputs of a wire.PredictRequest, by name."""
+    inputs = sorted(request.inputs.items())
+    return {key: tuple(dim.size for dim in one.tensor_shape.dim) for key, one in inputs}
+
+
+def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
+    """As `check_inputs`, of the methods classify and regress: each example is a row."""
+    signature = _signature(info, request)
+    if signature.method != f"tensorflow/serving/{method}" or set(signature.inputs) != {"inputs"}:
+        raise RequestValueError(
+            f"asks to {method} by a signature that does not; name one that does"
+        )
+    if request.input.WhichOneof("kind") is None:
+        return {}  # examples with a context are not counted here
+    count = len(request.input.example_list.examples)
+    if not count:
+        raise RequestValueError("holds no example")
+    return {"inputs": (count,)}
+
+
+def check_batch(shapes: Shapes, max_batch_size: int | None) -> None:
+    """Raises `RequestValueError` for what server-side batching refuses; None: it is off."""
+    rows = {name: shape[0] for name, shape in shapes.items() if shape}
+    if max_batch_size is None:
+        return
+    if len(rows) < len(shapes) or len(set(rows.values())) > 1:
+        each = ", ".join(f"{name} {written(shape)}" for name, shape in shapes.items())
+        raise RequestValueError(f"gives {each}; batching takes inputs of one number of rows")
+    if (most := max(rows.values(), default=0)) > max_batch_size:
+        raise RequestValueError(
+            f"has {most} rows, which batching refuses: max_batch_size is {max_batch_size}"
+        )
+
+
+def unbatchable(signature: SignatureInfo) -> str | None:
+    """Why requests of it cannot be merged along the first dimension; None: nothing says so."""
+    for way, specs in (("input", signature.inputs), ("output", signature.outputs)):
+        for name, spec in specs.items():
+            if spec.shape is not None and (not spec.shape or spec.shape[0] is not None):
+                return f"its {way} {name} has shape {written(spec.shape)}"
+    return None if signature.inputs else "it takes no input"
+
+
+def check_answer(body: bytes, request: KnownRequest) -> None:
+    """Raises `RequestValueError`, completing "the answer", for what the signature cannot answer."""
+    key, specs = request.answered_in, request.signature.outputs
+    if key is None:
+        return
+    answer = _json(body)
+    if not isinstance(answer, dict) or key not in answer:
+        form = "instances" if key == "predictions" else "inputs"
+        raise RequestValueError(f'has no "{key}", which holds the answer to "{form}"')
+    value = answer[key]
+    if key == "predictions":
+        rows = max((shape[0] for shape in request.shapes.values() if shape), default=0)
+        if not isinstance(value, list) or len(value) != rows:
+            given = f"{len(value)} rows" if isinstance(value, list) else "no list of rows"
+            raise RequestValueError(f"has {given}; the request has {rows}")
+        if len(specs) > 1:
+            named = [_named(row, specs) for row in value]
+            value = {name: [row[name] for row in named] for name in specs}
+    columns = _named(value, specs) if len(specs) > 1 else dict.fromkeys(specs, value)
+    for name, spec in specs.items():
+        shape, values = flattened(columns[name])
+        if not shape_fits(shape, spec.shape):
+            wanted = written(spec.shape or ())
+            raise RequestValueError(
+                f"gives {name} of shape {written(shape)}; the signature gives {wanted}"
+            )
+        if wrong := [one for one in values if not _is_a(one, spec.dtype)]:
+            raise RequestValueError(f"gives {wrong[0]!r:.40} in {name}, which is {spec.dtype}")
+
+
+def _named(columns: Any, specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
+    if not isinstance(columns, dict) or set(columns) != set(specs):
+        given = listed(columns) if isinstance(columns, dict) else "no names"
+        raise RequestValueError(f"gives {given}; the signature gives {listed(specs)}")
+    return columns
+
+
+def _is_a(value: Any, dtype: str) -> bool:
+    if dtype == "string":
+        return isinstance(value, str) or (isinstance(value, dict) and set(value) == {"b64"})
+    if dtype == "bool":
+        return isinstance(value, bool)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number or dtype not in _NUMBERS

@@ -1,0 +1,176 @@
+"""`servable check --run`: golden requests, sent to the local container under an environment's settings.
+
+The model servers replay the warm-up records as they load, through batching, as TensorFlow Serving does.
+Then each golden request goes through handler, hooks and batching: alone, and several at once.
+"""
+
+import importlib.util
+import json
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.loading import Loaded
+from infra.parameters.model import Golden
+from model_packaging.refusal import PackagingError
+from servable.serve.container import serve_locally
+from servable.serve.serve import PreparedVariant, prepared
+from servable.verify.golden import differing, known_answer
+from servable_local.container.launch import LaunchError
+
+# Several requests in one batch, and in several workers.
+AT_ONCE = 4
+# InvokeEndpoint fails after them: infra/catalog/documented_limits.json (answer_seconds).
+ANSWER_SECONDS = 60.0
+# Where a run takes the place of rules that could not tell.
+SHOWN_BY_RUN = frozenset({"golden-request", "rollout-golden-request"})
+
+
+def missing() -> str | None:
+    """What to install before anything can be run here; None: nothing."""
+    needed = ("tensorflow", "falcon", "gunicorn", "gevent")
+    absent = [name for name in needed if importlib.util.find_spec(name) is None]
+    if not absent:
+        return None
+    return (
+        f"--run serves the models on this computer, and {', '.join(absent)} cannot be imported; run "
+        "`make install`, or `pip install -r requirements-local.txt`"
+    )
+
+
+class SentRequest(NamedTuple):
+    """A request of an environment file, and what it is sent for."""
+
+    key: str
+    golden: Golden
+    sent_as: str
+    path: str
+
+
+def run(loaded: Loaded, told: Callable[[str], None]) -> Iterator[Finding]:
+    """What fails, of every variant; variants that deploy the same are run once."""
+    environment = loaded.environment
+    assert environment is not None  # the caller has looked at its findings
+    seen: list[PreparedVariant] = []
+    for number, (name, variant) in enumerate(environment.variants.items(), start=1):
+        key, model = f"models.{variant.model}", environment.models[variant.model]
+        doing = f"{loaded.name}, variant {name} ({number} of {len(environment.variants)})"
+        told(f"{doing}: packing")
+        try:
+            served = prepared(loaded, variant=name)
+        except PackagingError as wrong:
+            lies_elsewhere = model.artifact is not None
+            severity = Severity.NOT_CHECKED if lies_elsewhere else Severity.ERROR
+            problem = f"is not run: {wrong.problem}"
+            yield _finding(loaded, "run-load", key, problem, wrong.remedy, severity)
+            continue
+        if replace(served, variant="") in seen:
+            continue
+        seen.append(replace(served, variant=""))
+        told(f"{doing}: loading in the local container")
+        with tempfile.TemporaryDirectory(prefix="servable-run-") as folder:
+            log = Path(folder) / "log"
+            try:
+                with serve_locally(served, port=0, log=log) as process:
+                    for sent in _requests(loaded, name):
+                        told(f"{doing}: sending {sent.golden.request}")
+                        yield from _asked(loaded, process.url, sent, log)
+            except LaunchError as wrong:
+                problem = f"the container of variant {name} does not start: {_one_line(str(wrong))}"
+                remedy = f"`servable serve {loaded.name} --variant {name}` shows its log"
+                yield _finding(loaded, "run-load", key, problem, remedy)
+
+
+def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
+    """Those that are known of what the variant serves, where their files are there."""
+    environment = loaded.environment
+    assert environment is not None  # as above
+    served = environment.variants[variant]
+    members = environment.models[served.model].multi_model
+    sent = []
+    for name in members or [served.model]:
+        golden, path = environment.models[name].golden, "/invocations"
+        if golden is not None:
+            path = f"/models/{name}/invoke" if members else path
+            sent.append(SentRequest(f"models.{name}.golden.request", golden, golden.sent_as, path))
+    rollout = environment.rollout.golden_requests if environment.rollout else None
+    if rollout is not None and rollout.sent_as and not (members or served.shadow):
+        golden = Golden(request=rollout.body)
+        key = "rollout.golden_requests.body"
+        sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
+    yield from (one for one in sent if (loaded.root / one.golden.request).is_file())
+
+
+def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
+    """The first thing that is wrong: alone, or among others."""
+    golden = sent.golden
+    body, known = (loaded.root / golden.request).read_bytes(), known_answer(loaded.root, golden)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for times in (1, AT_ONCE):
+            how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"
+            for status, answer in list(pool.map(lambda _: _post(url, sent, body), range(times))):
+                if status != 200:
+                    problem = f"{how} {status or 'nothing'}: {_reason(answer)}"
+                    problem += _last_line(log) if not 400 <= status < 500 else ""
+                    remedy = "correct the request, the code or the model"
+                    yield _finding(loaded, "run-request", sent.key, problem, remedy)
+                    return
+                for where, wanted, found in differing(known or answer, answer, golden.tolerance):
+                    problem = f"{how} {where or 'with'} {found!r:.100} and not {wanted!r:.100}"
+                    remedy = "correct the code or the model, or write the new answer"
+                    key = sent.key.replace(".request", ".answer")
+                    yield _finding(loaded, "run-answer", key, problem, remedy)
+                    return
+
+
+def _post(url: str, sent: SentRequest, body: bytes) -> tuple[int, bytes]:
+    """Status and body; 0 and the reason where no answer came."""
+    headers = {"Content-Type": sent.sent_as}
+    request = urllib.request.Request(f"{url}{sent.path}", body, headers, method="POST")
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=ANSWER_SECONDS) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read()
+    except OSError as error:  # a time-out, a connection that was closed
+        return 0, str(error).encode()
+
+
+def _reason(body: bytes) -> str:
+    """The sentence in {"error": …}, or the body."""
+    try:
+        return _one_line(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _one_line(body.decode(errors="replace"))
+
+
+def _last_line(log: Path) -> str:
+    """What user code said last. Servable's handler logs requests as JSON, which its answers say too."""
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    said = [line for line in lines if line.strip() and not line.startswith('{"event"')]
+    return f"; last in the log: {_one_line(said[-1])}" if said else ""
+
+
+def _finding(
+    loaded: Loaded,
+    rule: str,
+    key: str,
+    problem: str,
+    remedy: str,
+    severity: Severity = Severity.ERROR,
+) -> Finding:
+    file = loaded.origin(key)
+    return Finding(rule=rule, severity=severity, file=file, key=key, problem=problem, remedy=remedy)
+
+
+def _one_line(text: str) -> str:
+    """A reason as a finding shows it."""
+    return " ".join(text.split())[:600]

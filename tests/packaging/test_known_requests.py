@@ -1,0 +1,353 @@
+"""Requests and answers that are known beforehand: what the container would refuse of them is said."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model_packaging.json_requests import RequestValueError
+from model_packaging.known_requests import (
+    KnownRequest,
+    Reader,
+    check_answer,
+    check_batch,
+    check_examples,
+    read_request,
+    unbatchable,
+)
+from model_packaging.saved_model import SavedModelInfo
+from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
+from servable_tensors import wire
+
+Shape = tuple[int | None, ...] | None
+
+
+def spec(dtype: str, shape: Shape) -> TensorInfo:
+    return TensorInfo(name="t:0", dtype=dtype, shape=shape)
+
+
+def signature(
+    inputs: dict[str, TensorInfo], outputs: dict[str, TensorInfo], **more: Any
+) -> SignatureInfo:
+    method = more.pop("method", "predict")
+    return SignatureInfo(
+        inputs=inputs, outputs=outputs, method=f"tensorflow/serving/{method}", **more
+    )
+
+
+def model(**signatures: SignatureInfo) -> SavedModelInfo:
+    return SavedModelInfo(
+        folder=Path("model/1"),
+        tags=frozenset({"serve"}),
+        tensorflow_version="2.20.0",
+        signatures=signatures,
+        assets=(),
+        has_variables=False,
+        variable_bytes=0,
+        has_warm_up=False,
+    )
+
+
+ONE = signature({"x": spec("float32", (None, 3))}, {"y": spec("float32", (None,))})
+TWO = signature(
+    {"ids": spec("int64", (None, 2)), "words": spec("string", (None,))},
+    {"label": spec("string", (None,)), "score": spec("float32", (None, 2))},
+)
+TEXTS = signature({"text": spec("string", (None,))}, {"y": spec("bool", (None,))})
+PLAIN, NAMED, WORDS = (model(serving_default=one) for one in (ONE, TWO, TEXTS))
+JSON, CSV, NPY, PROTOBUF = (
+    "application/json",
+    "text/csv",
+    "application/x-npy",
+    "application/x-protobuf",
+)
+
+
+def read(
+    body: bytes | str,
+    info: SavedModelInfo = PLAIN,
+    sent_as: str = JSON,
+    reader: Reader = Reader.NGINX,
+) -> KnownRequest | None:
+    return read_request(body.encode() if isinstance(body, str) else body, sent_as, info, reader)
+
+
+def refused(*arguments: Any, **more: Any) -> str:
+    with pytest.raises(RequestValueError) as caught:
+        read(*arguments, **more)
+    return str(caught.value)
+
+
+def saved(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def message(**inputs: Any) -> bytes:
+    request = wire.PredictRequest()
+    for name, value in inputs.items():
+        request.inputs[name].dtype = {"float32": 1, "int32": 3}[value.dtype.name]
+        request.inputs[name].tensor_content = value.tobytes()
+        for size in value.shape:
+            request.inputs[name].tensor_shape.dim.add(size=size)
+    return bytes(request.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("body", "info", "rows"),
+    [
+        ('{"instances": [[1, 2, 3], [4, 5, 6.5]]}', PLAIN, 2),
+        ('{"instances": [{"x": [1, 2, 3]}]}', PLAIN, 1),
+        ('{"inputs": [[1, 2, 3]]}', PLAIN, 1),
+        ('{"inputs": {"x": [[1, 2, NaN]], "other": "passed over"}}', PLAIN, 1),
+        ('{"signature_name": "", "inputs": [[1, 2, 3]]}', PLAIN, 1),
+        ("[[1, 2, 3], [1, 2, 3]]", PLAIN, 2),
+        ("[1, 2, 3]", PLAIN, 1),
+        ("[1, 2, 3]\n[4, 5, 6]\n", PLAIN, 2),
+        ('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED, 1),
+        ('{"instances": [{"ids": [1, 2], "words": {"b64": "AA=="}}]}', NAMED, 1),
+        ('{"inputs": {"ids": [[1, 2]], "words": ["a"]}}', NAMED, 1),
+        ('{"instances": ["a", {"b64": "AAE="}]}', WORDS, 2),
+        ('{"instances": [{"b64": "AAE="}]}', WORDS, 1),
+    ],
+)
+def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows: int) -> None:
+    found = read(body, info)
+    assert found is not None
+    assert {shape[0] for shape in found.shapes.values()} == {rows}
+
+
+@pytest.mark.parametrize(
+    ("body", "info", "says"),
+    [
+        ("", PLAIN, "is empty"),
+        ('{"instances": [[1, 2, 3]', PLAIN, "is not JSON: Expecting ',' delimiter: line 1"),
+        ('{"instances": []}', PLAIN, '"instances" must be a list of at least one row'),
+        ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature takes [any, 3]"),
+        ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature takes [any, 3]"),
+        ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature takes x"),
+        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives none; the signature takes x"),
+        ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature takes float32"),
+        ('{"instances": [[1, 2, 3], [1, 2]]}', PLAIN, "x is ragged: 2 where other rows have 3"),
+        ('{"examples": [{"x": 1}]}', PLAIN, 'must be an object with either "inputs"'),
+        (
+            '{"signature_name": "fit", "inputs": 1}',
+            PLAIN,
+            "asks for the signature 'fit'; there are",
+        ),
+        ('{"instances": [[1, 2]]}', NAMED, "names no inputs; the signature takes ids, words"),
+        (
+            '{"instances": [{"ids": [1, 2.0], "words": "a"}]}',
+            NAMED,
+            "ids holds 2.0; the signature takes int64",
+        ),
+        ('{"instances": [{"b64": "a"}]}', WORDS, 'text holds a "b64" that is no base64'),
+        ('{"instances": [3]}', WORDS, "text holds 3; the signature takes string"),
+    ],
+)
+def test_json_that_it_does_not_take_is_refused_with_the_reason(
+    body: str, info: SavedModelInfo, says: str
+) -> None:
+    assert refused(body, info).startswith(says)
+
+
+def test_csv_is_read_line_by_line() -> None:
+    found = read("1,2,3\n4,5,6\n", sent_as=CSV)
+    assert found is not None
+    assert found.shapes == {"x": (2, 3)}
+
+
+def test_csv_with_too_few_fields_is_refused() -> None:
+    assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature takes [any, 3]"
+
+
+def test_arrays_need_a_handler() -> None:
+    assert refused(saved(np.zeros((1, 3), "float32")), sent_as=NPY) == (
+        f"is sent as {NPY}; a container without code takes application/json, "
+        "application/jsonlines, application/jsons, text/csv"
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        (np.zeros((2, 3), "float32"), None),
+        (np.zeros((2, 3), "float64"), "is float64; x takes float32"),
+        (np.zeros((2, 4), "float32"), "has shape [2, 4]; the signature takes [any, 3]"),
+        (np.zeros(3, ">f4"), "has shape [3]; the signature takes [any, 3]"),
+    ],
+)
+def test_an_npy_file_is_read_by_its_header(array: Any, says: str | None) -> None:
+    body = saved(array)
+    if says is None:
+        found = read(body, sent_as=NPY, reader=Reader.SERVABLE)
+        assert found is not None
+        assert found.shapes == {"x": array.shape}
+    else:
+        assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == says
+
+
+@pytest.mark.parametrize("body", [b"PK", b"\x93NUMPY\x01\x00\x04\x00{}  ", b"\x93NUMPY"])
+def test_what_is_no_npy_file_is_said(body: bytes) -> None:
+    assert refused(body, sent_as=NPY, reader=Reader.SERVABLE) == "is no .npy file"
+
+
+def test_a_predict_request_is_held_against_the_signature() -> None:
+    body = message(x=np.zeros((2, 3), "float32"))
+    found = read(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
+    assert found is not None
+    assert found.shapes == {"x": (2, 3)}
+
+
+def test_a_predict_request_of_another_type_is_refused() -> None:
+    body = message(x=np.zeros((2, 3), "int32"))
+    says = refused(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
+    assert says == "gives x as int32; the signature takes float32"
+
+
+def test_content_of_another_length_than_its_shape_is_refused() -> None:
+    request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
+    request.inputs["x"].tensor_content = bytes(20)
+    says = refused(request.SerializeToString(), sent_as=PROTOBUF, reader=Reader.SERVABLE)
+    assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 takes 24"
+
+
+def test_an_input_with_a_default_may_be_left_out_of_a_predict_request() -> None:
+    inputs = {**ONE.inputs, "scale": spec("float32", ())}
+    info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
+    body = message(x=np.zeros((1, 3), "float32"))
+    assert read(body, info, PROTOBUF, Reader.SERVABLE) is not None
+
+
+def test_of_what_code_reads_nothing_is_said() -> None:
+    assert read('{"text": "anything"}', reader=Reader.CODE) is None
+
+
+def test_what_is_named_json_and_is_none_is_refused_for_code_too() -> None:
+    assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
+
+
+ROWS = read('{"instances": [[1, 2, 3], [4, 5, 6]]}')
+COLUMNS = read('{"inputs": [[1, 2, 3], [4, 5, 6]]}')
+SEVERAL = read('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (ROWS, {"predictions": [0.5, 1]}),
+        (COLUMNS, {"outputs": [0.5, 1]}),
+        (SEVERAL, {"predictions": [{"label": {"b64": "AA=="}, "score": [0.1, 0.9]}]}),
+    ],
+)
+def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer: Any) -> None:
+    check_answer(json.dumps(answer).encode(), request_)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "says"),
+    [
+        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", which holds the answer to "instances"'),
+        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", which holds the answer to "inputs"'),
+        (ROWS, {"error": "no"}, 'has no "predictions"'),
+        (ROWS, {"predictions": [1]}, "has 1 rows; the request has 2"),
+        (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature gives [any]"),
+        (ROWS, {"predictions": ["a", "b"]}, "gives 'a' in y, which is float32"),
+        (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature gives label, score"),
+        (
+            SEVERAL,
+            {"predictions": [{"label": "a"}]},
+            "gives label; the signature gives label, score",
+        ),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(
+    request_: KnownRequest, answer: Any, says: str
+) -> None:
+    with pytest.raises(RequestValueError) as caught:
+        check_answer(json.dumps(answer).encode(), request_)
+    assert str(caught.value).startswith(says)
+
+
+def test_a_request_of_as_many_rows_as_a_batch_passes() -> None:
+    check_batch({"x": (64, 3)}, 64)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ({"x": (65, 3)}, "has 65 rows, which batching refuses: max_batch_size is 64"),
+        ({"x": ()}, "gives x []; batching takes inputs of one number of rows"),
+        ({"a": (3,), "b": (4, 1)}, "gives a [3], b [4, 1]; batching takes inputs of one number"),
+    ],
+)
+def test_a_request_that_batching_refuses_is_refused(shapes: Any, says: str) -> None:
+    with pytest.raises(RequestValueError) as caught:
+        check_batch(shapes, 64)
+    assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "why"),
+    [
+        ({"x": (None, 3)}, {"y": (None,)}, None),
+        ({"x": None}, {"y": None}, None),
+        ({"x": (None, 3), "k": ()}, {"y": (None,)}, "its input k has shape []"),
+        ({"x": (1, 3)}, {"y": (1,)}, "its input x has shape [1, 3]"),
+        ({"x": (None, 3)}, {"y": (None,), "sum": ()}, "its output sum has shape []"),
+        ({"x": (None, 3)}, {"y": (8, 2)}, "its output y has shape [8, 2]"),
+        ({}, {"y": (None,)}, "it takes no input"),
+    ],
+)
+def test_batching_needs_an_open_first_dimension(
+    inputs: dict[str, Shape], outputs: dict[str, Shape], why: str | None
+) -> None:
+    one = signature(
+        {name: spec("float32", shape) for name, shape in inputs.items()},
+        {name: spec("float32", shape) for name, shape in outputs.items()},
+    )
+    assert unbatchable(one) == why
+
+
+def classify(*, examples: int, name: str = "") -> Any:
+    request = wire.ClassificationRequest()
+    request.model_spec.signature_name = name
+    request.input.example_list.examples.extend([b"example"] * examples)
+    return request
+
+
+CLASSIFIER = signature(
+    {"inputs": spec("string", (None,))}, {"scores": spec("float32", (None, 2))}, method="classify"
+)
+
+
+PREDICTS = signature(dict(CLASSIFIER.inputs), dict(CLASSIFIER.outputs))
+
+
+def test_examples_of_a_classifier_are_its_rows() -> None:
+    info = model(serving_default=CLASSIFIER)
+    assert check_examples(classify(examples=3), info, "classify") == {"inputs": (3,)}
+
+
+@pytest.mark.parametrize(
+    ("info", "examples", "says"),
+    [
+        (PLAIN, 1, "asks to classify by a signature that does not"),
+        (model(serving_default=PREDICTS), 1, "asks to classify by a signature that does not"),
+        (model(serving_default=CLASSIFIER), 0, "holds no example"),
+    ],
+)
+def test_examples_that_the_model_does_not_take_are_refused(
+    info: SavedModelInfo, examples: int, says: str
+) -> None:
+    with pytest.raises(RequestValueError, match=says):
+        check_examples(classify(examples=examples), info, "classify")
+
+
+@pytest.mark.parametrize("text", ["AAA=", "AAA", "AA A=\n"])
+def test_base64_may_lack_its_padding_and_hold_white_space(text: str) -> None:
+    assert read(json.dumps({"instances": [{"b64": text}]}), WORDS) is not None

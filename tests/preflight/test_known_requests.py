@@ -1,0 +1,235 @@
+"""Golden requests, their answers and warm-up records against the model, its batching and its handler."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import check_all
+from model_packaging.saved_model.reading import WARM_UP
+from servable_tensors import tfrecord, wire
+from tests.preflight.overlay import overlaid
+
+REQUEST = 'models.ranker.golden = { request = "golden/a.json" }\n'
+ANSWERED = 'models.ranker.golden = { request = "golden/a.json", answer = "golden/b.json" }\n'
+ROLLED = (
+    'rollout = { strategy = "canary", golden_requests = { body = "golden/a.json" } }\n'
+    "alarms = { p99_latency_ms = 100 }\n"
+)
+SERVABLE = 'models.ranker.handler = "servable"\n'
+BATCHING = "variants.primary.container.batching = {{ max_batch_size = {} }}\n"
+ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
+
+Found = list[tuple[str, str]]
+
+
+@pytest.fixture
+def golden(project: Path) -> Callable[..., None]:
+    """Writes golden/a.json, the request, and golden/b.json, the answer."""
+
+    def write(request: Any, answer: Any = None) -> None:
+        for name, content in (("a", request), ("b", answer)):
+            text = content if isinstance(content, str) else json.dumps(content)
+            (project / "golden" / f"{name}.json").write_text(text)
+
+    return write
+
+
+def found(project: Path, lines: str, *rules: str) -> Found:
+    """(severity, sentence after the key) of what the rules find."""
+    return [
+        (one.severity.value, one.problem)
+        for one in check_all(overlaid(project, lines))
+        if one.rule in rules
+    ]
+
+
+def rows(count: int) -> dict[str, Any]:
+    return {"instances": [ROW] * count}
+
+
+def test_a_golden_request_that_the_model_takes_is_no_finding(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden(rows(2), {"predictions": [0.1, 0.2]})
+    assert found(project, ANSWERED, "golden-request", "golden-answer") == []
+
+
+def test_the_golden_files_of_the_ranker_fit_its_model(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    names = ("request-columnar.json", "answer-columnar.json")
+    golden(*((project / "golden" / name).read_text() for name in names))
+    assert found(project, ANSWERED, "golden-request", "golden-answer") == []
+
+
+def test_a_golden_request_that_is_not_there_is_refused(project: Path) -> None:
+    says = "golden/a.json is no file"
+    assert found(project, REQUEST, "golden-request") == [("error", says)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ("{", "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
+        ({"inputs": {"ids": [1]}}, "gives none; the signature takes feat_ids, feat_vals"),
+        (
+            {"instances": [{**ROW, "feat_ids": ["1"] * 39}]},
+            "feat_ids holds '1'; the signature takes int64",
+        ),
+        (
+            {"instances": [{**ROW, "feat_ids": [1] * 38}]},
+            "feat_ids has shape [1, 38]; the signature takes [any, 39]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("handler", ["", SERVABLE])
+def test_a_golden_request_that_the_model_refuses_is_refused(
+    project: Path, golden: Callable[..., None], request_: Any, says: str, handler: str
+) -> None:
+    golden(request_)
+    ((severity, problem),) = found(project, REQUEST + handler, "golden-request")
+    assert (severity, problem.startswith(f"golden/a.json: the request {says}")) == ("error", True)
+
+
+def test_where_code_reads_the_request_it_is_not_checked(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden({"text": "what only the code knows"})
+    lines = f'{REQUEST}models.ranker.code = "code"\n'
+    assert [one[0] for one in found(project, lines, "golden-request")] == ["not checked"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "severity"), [("preprocess", "not checked"), ("postprocess", "error")]
+)
+def test_a_hook_that_changes_requests_keeps_them_from_being_judged(
+    project: Path, golden: Callable[..., None], hook: str, severity: str
+) -> None:
+    golden({"text": "what only the hook knows"})
+    (project / "code" / "inference.py").unlink()
+    (project / "code" / "transforms.py").write_text(f"def {hook}(one, context): return one\n")
+    lines = f'{REQUEST}models.ranker.code = "code"\n'
+    assert [one[0] for one in found(project, lines, "golden-request")] == [severity]
+
+
+def test_a_hook_that_changes_answers_keeps_them_from_being_judged(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden(rows(1), {"label": "cat"})
+    (project / "code" / "inference.py").unlink()
+    (project / "code" / "transforms.py").write_text("def postprocess(one, context): return one\n")
+    lines = f'{ANSWERED}models.ranker.code = "code"\n'
+    assert found(project, lines, "golden-answer") == []
+
+
+@pytest.mark.parametrize(("count", "severities"), [(64, []), (65, ["error"])])
+def test_a_golden_request_fits_into_one_batch(
+    project: Path, golden: Callable[..., None], count: int, severities: list[str]
+) -> None:
+    golden(rows(count))
+    got = found(project, REQUEST + BATCHING.format(64), "golden-request")
+    assert [severity for severity, _ in got] == severities
+
+
+def test_an_answer_of_other_rows_is_refused(project: Path, golden: Callable[..., None]) -> None:
+    golden(rows(2), {"predictions": [0.1]})
+    says = "golden/b.json: the answer has 1 rows; the request has 2"
+    assert found(project, ANSWERED, "golden-answer") == [("error", says)]
+
+
+def test_an_answer_that_nobody_has_written_yet_is_not_checked(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden(rows(1))
+    (project / "golden" / "b.json").unlink()
+    assert [one[0] for one in found(project, ANSWERED, "golden-answer")] == ["not checked"]
+
+
+def test_the_body_of_an_update_is_held_against_the_model(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden({"instances": [[1]]})
+    ((severity, problem),) = found(project, ROLLED, "rollout-golden-request")
+    assert (severity, "names no inputs" in problem) == ("error", True)
+
+
+def test_the_body_of_an_update_that_the_model_takes_is_no_finding(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    golden(rows(1))
+    assert found(project, ROLLED, "rollout-golden-request") == []
+
+
+@pytest.mark.parametrize(("count", "severities"), [(8, []), (9, ["error"])])
+def test_a_warm_up_request_fits_into_one_batch(
+    project: Path, golden: Callable[..., None], count: int, severities: list[str]
+) -> None:
+    golden(rows(count))
+    lines = 'models.ranker.warm_up = ["golden/a.json"]\n' + BATCHING.format(8)
+    got = found(project, lines, "warm-up")
+    assert [severity for severity, _ in got] == severities
+
+
+@pytest.mark.parametrize(("limit", "severities"), [(9, []), (8, ["error"])])
+def test_so_does_a_record_that_came_with_the_model(
+    project: Path, limit: int, severities: list[str]
+) -> None:
+    log = wire.PredictionLog()
+    for name, dtype in (("feat_ids", 9), ("feat_vals", 1)):
+        tensor = log.predict_log.request.inputs[name]
+        tensor.dtype = dtype
+        for size in (9, 39):
+            tensor.tensor_shape.dim.add(size=size)
+    file = project / "model" / "1" / WARM_UP
+    file.parent.mkdir()
+    file.write_bytes(tfrecord.frame([log.SerializeToString()]))
+    got = found(project, BATCHING.format(limit), "saved-model")
+    assert [severity for severity, _ in got] == severities
+
+
+def test_a_model_with_a_fixed_first_dimension_cannot_be_batched(project: Path) -> None:
+    _export(project, "serving_default", first=1)
+    says = (
+        "ranker, version 1: requests of the signature serving_default cannot be merged: its input x "
+        "has shape [1, 3]"
+    )
+    assert found(project, BATCHING.format(8), "batch-fixed-shape") == [("error", says)]
+
+
+def test_one_with_an_open_first_dimension_can(project: Path) -> None:
+    _export(project, "serving_default", first=-1)
+    assert found(project, BATCHING.format(8), "batch-fixed-shape") == []
+
+
+def test_without_batching_a_fixed_first_dimension_is_no_finding(project: Path) -> None:
+    _export(project, "serving_default", first=1)
+    assert found(project, "", "batch-fixed-shape") == []
+
+
+def test_a_second_signature_that_cannot_be_batched_is_a_warning(project: Path) -> None:
+    _export(project, "serving_default", first=-1, other=1)
+    got = found(project, BATCHING.format(8), "batch-fixed-shape")
+    assert [severity for severity, _ in got] == [Severity.WARNING.value]
+
+
+def _export(project: Path, name: str, *, first: int, other: int | None = None) -> None:
+    """A saved_model.pb without a graph, whose signatures take and give [first, 3]."""
+    graph = wire.MetaGraphDef()
+    graph.meta_info_def.tags.append("serve")
+    for each, size in ((name, first), ("other", other)):
+        if size is None:
+            continue
+        definition = graph.signature_def[each]
+        definition.method_name = "tensorflow/serving/predict"
+        for tensor in (definition.inputs["x"], definition.outputs["y"]):
+            tensor.name, tensor.dtype = "t:0", 1
+            for one in (size, 3):
+                tensor.tensor_shape.dim.add(size=one)
+    content = graph.SerializeToString()
+    assert len(content) < 1 << 14
+    length = bytes([len(content) & 0x7F | 0x80, len(content) >> 7])
+    (project / "model" / "1" / "saved_model.pb").write_bytes(b"\x08\x01\x12" + length + content)

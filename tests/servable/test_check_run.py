@@ -1,0 +1,260 @@
+"""`servable check ENV --run`: what fails in the local container is a finding like any other."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.parameters.finding import Finding
+from servable.check import run as runs
+from servable.check.command import check
+from servable.check.run import run
+from servable.serve.serve import PreparedVariant
+from servable_local.container.launch import LaunchError
+from tests.preflight.overlay import overlaid
+
+KNOWN = 'models.ranker.golden = { request = "golden/a.json", answer = "golden/b.json" }\n'
+ANSWER = {"predictions": [0.5]}
+Answer = tuple[int, Any]
+
+
+@pytest.fixture
+def golden(project: Path) -> Path:
+    """golden/a.json and golden/b.json, the ranker's own request and a made-up answer."""
+    row = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
+    (project / "golden" / "a.json").write_text(json.dumps({"instances": [row]}))
+    (project / "golden" / "b.json").write_text(json.dumps(ANSWER))
+    return project
+
+
+class Stub:
+    """In the place of the container: answers what it is told, and counts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: Callable[[int], Answer] = lambda number: (200, ANSWER)
+        self.asked: list[str] = []
+        self.started = 0
+        self.fails = ""
+        monkeypatch.setattr(runs, "serve_locally", self.serve)
+        monkeypatch.setattr(runs, "prepared", self.prepared)
+        self.variables: dict[str, dict[str, str]] = {}
+
+    def prepared(self, loaded: Any, *, variant: str) -> PreparedVariant:
+        return PreparedVariant(
+            variant=variant,
+            archive=Path("model.tar.gz"),
+            members={},
+            variables=self.variables.get(variant, {}),
+            image="",
+            tensorflow="2.20",
+        )
+
+    @contextmanager
+    def serve(self, served: Any, *, port: int, log: Path) -> Iterator[Any]:
+        if self.fails:
+            raise LaunchError(self.fails)
+        self.started += 1
+        log.write_text('Traceback\nValueError: no such row\n{"event": "request"}\n')
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                stub.asked.append(f"{self.path} {self.headers['Content-Type']}")
+                status, answer = stub.answer(len(stub.asked))
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *said: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
+    return Stub(monkeypatch)
+
+
+def found(project: Path, lines: str = KNOWN) -> list[Finding]:
+    return list(run(overlaid(project, lines), lambda told: None))
+
+
+def test_a_golden_request_that_is_answered_as_known_is_no_finding(golden: Path, stub: Stub) -> None:
+    assert found(golden) == []
+
+
+def test_it_is_sent_alone_and_then_several_at_once(golden: Path, stub: Stub) -> None:
+    found(golden)
+    assert stub.asked == ["/invocations application/json"] * 5
+
+
+def test_a_refusal_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> None:
+    stub.answer = lambda number: (400, {"error": "x is\nmissing"})
+    (one,) = found(golden)
+    assert str(one) == (
+        "environments/prod.toml: models.ranker.golden.request: golden/a.json is answered 400: x is "
+        "missing; correct the request, the code or the model"
+    )
+
+
+def test_a_failure_of_the_code_shows_what_it_said_last(golden: Path, stub: Stub) -> None:
+    stub.answer = lambda number: (500, {"error": "failed"})
+    (one,) = found(golden)
+    assert one.problem.endswith("is answered 500: failed; last in the log: ValueError: no such row")
+
+
+def test_what_fails_among_others_only_is_found_too(golden: Path, stub: Stub) -> None:
+    stub.answer = lambda number: (200, ANSWER) if number == 1 else (400, {"error": "merged"})
+    (one,) = found(golden)
+    assert one.problem == "golden/a.json, 4 at once, is answered 400: merged"
+
+
+@pytest.mark.parametrize(("value", "rules"), [(0.50004, []), (0.51, ["run-answer"])])
+def test_an_answer_is_held_to_its_tolerance(
+    golden: Path, stub: Stub, value: float, rules: list[str]
+) -> None:
+    stub.answer = lambda number: (200, {"predictions": [value]})
+    assert [one.rule for one in found(golden)] == rules
+
+
+def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) -> None:
+    stub.fails = "TensorFlow does not load the model:\nOp type not registered 'X'"
+    (one,) = found(golden)
+    assert (one.rule, one.key, one.problem) == (
+        "run-load",
+        "models.ranker",
+        "the container of variant primary does not start: TensorFlow does not load the model: Op "
+        "type not registered 'X'",
+    )
+
+
+@pytest.mark.parametrize(("variables", "started"), [({}, 1), ({"other": {"A": "1"}}, 2)])
+def test_variants_that_deploy_the_same_are_run_once(
+    golden: Path, stub: Stub, variables: dict[str, dict[str, str]], started: int
+) -> None:
+    stub.variables = variables
+    found(golden, KNOWN + 'variants.other = { model = "ranker", instance_type = "ml.c5.xlarge" }')
+    assert stub.started == started
+
+
+def test_the_body_of_an_update_is_sent_too(golden: Path, stub: Stub) -> None:
+    body = 'golden_requests = { body = "golden/a.json", content_type = "text/csv" }'
+    found(golden, f'rollout = {{ strategy = "canary", {body} }}\nalarms.p99_latency_ms = 9')
+    assert set(stub.asked) == {"/invocations text/csv"}
+
+
+def command(monkeypatch: pytest.MonkeyPatch, project: Path, *arguments: str) -> Result:
+    monkeypatch.chdir(project)
+    return CliRunner().invoke(check, ["prod", "--run", *arguments], standalone_mode=False)
+
+
+def test_what_a_run_finds_stands_among_the_findings_and_exits_1(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, KNOWN)
+    stub.answer = lambda number: (400, {"error": "no"})
+    ran = command(monkeypatch, golden, "--json")
+    rules = [one["rule"] for one in json.loads(ran.stdout)["prod"]]
+    assert (ran.return_value, "run-request" in rules) == (1, True)
+
+
+def test_after_a_run_the_request_counts_as_checked(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, f'{KNOWN}models.ranker.code = "code"')
+    ran = command(monkeypatch, golden, "--json")
+    assert "golden-request" not in [one["rule"] for one in json.loads(ran.stdout)["prod"]]
+
+
+def test_an_environment_that_is_refused_is_not_run(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
+    ran = command(monkeypatch, golden)
+    assert (stub.started, "prod: not run: mend its errors first" in ran.stderr) == (0, True)
+
+
+def test_without_tensorflow_it_says_what_to_install(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, KNOWN)
+    there = importlib.util.find_spec
+
+    def find_spec(name: str, package: str | None = None) -> Any:
+        return None if name == "tensorflow" else there(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    said = str(command(monkeypatch, golden).exception)
+    assert ("tensorflow cannot be imported" in said, "make install" in said) == (True, True)
+
+
+def _servable(project: Path) -> "subprocess.Popen[str]":
+    arguments = [sys.executable, "-m", "servable", "check", "prod", "--run"]
+    return subprocess.Popen(
+        arguments,
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(project / "tmp")},
+    )
+
+
+@pytest.fixture
+def real(golden: Path) -> Path:
+    """The ranker's own golden request, and an answer that is off by 0.1; a TMPDIR of its own."""
+    (golden / "tmp").mkdir()
+    request = golden / "golden" / "request-rows.json"
+    (golden / "golden" / "a.json").write_bytes(request.read_bytes())
+    answer = json.loads((golden / "golden" / "answer-rows.json").read_text())
+    answer["predictions"][1] += 0.1
+    (golden / "golden" / "b.json").write_text(json.dumps(answer))
+    overlaid(golden, KNOWN + "variants.primary.container.batching = { max_batch_size = 8 }")
+    return golden
+
+
+@pytest.mark.long
+def test_the_real_container_is_asked(real: Path) -> None:
+    process = _servable(real)
+    _, said = process.communicate()
+    assert (process.returncode, "is answered predictions[1] 0.53" in said) == (1, True)
+
+
+@pytest.mark.long
+def test_ctrl_c_leaves_no_process_and_no_file(real: Path) -> None:
+    process = _servable(real)
+    family = psutil.Process(process.pid)
+    while not family.children(recursive=True):
+        assert process.poll() is None
+        time.sleep(0.05)
+    children = family.children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert (process.returncode, alive, list((real / "tmp").iterdir())) == (130, [], [])

@@ -150,6 +150,8 @@ CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
 CDK_OPTIONS = {
     "-c": True,
     "--require-approval": True,
+    "--bootstrap-customer-key": False,
+    "--bootstrap-kms-key-id": True,
     "--profile": True,
     "--cloudformation-execution-policies": True,
     "--force": False,

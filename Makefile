@@ -35,7 +35,7 @@ wheels: .venv/.synth  # the four wheels, into dist/
 	@$(BIN)/python -m scripts.build_wheels dist
 
 bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s
-	@$(BIN)/python -m scripts.wheel_environment
+	@$(BIN)/python -m tests.wheels.environment
 
 bench-check: .venv/.everything  # how long servable check takes: at most a second for four environments
 	@$(BIN)/python -m benchmarks.check

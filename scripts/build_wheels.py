@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 # The wheels, each after those that it needs -> the folder of its pyproject.toml.
@@ -34,13 +32,6 @@ PACKAGES = (
 # The same sources give the same bytes: a zip's times begin here.
 EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-
-
-def metadata(wheel: str) -> dict[str, Any]:
-    """The table [project] of the wheel's pyproject.toml."""
-    file = ROOT / WHEELS[wheel] / "pyproject.toml"
-    found: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-    return found
 
 
 def build(out: Path) -> list[Path]:
@@ -67,12 +58,7 @@ def build(out: Path) -> list[Path]:
             )
             if ran.returncode:
                 raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")
-    return [file_of(wheel, out) for wheel in WHEELS]
-
-
-def file_of(wheel: str, out: Path) -> Path:
-    """Where a wheel of this version lies in `out`."""
-    return out / f"{wheel.replace('-', '_')}-{metadata(wheel)['version']}-py3-none-any.whl"
+    return sorted(out.glob("servable*.whl"))
 
 
 def main() -> int:

@@ -1,11 +1,10 @@
 """`make test-pythons`: `make test` with every Python that Servable is for and that is found here.
 
-Each has a copy of the checkout in .servable/pythons/, with a .venv of its own that is kept: 4 GB
-and some minutes the first time. What is not found is said, and is no failure.
+Each has a clone of what is committed in .servable/pythons/, with a .venv of its own that is kept:
+4 GB and some minutes the first time. What is not found is said, and is no failure.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 # pyproject.toml's classifiers: a test compares.
 PYTHONS = ("3.11", "3.12", "3.13")
 FOLDER = ROOT / ".servable" / "pythons"
-KEPT = (".venv", "node_modules", ".servable")
 
 
 def found(version: str) -> Path | None:
@@ -29,23 +27,12 @@ def found(version: str) -> Path | None:
     return None
 
 
-def copied(target: Path) -> Path:
-    """The files of the checkout that git knows or would add, in `target`; nothing older stays."""
-    target.mkdir(parents=True, exist_ok=True)
-    for old in target.iterdir():
-        if old.name not in KEPT:
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+def cloned(target: Path) -> Path:
+    """What is committed, in `target`."""
+    if not target.exists():
+        subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(target)], check=True)
+    for words in (["fetch", "--quiet", str(ROOT), "HEAD"], ["checkout", "--quiet", "FETCH_HEAD"]):
+        subprocess.run(["git", "-C", str(target), *words], check=True)
     return target
 
 
@@ -58,7 +45,7 @@ def main(target: str = "test") -> int:
             continue
         print(f"Python {version}: {program}", flush=True)
         ran = subprocess.run(
-            ["make", f"PYTHON={program}", target], cwd=copied(FOLDER / version), check=False
+            ["make", f"PYTHON={program}", target], cwd=cloned(FOLDER / version), check=False
         )
         print(f"Python {version}: {'FAILED' if ran.returncode else 'passed'}", flush=True)
         failed |= ran.returncode != 0

@@ -31,28 +31,11 @@ from infra.parameters.alarms import Alarms
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 
+# fmt: off
 __all__ = [
-    "AlarmTopic",
-    "Alarms",
-    "AsyncInference",
-    "AsyncInferenceStore",
-    "CaptureStore",
-    "EndpointAlarm",
-    "EndpointAlarms",
-    "EndpointDashboard",
-    "EndpointEvents",
-    "EndpointLogs",
-    "EndpointRollout",
-    "EndpointScaling",
-    "EndpointVariant",
-    "ExecutionRole",
-    "InstanceVariant",
-    "ModelEndpoint",
-    "RoleRules",
-    "Rollout",
-    "Scaling",
-    "ServedModel",
-    "WatchedEndpoint",
-    "WatchedVariant",
-    "packed_model",
+    "AlarmTopic", "Alarms", "AsyncInference", "AsyncInferenceStore", "CaptureStore",
+    "EndpointAlarm", "EndpointAlarms", "EndpointDashboard", "EndpointEvents", "EndpointLogs",
+    "EndpointRollout", "EndpointScaling", "EndpointVariant", "ExecutionRole", "InstanceVariant",
+    "ModelEndpoint", "RoleRules", "Rollout", "Scaling", "ServedModel", "WatchedEndpoint",
+    "WatchedVariant", "packed_model",
 ]

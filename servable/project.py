@@ -30,14 +30,16 @@ def project(folder: str) -> tuple[Path, Path]:
     cdk.json, above them. Raises click.UsageError.
     """
     root = standing_in()
-    # What is left out is the project's own, also where a folder below has one of the same name.
-    places = [root / folder] if folder == FOLDER else [Path.cwd() / folder, root / folder]
+    if folder == FOLDER:
+        # Of the project, also where a folder below has one of the same name; a link too.
+        if not (root / FOLDER).is_dir():
+            raise click.UsageError(
+                f"{root}: there is no environments/ here, nor in a folder above; make a project with "
+                "`servable new DIRECTORY`, or name one: `servable --project FOLDER COMMAND`"
+            )
+        return root, root / FOLDER
+    places = (Path.cwd() / folder, root / folder)
     files = next((one.resolve() for one in places if one.is_dir()), None)
-    if files is None and folder == FOLDER:
-        raise click.UsageError(
-            f"{root}: there is no environments/ here, nor in a folder above; make a project with "
-            "`servable new DIRECTORY`, or name one: `servable --project FOLDER COMMAND`"
-        )
     if files is None:
         raise click.UsageError(
             f"{folder}: there is no such folder here, nor in {root}; give --environments FOLDER"

@@ -84,7 +84,8 @@ def down_command(as_json: bool) -> None:
     if as_json:
         _echo_json({"ended": ended})
     else:
-        click.echo("embedded AWS: ended" if ended else "embedded AWS: was not running")
+        there = "ended" if ended else f"none runs for {state_folder().parent}"
+        click.echo(f"embedded AWS: {there}")
 
 
 def _described(aws: EmbeddedAws) -> dict[str, Any]:

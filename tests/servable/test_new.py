@@ -76,6 +76,17 @@ def test_no_file_names_a_registry(written: Path) -> None:
     assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
 
 
+def test_servable_is_taken_from_the_project_s_own_wheels(written: Path) -> None:
+    """On PyPI the name is another project's."""
+    lines = (written / "requirements.txt").read_text().splitlines()
+    assert "--find-links wheels" in lines
+    for name in files(written):
+        for line in (written / name).read_text().splitlines():
+            if "servable[" in line and "install" in line:
+                assert "--find-links wheels" in line, (name, line)
+    assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
+
+
 def test_the_app_is_a_console_script_and_its_flags_are_this_repositorys(written: Path) -> None:
     ours, theirs = (json.loads((one / "cdk.json").read_text()) for one in (ROOT, written))
     assert theirs["app"].endswith(" servable-app")

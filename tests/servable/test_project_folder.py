@@ -68,6 +68,16 @@ def test_outside_of_a_project_it_is_said_how_to_make_one(
     assert (ran.exit_code, "`servable new DIRECTORY`" in ran.stderr) == (2, True)
 
 
+def test_environments_may_be_a_link(
+    prod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("shared") / "environments"
+    (prod / "environments").rename(elsewhere)
+    (prod / "environments").symlink_to(elsewhere)
+    monkeypatch.chdir(prod / "code")
+    assert run("check").stderr.startswith(FOUND)
+
+
 def test_a_project_without_an_environment_is_told_what_writes_the_first(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

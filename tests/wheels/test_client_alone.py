@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build_wheels import file_of, metadata
 from tests.checkouts import ROOT
+from tests.wheels.built import file_of, metadata
 
 NOT_IMPORTED = {
     "grpc",

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from scripts.wheel_environment import MOST_MEGABYTES, make, megabytes
 from servable.extras import COMMANDS
 from servable.main import ELSEWHERE
 from servable_local.container.launch import launch
 from tests.conftest import RANKER, VALID
 from tests.servable_handler.endpoints import packed
+from tests.wheels.environment import MOST_MEGABYTES, make, megabytes
 
 pytestmark = pytest.mark.long
 # Somebody's CDK app with two of our constructs, beside packages of names that ours once had.

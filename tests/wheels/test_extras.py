@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from scripts.wheel_environment import required, requirements_of
 from servable.extras import COMMANDS
 from servable.main import COMMANDS as EVERY_COMMAND
 from tests.conftest import RANKER, VALID
+from tests.wheels.environment import required, requirements_of
 
 # Runs commands in a Python that cannot import what the base does not require.
 RUNS = """\

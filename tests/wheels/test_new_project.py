@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.wheel_environment import make
 from tests.checkouts import ROOT
+from tests.wheels.environment import make
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 # Twice the same but for what it answers: x + 1, then x + 2.

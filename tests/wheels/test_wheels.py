@@ -11,12 +11,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.build_wheels import PACKAGES, WHEELS, build, file_of, metadata
+from scripts.build_wheels import PACKAGES, WHEELS, build
 from scripts.every_python import PYTHONS
 from servable.doctor.machine import LEAST_PYTHON
 from servable.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
 from tests.checkouts import ROOT
+from tests.wheels.built import file_of, metadata
 
 PYPROJECT: dict[str, Any] = metadata("servable")
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]

@@ -1,7 +1,7 @@
 """A virtual environment with our wheels and nothing but what they require, made without an index.
 
-    python -m scripts.wheel_environment                     # how large the base is, how soon it helps
-    python -m scripts.wheel_environment FOLDER 'servable[synth]'    # makes one, to try things in
+    python -m tests.wheels.environment                     # how large the base is, how soon it helps
+    python -m tests.wheels.environment FOLDER 'servable[synth]'    # makes one, to try things in
 
 Our wheels are installed by pip. What they require is linked from the environment that runs this:
 the files of each distribution that the wheels' metadata asks for, and no others.

@@ -43,7 +43,7 @@ class KnownRequestRule(Rule):
             key,
             f"{file} is no file",
             allowed="a file with one request, from the project's folder",
-            remedy="write one, as examples/ranker/golden/request-rows.json",
+            remedy="write one there, as `servable init` writes golden/NAME/request.json",
         )
 
     def judge(self, key: str, file: str, sent_as: str, asked: Iterable[Asked]) -> Findings:

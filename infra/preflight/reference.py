@@ -20,6 +20,9 @@ What template linters find of the same faults is [measured](beyond-linters.md).
 What one key may hold, its form and its range, is no rule: it is refused as the file is read. The keys
 stand in [parameters.md](parameters.md), the bounds of each in environments/schema.json, which editors check.
 
+What a rule says of the container is true of image 2.20 and of those before it (both codes were read), unless
+it names one of the two.
+
 A rule marked *can be accepted* may be accepted in the file, with a reason of ten characters or more. An
 acceptance of something that is not there is a finding itself (`acknowledge-nothing`).
 

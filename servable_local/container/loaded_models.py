@@ -16,11 +16,12 @@ _FILE = "models.json"
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """`ports`: (gRPC, REST) of each of its model servers."""
+    """`ports`: (gRPC, REST) of each of its model servers. `ended`: the first of them has ended."""
 
     name: str
     folder: Path
     ports: tuple[tuple[int, int], ...]
+    ended: bool = False
 
 
 class LoadedModels:
@@ -40,7 +41,9 @@ class LoadedModels:
         if now != self._seen:
             self._seen = now
             self._models = {
-                name: LoadedModel(name, Path(one["folder"]), tuple(map(tuple, one["ports"])))
+                name: LoadedModel(
+                    name, Path(one["folder"]), tuple(map(tuple, one["ports"])), one["ended"]
+                )
                 for name, one in json.loads(self._file.read_text()).items()
             }
         return self._models
@@ -50,7 +53,7 @@ class LoadedModels:
         beside.write_text(
             json.dumps(
                 {
-                    name: {"folder": str(one.folder), "ports": one.ports}
+                    name: {"folder": str(one.folder), "ports": one.ports, "ended": one.ended}
                     for name, one in models.items()
                 }
             )

@@ -22,6 +22,7 @@ class ModelServerProcesses:
         self._environment = environment
         self._changed = changed
         self._plans: dict[int, ServerPlan] = {}
+        self._once: set[int] = set()
         self._starting: dict[int, asyncio.Future[None]] = {}
         self.pids: dict[int, int] = {}
         """Number -> process, of those that are ready."""
@@ -38,9 +39,11 @@ class ModelServerProcesses:
     def parent_pid(self) -> int | None:
         return self._parent.pid if self._parent else None
 
-    def add(self, number: int, plan: ServerPlan) -> None:
-        """Begins to start it; `ready` waits."""
+    def add(self, number: int, plan: ServerPlan, *, once: bool = False) -> None:
+        """Begins to start it; `ready` waits. With `once` it is not started again when it ends."""
         self._plans[number] = plan
+        if once:
+            self._once.add(number)
         self._starting[number] = asyncio.get_running_loop().create_future()
         self._fork(number)
 
@@ -52,6 +55,7 @@ class ModelServerProcesses:
     def remove(self, number: int) -> int | None:
         """From now on it is not started again. Returns its process, which is for the caller to end."""
         self._plans.pop(number, None)
+        self._once.discard(number)
         self._starting.pop(number, None)
         return self.pids.pop(number, None)
 
@@ -93,7 +97,10 @@ class ModelServerProcesses:
                 self._settle(
                     number, ContainerStartError(f"a model server ended, status {event['status']}")
                 )
-            if number in self._plans:
+            if number in self._once:
+                self._plans.pop(number, None)
+                _log(f"unexpected end of model server {number}, {event}; it stays away")
+            elif number in self._plans:
                 _log(f"unexpected end of model server {number}, {event}; it is started again")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
         self._changed()

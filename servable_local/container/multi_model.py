@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ class MultiModelMode:
         self._count = itertools.count(_FIRST_NUMBER)
         self._one_at_a_time = asyncio.Lock()
 
+    def note_ended(self) -> None:
+        """To be called when processes have come or gone: the workers are told."""
+        for name, model in self._loaded.items():
+            ended = next(iter(self._numbers[name])) not in self._servers.pids
+            if ended != model.ended:
+                self._loaded[name] = replace(model, ended=ended)
+                self._registry.write(self._loaded)
+
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
@@ -59,7 +68,8 @@ class MultiModelMode:
                 low, kept = self._free_pair()
                 self._numbers[name][number] = kept
                 plan = self._plan.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
-                self._servers.add(number, plan)
+                # As in the image, which starts none of these again.
+                self._servers.add(number, plan, once=True)
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
                 pairs.append((low, low + 1))
         except ports.PortError as error:

@@ -137,6 +137,7 @@ class Supervisor:
 
     def _note(self) -> None:
         """Which process plays which part, for tests and for fault injection."""
+        self._multi_model.note_ended()
         found = {
             "supervisor": os.getpid(),
             "launcher": self._model_servers.parent_pid,

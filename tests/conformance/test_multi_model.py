@@ -2,11 +2,15 @@
 
 import os
 import shutil
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 
+from servable_local.container.launch import launch
 from tests.conformance.archives import MODELS
 from tests.conformance.conftest import Double
 
@@ -90,6 +94,54 @@ def test_a_model_can_come_back(several: Double) -> None:
         answer = several.post({"instances": ["a"]}, path="/models/again/invoke")
         assert answer.json()["predictions"][0]["upper"] == "A"
         assert _unload(several, "again").status_code == 200
+
+
+def _ended(double: Double, model: str) -> None:
+    """The model server of `model`, alone, is killed; returns when it is noticed."""
+    before = set(double.process.parts.model_servers)
+    assert _load(double, model).status_code == 200
+    (pid,) = set(double.process.parts.model_servers) - before
+    os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 30
+    while pid in double.process.parts.model_servers and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def test_a_model_whose_server_has_ended_is_unloaded_by_the_next_request(several: Double) -> None:
+    _ended(several, "killed")
+    time.sleep(1.5)  # a model server that is started again takes less
+    answers = [several.post(ROW, path="/models/killed/invoke") for _ in range(2)]
+    expected = {"error": "Model killed is not loaded yet."}
+    assert [(one.status_code, one.json()) for one in answers] == [(404, expected)] * 2
+
+
+def test_until_that_request_it_counts_as_loaded(several: Double) -> None:
+    _ended(several, "dead")
+    statuses = [_load(several, "dead").status_code, _unload(several, "dead").status_code]
+    assert statuses == [409, 200]
+
+
+def test_a_model_whose_server_has_ended_can_be_loaded_again(several: Double) -> None:
+    _ended(several, "back")
+    several.post(ROW, path="/models/back/invoke")
+    assert _load(several, "back").status_code == 200
+    answer = several.post(ROW, path="/models/back/invoke")
+    _unload(several, "back")
+    assert answer.json() == {"predictions": [[3.0, 6.0]]}
+
+
+@pytest.fixture(scope="module")
+def before_2_20() -> Iterator[Double]:
+    """Multi-model mode of the images up to 2.19."""
+    with launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, tensorflow="2.19") as process:
+        yield Double(process)
+
+
+@pytest.mark.long
+def test_up_to_2_19_requests_for_it_fail_and_it_stays_loaded(before_2_20: Double) -> None:
+    _ended(before_2_20, "killed")
+    answers = [before_2_20.post(ROW, path="/models/killed/invoke") for _ in range(2)]
+    assert [one.status_code for one in answers] == [500, 500]
 
 
 @pytest.mark.parametrize(

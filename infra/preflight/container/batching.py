@@ -17,7 +17,7 @@ MICROS_PER_MS = 1000
 class BatchBelowRequest(VariantRule):
     """A request of more rows than a batch is answered 400.
 
-    Source: observed with the image's code; the tuning article's 500-row requests need 500
+    Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
     """
 
     example = """\

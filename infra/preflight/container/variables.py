@@ -112,7 +112,8 @@ class VariableOfASetting(VariantRule):
 class VariableInert(VariantRule):
     """A variable that the image does not read, or overwrites, looks like tuning and is none.
 
-    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;
+    Source: serve.py of the images, 2.20 and before,
+    https://github.com/aws/sagemaker-tensorflow-serving-container;
     the strings of libtensorflow
     """
 

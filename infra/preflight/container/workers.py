@@ -22,7 +22,8 @@ OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "ti
 class WorkersWithoutCode(VariantRule):
     """Without code the image starts no Gunicorn: what is set for it changes nothing.
 
-    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
+    Source: serve.py of the images, 2.20 and before,
+    https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
     severity = Severity.WARNING
@@ -46,6 +47,7 @@ class WorkersWithoutCode(VariantRule):
 class ThreadsWithGevent(VariantRule):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
+    With every image; in multi-model mode up to 2.19 the class is gthread, whatever is configured.
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
 
@@ -177,7 +179,8 @@ variants.primary.container.intra_op_threads = 16"""
 class SettingInert(VariantRule):
     """A setting that nothing reads looks like tuning and is none.
 
-    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container;
+    Source: serve.py of the images, 2.20 and before,
+    https://github.com/aws/sagemaker-tensorflow-serving-container;
     libtensorflow as Google builds it does not use OpenMP
     """
 

@@ -29,7 +29,7 @@ LEAST_USED_SHARE = 0.5
 class GpuIdle(VariantRule):
     """A model server is pinned to one GPU: with fewer servers than GPUs some are paid for idle.
 
-    Source: serve.py of the image (CUDA_VISIBLE_DEVICES = process mod GPUs),
+    Source: serve.py of the images, 2.20 and before (CUDA_VISIBLE_DEVICES = process mod GPUs),
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
@@ -55,7 +55,8 @@ variants.primary.container.tfs_processes = 1"""
 class GpuUneven(VariantRule):
     """With five servers on four GPUs one GPU has twice the work, and the memory of all is cut for it.
 
-    Source: serve.py of the image, https://github.com/aws/sagemaker-tensorflow-serving-container
+    Source: serve.py of the images, 2.20 and before,
+    https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
     severity = Severity.WARNING
@@ -82,7 +83,7 @@ class GpuShare(VariantRule):
     """The image divides by all processes although each has a GPU, or a part of one, to itself.
 
     With its default margin four processes on four GPUs use a fifth of each.
-    Source: serve.py of the image, _calculate_per_process_gpu_memory_fraction,
+    Source: serve.py of the images, 2.20 and before, _calculate_per_process_gpu_memory_fraction,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
 
@@ -112,7 +113,7 @@ variants.primary.container.gpu_memory_margin = 0.2"""
 class GpuMemory(VariantRule):
     """A model server loads every model into its one GPU; what does not fit fails while loading.
 
-    Source: serve.py of the image (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
+    Source: serve.py of the images, 2.20 and before (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
     docs/decisions/0011 (nine tenths for weights)
     """
 

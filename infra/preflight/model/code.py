@@ -118,7 +118,8 @@ class CodeNotVendored(Rule):
 class CodeInstalledAtStart(Rule):
     """pip in every container that starts: the internet in the way of every scale-out.
 
-    Source: https://github.com/aws/sagemaker-tensorflow-serving-container (requirements.txt)
+    Source: requirements.txt in https://github.com/aws/sagemaker-tensorflow-serving-container, as
+    serve.py of 2.20 and before installs it
     """
 
     severity = Severity.WARNING

@@ -14,8 +14,8 @@ class MultiModelPackages(Rule):
 
     Which is the first depends on the requests: the same model would answer one way on one instance
     and another way on the next.
-    Source: https://github.com/aws/deep-learning-containers, python_service.py
-    (_import_custom_modules appends each model's code/lib to sys.path)
+    Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
+    model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
 
     acknowledgeable = True

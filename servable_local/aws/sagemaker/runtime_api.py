@@ -5,6 +5,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from typing import ClassVar
 from urllib.parse import unquote
 
@@ -124,6 +125,8 @@ class RuntimeApi(BaseResponse):
         status, headers, answer = _ask(
             here, endpoint, route, body, passed, path=path, received=received
         )
+        if status == HTTPStatus.NOT_FOUND and route.variant.models is not None:
+            route.variant.models.forget(self.headers["X-Amzn-SageMaker-Target-Model"])
         if not 200 <= status < 300:
             return model_error(here.aws, endpoint.name, status, answer)
         shown = {

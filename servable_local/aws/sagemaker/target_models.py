@@ -18,6 +18,11 @@ _LOAD_TIMEOUT_SECONDS = 300.0
 _ALREADY_LOADED = 409
 
 
+def _name(target: str) -> str:
+    # SageMaker too names it by a hash: a target may hold slashes.
+    return hashlib.sha256(target.encode()).hexdigest()[:32]
+
+
 class TargetModels:
     """Of one container, from the archives under one S3 prefix. None is unloaded to make room."""
 
@@ -32,14 +37,21 @@ class TargetModels:
 
     def path(self, target: str) -> str:
         """Where the container answers for it. Raises `ValidationError`."""
-        # SageMaker too names it by a hash: a target may hold slashes.
-        name = hashlib.sha256(target.encode()).hexdigest()[:32]
+        name = _name(target)
         with self._lock:
             key = (self._container.url, name)
             if key not in self._loaded:
                 self._load(target, name)
                 self._loaded.add(key)
         return f"/models/{name}/invoke"
+
+    def forget(self, target: str) -> None:
+        """It is loaded again when it is next asked for: the container says that it is not (404).
+
+        Since 2.20 the image unloads a model whose model server has ended.
+        """
+        with self._lock:
+            self._loaded.discard((self._container.url, _name(target)))
 
     def _load(self, target: str, name: str) -> None:
         # Imported here, as the double itself: the server starts without it.

@@ -67,7 +67,11 @@ def run() -> None:
     routes: dict[str, object] = {"/ping": Ping()}
     if plan["multi_model"]:
         models = Models(
-            handler, image, workers_share=folder, timeout_seconds=plan["timeout_seconds"]
+            handler,
+            image,
+            workers_share=folder,
+            timeout_seconds=plan["timeout_seconds"],
+            worker_class=plan["gunicorn"]["worker_class"],
         )
         routes |= {
             "/invocations": models,

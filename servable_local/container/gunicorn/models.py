@@ -32,9 +32,18 @@ class Models:
     """/models and what is below it. The supervisor starts and ends the model servers."""
 
     def __init__(
-        self, handler: Handler, image: ImageCode, *, workers_share: Path, timeout_seconds: int
+        self,
+        handler: Handler,
+        image: ImageCode,
+        *,
+        workers_share: Path,
+        timeout_seconds: int,
+        worker_class: str,
     ) -> None:
         self._handler, self._image = handler, image
+        # Since 2.20 a model whose model server has ended is unloaded by the next request for it.
+        # Only gevent's workers notice: to the others the process, which nobody waits for, is there.
+        self._unloads_ended = image.rewritten and worker_class == "gevent"
         self._folder = workers_share
         self._timeout_seconds = timeout_seconds
         self._loaded = LoadedModels(workers_share)
@@ -97,6 +106,9 @@ class Models:
 
     def _invoke(self, request: Any, response: Any, model: str) -> None:
         loaded = self._loaded.all()
+        if model in loaded and loaded[model].ended and self._unloads_ended:
+            loaded_models.ask(self._folder, unload=model)
+            loaded = {}
         if model not in loaded:
             refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
             return

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,31 @@ def test_the_double_predicts_with_the_target(real: EmbeddedAws) -> None:
     found = json.loads(answer["Body"].read())["predictions"]
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert found == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.long
+def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
+    real: EmbeddedAws,
+) -> None:
+    """Since 2.20: the first request after its model server has ended is answered 404."""
+    runtime = real.client("sagemaker-runtime")
+    asked = {
+        "EndpointName": "ranker",
+        "TargetModel": "ranker.tar.gz",
+        "ContentType": "application/json",
+        "Body": (GOLDEN / "request-rows.json").read_bytes(),
+    }
+    runtime.invoke_endpoint(**asked)
+    real.trouble("ranker", kill="model server")
+    statuses: list[int] = []
+    until = time.monotonic() + 30  # until the container has noticed, it is a 500
+    while 200 not in statuses[1:] and time.monotonic() < until:
+        try:
+            runtime.invoke_endpoint(**asked)
+            statuses.append(200)
+        except ClientError as error:
+            statuses.append(error.response["OriginalStatusCode"])
+    assert statuses[-2:] == [404, 200]
 
 
 def _with_hooks(folder: Path, factor: int) -> bytes:

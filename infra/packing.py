@@ -8,10 +8,11 @@ from pathlib import Path
 from infra.parameters.environment import Environment
 from infra.parameters.model import Model
 from infra.parameters.variant import Variant
-from model_packaging import dependencies, warm_up
+from model_packaging import dependencies
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.manifest import key
 from model_packaging.places import MADE, UNPACKED, WARM_UPS, WHEELS
+from model_packaging.requests import warm_up
 from model_packaging.servable import Servable
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from model_packaging.existing_archive import Member, unpack_what_counts
 from model_packaging.python_code import check_code
 from model_packaging.refusal import PackagingError
+from model_packaging.requests.warm_up import check_warm_up
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.operations import GraphOperations, operations
 from model_packaging.saved_model.reading import WARM_UP
-from model_packaging.warm_up import check_warm_up
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from model_packaging.json_requests import RequestValueError, tensor
+from model_packaging.requests.json_requests import RequestValueError, tensor
 from model_packaging.saved_model.reading import TensorInfo
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_packaging.json_requests import RequestValueError
-from model_packaging.known_requests import (
+from model_packaging.requests.json_requests import RequestValueError
+from model_packaging.requests.known_requests import (
     KnownRequest,
     Reader,
     check_answer,

@@ -7,8 +7,8 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule
-from model_packaging.known_requests import unbatchable
 from model_packaging.refusal import PackagingError
+from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 MICROS_PER_MS = 1000

@@ -8,8 +8,8 @@ from infra.parameters.finding import Finding, Severity
 from infra.preflight.rule import Findings, Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
+from model_packaging.requests.warm_up import check_warm_up, golden, write_warm_up
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
-from model_packaging.warm_up import check_warm_up, golden, write_warm_up
 
 
 class PackedModelRule(Rule):

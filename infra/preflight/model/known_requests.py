@@ -10,8 +10,11 @@ from infra.parameters.finding import Finding
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Rule
-from model_packaging.json_requests import RequestValueError
-from model_packaging.known_requests import (
+from model_packaging.python_source import top_level_names
+from model_packaging.refusal import PackagingError
+from model_packaging.request_path import HOOKS, wants_ours
+from model_packaging.requests.json_requests import RequestValueError
+from model_packaging.requests.known_requests import (
     CSV,
     KnownRequest,
     Reader,
@@ -19,9 +22,6 @@ from model_packaging.known_requests import (
     check_batch,
     read_request,
 )
-from model_packaging.python_source import top_level_names
-from model_packaging.refusal import PackagingError
-from model_packaging.request_path import HOOKS, wants_ours
 
 Asked = tuple[Placement, str]
 """What answers, and the model that is asked for."""

@@ -15,15 +15,15 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from model_packaging.beside import beside
-from model_packaging.json_requests import RequestValueError, predict_request
-from model_packaging.known_requests import (
+from model_packaging.refusal import PackagingError
+from model_packaging.requests.json_requests import RequestValueError, predict_request
+from model_packaging.requests.known_requests import (
     Shapes,
     check_batch,
     check_examples,
     check_inputs,
     shapes_of,
 )
-from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP, SavedModelInfo, read
 from model_packaging.servable import Servable
 from servable_tensors import tfrecord, wire

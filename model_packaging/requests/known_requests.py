@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.json_requests import (
+from model_packaging.requests.json_requests import (
     ELEMENT_CODES,
     RequestValueError,
     check_shape,

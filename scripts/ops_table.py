@@ -401,12 +401,15 @@ def main() -> str | None:
         wheels = given.wheels or Path(temporary)
         for version in given.versions:
             short = ".".join(version.split(".")[:2])
-            rows, row = of_wheel(short, wheels)
-            for distribution, (requirement, *rest) in added_to(short).items():
-                if requirement not in plugins:
-                    plugins[requirement] = of_plugin(requirement, rest[0], rest[1], wheels)
-                rows = {**plugins[requirement], **rows}
-                row[distribution] = requirement.split("==")[1]
+            try:
+                rows, row = of_wheel(short, wheels)
+                for distribution, (requirement, *rest) in added_to(short).items():
+                    if requirement not in plugins:
+                        plugins[requirement] = of_plugin(requirement, rest[0], rest[1], wheels)
+                    rows = {**plugins[requirement], **rows}
+                    row[distribution] = requirement.split("==")[1]
+            except OpsTableError as refusal:
+                return f"{version}: {refusal}"
             tables[short], facts["versions"][short] = rows, row
             print(f"{short}: {len(rows)} operations, StableHLO {row['stablehlo']}")
     ordered = sorted(facts["versions"], key=number)

@@ -155,8 +155,11 @@ def _not_loaded(one: Operation) -> str:
     return f"{loads}, or its first request fails" if one.function else loads
 
 
+_FAILS = "the request that reaches it fails"
+
+
 def _not_run(one: Operation) -> str:
-    return "the request that reaches it fails" if one.function else "the model does not load"
+    return _FAILS if one.function else "the model does not load"
 
 
 def _removed(subject: _Subject, table: OpTable) -> str | None:
@@ -221,7 +224,8 @@ def _shown(kind: str, value: Any) -> str:
 
 def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
     known = table.get(subject.one.op)
-    if known is None:
+    # A module that is too new is one finding, and not one for each attribute that came with it.
+    if known is None or _stablehlo(subject, table) is not None:
         return None
     for name, given in subject.one.attributes.items():
         if name in known.attributes or name in _NOTES:
@@ -246,37 +250,40 @@ def _other_definitions(op: str) -> list[OpDefinition]:
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
     if subject.one.op != "XlaCallModule":
         return None
-    wrong = _module(subject.one.attributes, table)
-    return None if wrong is None else f"{wrong}; {_not_run(subject.one)}"
+    return _module(subject.one.attributes, table)
 
 
 def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
-    version, name = given.get("version", ("", 0))[1], f"TensorFlow {table.version}"
+    """What of an XlaCallModule a TensorFlow does not take: it fails when a request reaches it."""
+    kind, version = given.get("version", ("", None))
+    module_kind, module = given.get("module", ("", None))
+    if (kind, module_kind) != ("i", "s"):
+        return None  # model-op-attribute says so
+    name = f"TensorFlow {table.version}"
     oldest, newest = table.xla_call_module
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):
-        return f"is of version {version}, and {name} runs {oldest or 'any'} to {newest or 'any'}"
-    module = given.get("module", ("", ""))[1]
+        runs = f"{oldest or 'any'} to {newest or 'any'}"
+        return f"is of version {version}, and {name} runs {runs}; {_FAILS}"
     found = _STABLEHLO.match(module)
     if found is None:
         return None
     bytecode, stablehlo = ord(found[1]) >> 1, found[2]
     if bytecode > table.mlir_bytecode:
         reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
-        return f"its module is MLIR bytecode {bytecode} (StableHLO {stablehlo}), and {name} reads {reads}"
+        module = f"MLIR bytecode {bytecode} (StableHLO {stablehlo})"
+        return f"its module is {module}, and {name} reads {reads}; {_FAILS}"
     newer = [
         one
         for one in dict.fromkeys(module.split("\0")[1:])
         if any(f"vhlo.{one}" in other for other in tables()) and f"vhlo.{one}" not in table
     ]
     if newer:
-        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} does not"
+        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} does not; {_FAILS}"
     # TensorFlow itself does not compare: a newer module of operations that it knows runs.
     major, known = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
-    return (
-        f"its StableHLO is {stablehlo}, and {name} reads {known}"
-        if int(major) > int(known)
-        else None
-    )
+    if int(major) <= int(known):
+        return None
+    return f"its StableHLO is {stablehlo}, which promises nothing to {name}, of StableHLO {known}"
 
 
 def _python(subject: _Subject, _: OpTable) -> str | None:
@@ -290,12 +297,10 @@ def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
     known = table.get(one.op)
     if known is None or not subject.cpu or one.compiled:
         return None
-    if (
-        one.op in PYTHON_OPS | _REWRITTEN
-        or _removed(subject, table)
-        or _bad_attribute(subject, table)
-    ):
+    if one.op in PYTHON_OPS | _REWRITTEN or _removed(subject, table):
         return None
+    if _bad_attribute(subject, table):
+        return None  # one finding is enough
     if not known.cpu:
         return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(one)}"
     if any(_fits(one, known, kernel) for kernel in known.cpu):

@@ -212,6 +212,16 @@ def test_a_version_of_xla_call_module_is_run_up_to_the_images(
     assert rules(graph, of) == found
 
 
+def test_a_version_that_is_no_number_is_a_bad_attribute(graph: Graph) -> None:
+    graph.served("XlaCallModule", **module(BYTECODE[6]) | {"version": b"ten"})
+    assert rules(graph) == ["model-op-attribute"]
+
+
+def test_a_module_that_is_too_new_is_one_fault(graph: Graph) -> None:
+    graph.served("XlaCallModule", **module(BYTECODE[6], 10), use_shardy_partitioner=True)
+    assert rules(graph, "2.16") == ["model-stablehlo-version"]
+
+
 @pytest.mark.parametrize(("bytecode", "found"), [(4, []), (6, ["model-stablehlo-version"])])
 def test_bytecode_is_read_up_to_the_images_version(
     graph: Graph, bytecode: int, found: list[str]

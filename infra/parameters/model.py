@@ -149,6 +149,6 @@ def folder_gib(folder: Path) -> float | None:
     try:
         files = (one for one in folder.rglob("*") if one.is_file())
         total = sum(one.stat().st_size for one in files)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no name of a folder, since Python 3.13
         return None  # another rule says what is wrong with the folder
     return total / BYTES_PER_GIB if total else None

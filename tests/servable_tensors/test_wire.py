@@ -35,7 +35,7 @@ def differences(ours: Any, known: Any) -> list[str]:
         other = known.fields_by_name[field.name]
         # An enum that we never read by name is read as its number.
         same_type = field.type == other.type or {field.type, other.type} == {5, 14}
-        if field.number != other.number or field.label != other.label or not same_type:
+        if field.number != other.number or field.is_repeated != other.is_repeated or not same_type:
             found.append(field.full_name)
         if field.message_type and not same_type:
             found.append(field.full_name)

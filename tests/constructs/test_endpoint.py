@@ -236,6 +236,7 @@ def test_the_logs_go_with_the_stack_or_outlive_it(
     """Those of golden requests, too, and also where a rename replaces them."""
     golden = '{ body = "code/inference.py", content_type = "text/csv" }'
     text = f'{VALID}[rollout]\nstrategy = "canary"\ngolden_requests = {golden}\n'
+    text += '[acknowledge]\nrollout-golden-request = "any file will do"\n'
     found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
     groups = [
         (one["DeletionPolicy"], one["UpdateReplacePolicy"])

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "conformance": ("aws", "numpy"),
     "history": ("aws", "boto3"),
     "invoke": ("aws", "boto3"),
     "load": ("tune", "locust"),

@@ -8,7 +8,7 @@ import click
 
 from servable.conformance.conformance import GroupResult, agreement_percent, asked, counted
 from servable.conformance.contract import failures
-from servable.conformance.observed_cases import Agreement, Container, cases, containers
+from servable.conformance.observed_cases import Agreement, ObservedContainer, cases, containers
 from servable.conformance.prepare import MODELS_PATH, ask_script, asking, prepare, start_script
 from servable.conformance.targets import ContainerTarget, Target, TargetError, target_at
 
@@ -102,7 +102,7 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **told: A
     return int(broken or percent < told["least_percent"])
 
 
-def _prepare(wanted: list[Container], folder: Path) -> None:
+def _prepare(wanted: list[ObservedContainer], folder: Path) -> None:
     prepare(wanted, folder)
     (folder / "start.sh").write_text(start_script(wanted), encoding="utf-8")
     (folder / "ask.sh").write_text(ask_script(wanted), encoding="utf-8")
@@ -113,8 +113,10 @@ def _prepare(wanted: list[Container], folder: Path) -> None:
     click.echo(f"  {asking(wanted)}")
 
 
-def _addresses(wanted: list[Container], tensorflow: str, told: dict[str, Any]) -> dict[str, str]:
-    """Container's name -> address. Raises `click.UsageError`."""
+def _addresses(
+    wanted: list[ObservedContainer], tensorflow: str, told: dict[str, Any]
+) -> dict[str, str]:
+    """A container's name -> address. Raises `click.UsageError`."""
     names = [container.name for container in wanted]
     pairs = [("plain", told["url"]), ("handler", told["code_url"])]
     for option in told["at"]:

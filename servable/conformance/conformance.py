@@ -4,7 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servable.conformance.observed_cases import Agreement, Answer, Case, Container, changed
+from servable.conformance.observed_cases import (
+    Agreement,
+    Case,
+    ObservedAnswer,
+    ObservedContainer,
+    changed,
+)
 from servable.conformance.targets import ContainerTarget, Target, check_models
 
 
@@ -17,7 +23,7 @@ class GroupResult:
     changed: int = 0
     unasked: int = 0
     """Those that cannot reach the target: InvokeEndpoint sends no GET."""
-    differences: list["Difference"] = field(default_factory=list)
+    differences: list["CaseDifference"] = field(default_factory=list)
 
     @property
     def compared(self) -> int:
@@ -33,11 +39,11 @@ class GroupResult:
 
 
 @dataclass(frozen=True)
-class Difference:
+class CaseDifference:
     """A case whose answer is another one than the observed. `str()` is one line."""
 
     case: Case
-    answer: Answer
+    answer: ObservedAnswer
 
     def __str__(self) -> str:
         seen, observed = map(_shown, (self.answer, self.case.answer))
@@ -55,7 +61,9 @@ class Difference:
         }
 
 
-def asked(target: Target, container: Container) -> Iterator[tuple[Case, Answer | None]]:
+def asked(
+    target: Target, container: ObservedContainer
+) -> Iterator[tuple[Case, ObservedAnswer | None]]:
     """Every case in its order. Raises `TargetError`."""
     if not container.is_multi_model:
         check_models(target)
@@ -65,7 +73,7 @@ def asked(target: Target, container: Container) -> Iterator[tuple[Case, Answer |
         yield case, target.ask(case)
 
 
-def counted(answers: Iterable[tuple[Case, Answer | None]]) -> list[GroupResult]:
+def counted(answers: Iterable[tuple[Case, ObservedAnswer | None]]) -> list[GroupResult]:
     """By group, in the table's order."""
     otherwise: Mapping[str, Mapping[str, str]] = changed()
     found: dict[str, GroupResult] = {}
@@ -79,7 +87,7 @@ def counted(answers: Iterable[tuple[Case, Answer | None]]) -> list[GroupResult]:
             agreement = case.answer.agreement(answer)
             group.counts[agreement] += 1
             if agreement is Agreement.DIFFERENT:
-                group.differences.append(Difference(case, answer))
+                group.differences.append(CaseDifference(case, answer))
     return list(found.values())
 
 
@@ -90,5 +98,5 @@ def agreement_percent(groups: Iterable[GroupResult]) -> float:
     return 100 * sum(group.agreeing for group in groups) / compared if compared else 0.0
 
 
-def _shown(answer: Answer) -> str:
+def _shown(answer: ObservedAnswer) -> str:
     return f"{answer.status} {answer.content_type or ''} {answer.body[:160]!r}"

@@ -48,7 +48,7 @@ class Agreement(Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ObservedAnswer:
     """What is compared. An error page of NGINX counts by its status and type alone."""
 
     status: int
@@ -57,7 +57,7 @@ class Answer:
     body: bytes
 
     @classmethod
-    def of(cls, status: int, content_type: str | None, body: bytes) -> "Answer":
+    def of(cls, status: int, content_type: str | None, body: bytes) -> "ObservedAnswer":
         """Without what differs from run to run: ports, and the order of a map in protobuf."""
         if body.startswith(b"<html>"):
             return cls(status, content_type, b"<html>")
@@ -70,7 +70,7 @@ class Answer:
             text = pattern.sub(word, text)
         return cls(status, content_type, text.encode("latin-1"))
 
-    def agreement(self, other: "Answer") -> Agreement:
+    def agreement(self, other: "ObservedAnswer") -> Agreement:
         """`self` is the observed one."""
         known = other.content_type is not None
         if self.status != other.status or (known and self.content_type != other.content_type):
@@ -79,7 +79,7 @@ class Answer:
             return Agreement.EQUAL
         return Agreement.OTHER_WORDS if self.status >= 400 else Agreement.DIFFERENT
 
-    def _close_to(self, other: "Answer") -> bool:
+    def _close_to(self, other: "ObservedAnswer") -> bool:
         codec = CODECS.get(self.content_type or "")
         if codec is not None and not codec.is_text:
             try:
@@ -116,7 +116,7 @@ class Case:
     path: str
     headers: Mapping[str, str]
     body: bytes
-    answer: Answer
+    answer: ObservedAnswer
 
     @property
     def model(self) -> str:
@@ -149,7 +149,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Container:
+class ObservedContainer:
     """What several groups can be asked of: variables, and what is in code/ beside all models."""
 
     name: str
@@ -174,7 +174,7 @@ def changed() -> dict[str, dict[str, str]]:
     return tomllib.loads((OBSERVED / "changed.toml").read_text(encoding="utf-8"))
 
 
-def containers(of: Iterable[Case]) -> list[Container]:
+def containers(of: Iterable[Case]) -> list[ObservedContainer]:
     """Those that the cases need, each named as its first group is."""
     found: dict[str, list[Case]] = {}
     for case in of:
@@ -187,7 +187,7 @@ def containers(of: Iterable[Case]) -> list[Container]:
     for key, its_cases in found.items():
         image, code, variables = json.loads(key)
         name = its_cases[0].group.partition(" ")[2].partition(" ")[0]
-        made.append(Container(name, image, code, variables, tuple(its_cases)))
+        made.append(ObservedContainer(name, image, code, variables, tuple(its_cases)))
     return made
 
 
@@ -204,7 +204,7 @@ def _case(line: dict[str, Any]) -> Case:
         request["path"],
         request["headers"],
         _bytes(request),
-        Answer.of(answer["status"], content_type, _bytes(answer)),
+        ObservedAnswer.of(answer["status"], content_type, _bytes(answer)),
     )
 
 

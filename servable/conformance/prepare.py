@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from model_packaging.request_path import request_path
-from servable.conformance.observed_cases import OBSERVED, Container
+from servable.conformance.observed_cases import OBSERVED, ObservedContainer
 
 MODELS_PATH = "/opt/ml/models"
 """Where SageMaker puts the models of multi-model mode."""
@@ -28,7 +28,7 @@ _FIRST_PORT = 8080
 _PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
 
 
-def prepare(wanted: Sequence[Container], folder: Path) -> None:
+def prepare(wanted: Sequence[ObservedContainer], folder: Path) -> None:
     """Writes for each container folder/NAME, as it lies below /opt/ml, and folder/NAME.tar.gz.
 
     Of multi-model mode there are folders NAME/MODEL/model alone. The models are made with
@@ -59,7 +59,7 @@ def prepare(wanted: Sequence[Container], folder: Path) -> None:
                     tar.add(entry, entry.name)
 
 
-def start_script(wanted: Sequence[Container]) -> str:
+def start_script(wanted: Sequence[ObservedContainer]) -> str:
     """A shell script that starts each container from the image that it is given."""
     lines = [
         "#!/bin/sh",
@@ -81,7 +81,7 @@ def start_script(wanted: Sequence[Container]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def asking(wanted: Sequence[Container]) -> str:
+def asking(wanted: Sequence[ObservedContainer]) -> str:
     """The command that asks what `start_script` starts."""
     urls = {container.name: f"http://127.0.0.1:{port}" for port, container in _ports(wanted)}
     options = {"plain": "--url ", "handler": "--code-url "}
@@ -89,17 +89,17 @@ def asking(wanted: Sequence[Container]) -> str:
     return " ".join(["servable conformance", f"--tensorflow {wanted[0].image}", *words])
 
 
-def ask_script(wanted: Sequence[Container]) -> str:
+def ask_script(wanted: Sequence[ObservedContainer]) -> str:
     """The same as a shell script, which hands further options on."""
     return f'#!/bin/sh\nexec {asking(wanted)} "$@"\n'
 
 
-def _ports(wanted: Sequence[Container]) -> list[tuple[int, Container]]:
+def _ports(wanted: Sequence[ObservedContainer]) -> list[tuple[int, ObservedContainer]]:
     return list(enumerate(wanted, _FIRST_PORT))
 
 
 def _add_code(code: str, target: Path) -> None:
-    """`code`: as `Container.code`."""
+    """`code`: as `ObservedContainer.code`."""
     if not code:
         return
     if code in ("handler", "code_transforms"):

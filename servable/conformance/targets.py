@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit
 
-from servable.conformance.observed_cases import ATTRIBUTES, DEFAULT_MODEL, Answer, Case
+from servable.conformance.observed_cases import ATTRIBUTES, DEFAULT_MODEL, Case, ObservedAnswer
 from servable.conformance.prepare import MODELS_PATH
 
 LOCAL_SERVER = "servable-local-container"
@@ -39,7 +39,7 @@ class Target(ABC):
         """Returns when it serves. Raises `TargetError` when that takes longer."""
 
     @abstractmethod
-    def ask(self, case: Case) -> Answer | None:
+    def ask(self, case: Case) -> ObservedAnswer | None:
         """Its answer; None where such a request cannot reach it. Raises `TargetError`."""
 
 
@@ -98,7 +98,7 @@ class ContainerTarget(Target):
             connection.getresponse().read()
             connection.close()
 
-    def ask(self, case: Case) -> Answer:
+    def ask(self, case: Case) -> ObservedAnswer:
         """With the case's headers and no other but Host and length."""
         body = case.body.replace(f"{MODELS_PATH}/".encode(), f"{self._models_path}/".encode())
         connection = self.connection()
@@ -119,7 +119,7 @@ class ContainerTarget(Target):
         finally:
             connection.close()
         self._note(response)
-        return Answer.of(response.status, response.getheader("Content-Type", ""), content)
+        return ObservedAnswer.of(response.status, response.getheader("Content-Type", ""), content)
 
     def _get(self, path: str) -> tuple[int, bytes]:
         connection = self.connection()
@@ -161,7 +161,7 @@ class EndpointTarget(Target):
         except BotoCoreError as error:
             raise TargetError(f"{self.url}: {error}") from None
 
-    def ask(self, case: Case) -> Answer | None:
+    def ask(self, case: Case) -> ObservedAnswer | None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         headers = {name.lower(): value for name, value in case.sent_headers.items()}
@@ -176,10 +176,10 @@ class EndpointTarget(Target):
             if "OriginalStatusCode" not in response:
                 raise TargetError(f"{self.url}: {error}") from None
             body = str(response.get("OriginalMessage", "")).encode()
-            return Answer.of(response["OriginalStatusCode"], None, body)
+            return ObservedAnswer.of(response["OriginalStatusCode"], None, body)
         except BotoCoreError as error:
             raise TargetError(f"{self.url}: {error}") from None
-        return Answer.of(200, found["ContentType"], found["Body"].read())
+        return ObservedAnswer.of(200, found["ContentType"], found["Body"].read())
 
 
 def check_models(target: Target) -> None:

@@ -13,19 +13,19 @@ from click.testing import CliRunner, Result
 
 from servable.conformance import contract
 from servable.conformance.command import LOCAL_ONLY, conformance
-from servable.conformance.observed_cases import Agreement, Answer, Case, cases, containers
+from servable.conformance.observed_cases import Agreement, Case, ObservedAnswer, cases, containers
 from servable.conformance.prepare import start_script
 from servable.conformance.targets import LOCAL_SERVER
 from servable_local.container.http_messages import HttpAnswer, encoded
 
 OF_2_20 = containers(case for case in cases() if case.image == "2.20")
 PLAIN = OF_2_20[0]
-ERROR = Answer(400, "application/json", b'{"error": "no"}')
-Altered = Callable[[Case, Answer], Answer]
+ERROR = ObservedAnswer(400, "application/json", b'{"error": "no"}')
+Altered = Callable[[Case, ObservedAnswer], ObservedAnswer]
 
 
-def _answer(text: str, content_type: str = "application/json") -> Answer:
-    return Answer(200, content_type, text.encode())
+def _answer(text: str, content_type: str = "application/json") -> ObservedAnswer:
+    return ObservedAnswer(200, content_type, text.encode())
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,18 @@ def _answer(text: str, content_type: str = "application/json") -> Answer:
         (_answer("[1.0,\n 2.5]"), _answer("[1.0, 2.5]"), Agreement.DIFFERENT),
         (_answer("[10000001]"), _answer("[10000002]"), Agreement.DIFFERENT),
         (_answer("[1.0]"), _answer("[1.0]", "text/csv"), Agreement.DIFFERENT),
-        (ERROR, Answer(400, "application/json", b'{"error": "not"}'), Agreement.OTHER_WORDS),
-        (ERROR, Answer(400, None, b'{"error": "no"}'), Agreement.EQUAL),
-        (ERROR, Answer(500, "application/json", b'{"error": "no"}'), Agreement.DIFFERENT),
+        (
+            ERROR,
+            ObservedAnswer(400, "application/json", b'{"error": "not"}'),
+            Agreement.OTHER_WORDS,
+        ),
+        (ERROR, ObservedAnswer(400, None, b'{"error": "no"}'), Agreement.EQUAL),
+        (ERROR, ObservedAnswer(500, "application/json", b'{"error": "no"}'), Agreement.DIFFERENT),
     ],
 )
-def test_how_far_an_answer_agrees(observed: Answer, seen: Answer, agreement: Agreement) -> None:
+def test_how_far_an_answer_agrees(
+    observed: ObservedAnswer, seen: ObservedAnswer, agreement: Agreement
+) -> None:
     assert observed.agreement(seen) is agreement
 
 
@@ -72,7 +78,7 @@ class Replay(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     name = "nginx/1.22.1"
     has_models = True
-    answers: dict[Any, tuple[Case, Answer]]
+    answers: dict[Any, tuple[Case, ObservedAnswer]]
     altered: Altered
 
     def _any(self) -> None:
@@ -82,11 +88,11 @@ class Replay(http.server.BaseHTTPRequestHandler):
         key = _key(
             self.command, self.path, {k: v for k, v in headers.items() if k not in own}, body
         )
-        case, answer = self.answers.get(key, (None, Answer(404, "application/json", b"")))
+        case, answer = self.answers.get(key, (None, ObservedAnswer(404, "application/json", b"")))
         if case is not None:
             answer = type(self).altered(case, answer)
         elif self.path.startswith("/tfs/v1/models/mult") and self.has_models:
-            answer = Answer(200, "application/json", b"{}")
+            answer = ObservedAnswer(200, "application/json", b"{}")
         self.send_response_only(answer.status)
         self.send_header("Server", self.name)
         self.send_header("Content-Type", answer.content_type or "")
@@ -151,9 +157,9 @@ def test_the_local_container_has_that_name() -> None:
     assert f"Server: {LOCAL_SERVER}\r\n".encode() in encoded(HttpAnswer(200), keep_alive=True)
 
 
-def _some_wrong(case: Case, answer: Answer) -> Answer:
+def _some_wrong(case: Case, answer: ObservedAnswer) -> ObservedAnswer:
     wrong = case.group == "2.20 words"
-    return Answer(418, answer.content_type, b"") if wrong else answer
+    return ObservedAnswer(418, answer.content_type, b"") if wrong else answer
 
 
 def test_below_the_agreement_it_is_1_and_the_cases_are_listed(replay: Callable[..., str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servable.conformance.conformance import asked
-from servable.conformance.observed_cases import Container, cases, changed, containers
+from servable.conformance.observed_cases import ObservedContainer, cases, changed, containers
 from servable.conformance.prepare import prepare
 from servable.conformance.targets import ContainerTarget
 from servable_local.container.launch import launch
@@ -48,7 +48,7 @@ def test_the_local_container_answers_as_the_image_did(name: str, local: Containe
     assert wrong == CHANGED & _named(container)
 
 
-def _named(container: Container) -> set[tuple[str, str]]:
+def _named(container: ObservedContainer) -> set[tuple[str, str]]:
     return {(case.group, case.name) for case in container.cases}
 
 

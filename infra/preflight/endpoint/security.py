@@ -1,10 +1,5 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
-import re
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
@@ -66,6 +61,32 @@ class KeyOfAnotherRegion(Rule):
                         allowed=f"keys of {environment.region}",
                         remedy="name a key of that region; of a multi-Region key, its replica there",
                         reads=("region",),
+                    )
+
+
+class KeyOfAnotherAccount(Rule):
+    """A KMS key of another account serves only where its policy there allows the roles of this one.
+
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
+    (two policies are needed, 2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
+
+    def check(self, environment: Environment) -> Findings:
+        for key, arns in environment.kms_keys.items():
+            for arn in arns:
+                account = arn.split(":")[4] if arn.startswith("arn:") else environment.account
+                if account != environment.account:
+                    yield self.finding(
+                        key,
+                        f"{arn} is a key of account {account}: its policy there must allow what "
+                        "docs/permissions.md says",
+                        allowed=f"keys of {environment.account}",
+                        remedy="name one of that account, or accept it when the policy there allows it",
+                        reads=("account",),
                     )
 
 
@@ -168,47 +189,3 @@ network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }""
                 remedy="add a subnet of another zone, or production = false where nobody depends on it",
                 reads=("production",),
             )
-
-
-class KmsKeyElsewhere(Rule):
-    """A KMS key encrypts in its own region only, and for another account only where its policy says so.
-
-    The stack fails where the key is first used. No role that is made here can grant what the policy
-    of the other account does not (a warning).
-    Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
-    and 2026-11-22, https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
-    """
-
-    acknowledgeable = True
-    example = """\
-endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001\""""
-
-    def check(self, environment: Environment) -> Findings:
-        for key, arn in _kms_arns("", environment.model_dump(exclude={"acknowledge", "tags"})):
-            region, account = arn.split(":")[3:5]
-            here = region == environment.region
-            if here and account == environment.account:
-                continue
-            found = self.finding(
-                key,
-                f"{arn} is a key of account {account}: its policy there must allow what "
-                "docs/permissions.md says"
-                if here
-                else f"{arn} is a key of {region}",
-                allowed=f"keys of {environment.account if here else environment.region}",
-                remedy="name one of that account, or accept it when the policy there allows it"
-                if here
-                else "name one of that region; of a multi-Region key, its replica there",
-                reads=("account" if here else "region",),
-            )
-            warning = replace(found, severity=Severity.WARNING)
-            yield warning if here else replace(found, acknowledgeable=False)
-
-
-def _kms_arns(at: str, table: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(key, ARN) of every KMS key that is given by its ARN."""
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _kms_arns(f"{at}{name}.", value)
-        elif isinstance(value, str) and re.match("arn:aws[a-z-]*:kms:", value):
-            yield f"{at}{name}", value

@@ -7,6 +7,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "servable/new/template"
+CONFORMANCE = ".github/workflows/conformance.yml"
 SERVICE = "@service@"  # exchanged for the service's name when a project is written
 # The virtual environment of the project before any other, as in this repository. A console script:
 # a folder `stacks` or `infra` of the project does not shadow ours.
@@ -33,11 +34,24 @@ def _runbook() -> str:
     return (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 
 
+def _conformance() -> str:
+    """Elsewhere what makes the models is installed from the project's own wheels."""
+    text = (ROOT / CONFORMANCE).read_text(encoding="utf-8")
+    ours = "run: make .venv/.local\n"
+    install = ".venv/bin/python -m pip install --quiet --find-links wheels"
+    lines = ("run: |", "python -m venv .venv", f'{install} "servable[aws,local]==@version@"')
+    theirs = "\n          ".join(lines) + "\n"
+    if text.count(ours) != 1:
+        raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")
+    return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")
+
+
 TEMPLATE: Mapping[str, Callable[[], str]] = {
     f"{FOLDER}/cdk.json": _cdk,
     f"{FOLDER}/package.json": _package,
     f"{FOLDER}/package-lock.json": _lock,
     f"{FOLDER}/docs/runbook.md": _runbook,
+    f"{FOLDER}/dot-github/workflows/conformance.yml": _conformance,
 }
 
 

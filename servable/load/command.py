@@ -19,7 +19,7 @@ from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGene
 from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.options import OPTIONS, checked, is_url, with_options
-from servable.load.output import say, table
+from servable.load.output import SILENT_SECONDS, say, table
 from servable.load.pace import Pace
 from servable.load.precision import readable
 from servable.load.reached import reached_by, run_folder
@@ -32,8 +32,6 @@ from servable.signals import as_ctrl_c
 from servable.tune.objective import Objective
 from servable_local.container.launch import LaunchError
 
-# Nothing stands still for longer than ten seconds.
-SILENT_SECONDS = 8.0
 # Doublings to some hundred users, and the loads between the last two.
 STEPS_USUAL = "8 to 14"
 

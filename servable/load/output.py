@@ -16,6 +16,8 @@ from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.precision import Interval, readable
 from servable.tune.objective import Objective
 
+# Nothing stands still for longer than ten seconds.
+SILENT_SECONDS = 8.0
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from servable.load.output import SILENT_SECONDS
 from servable.load.precision import readable
 from servable.tune.objective import Objective, usd_per_million
 from servable.tune.recommendation import headline
@@ -14,9 +15,6 @@ from servable.tune.run import TuneProgress
 from servable.tune.search.space import Point, Space, shown
 from servable.tune.search.trial import Trial
 from servable.tune.tune import Tuned
-
-# Nothing stands still for longer than ten seconds.
-SILENT_SECONDS = 8.0
 
 
 def speaker(most_trials: int) -> TuneProgress:

@@ -121,7 +121,7 @@ def _curve_of(
     run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
 ) -> tuple[ChosenPoint, LoadCurve]:
     """Of the settings that are kept. The choice's curve may refute it: then today's settings stay."""
-    today = _today(run, trials, choice, objective)
+    today = LoadCurve.read(run.folder / TODAY / CURVE)  # `around` has kept it
     if not choice.better:
         return choice, today
     run.progress.stage("the load curve of the choice")
@@ -137,13 +137,6 @@ def _curve_of(
     if worse and (carried is None or run.options.goal == "throughput"):
         return dataclasses.replace(choice, confirmed=False), today
     return choice, curve
-
-
-def _today(run: Run, trials: Trials, choice: ChosenPoint, objective: Objective) -> LoadCurve:
-    try:
-        return LoadCurve.read(run.folder / TODAY / CURVE)
-    except FileNotFoundError:
-        return trials.full_curve(choice.start, objective, TODAY)
 
 
 def _trials(run: Run) -> Trials:

@@ -1,5 +1,7 @@
 """What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
 
+from collections.abc import Iterator
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
@@ -50,18 +52,16 @@ class KeyOfAnotherRegion(Rule):
     example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
 
     def check(self, environment: Environment) -> Findings:
-        for key, arns in environment.kms_keys.items():
-            for arn in arns:
-                # endpoint.volume_kms_key may be a key's id or alias, which are of this region.
-                if arn.startswith("arn:") and arn.split(":")[3] != environment.region:
-                    yield self.finding(
-                        key,
-                        f"{arn} is not of region {environment.region}",
-                        given=arn,
-                        allowed=f"keys of {environment.region}",
-                        remedy="name a key of that region; of a multi-Region key, its replica there",
-                        reads=("region",),
-                    )
+        for key, arn, region, _ in _kms_arns(environment):
+            if region != environment.region:
+                yield self.finding(
+                    key,
+                    f"{arn} is not of region {environment.region}",
+                    given=arn,
+                    allowed=f"keys of {environment.region}",
+                    remedy="name a key of that region; of a multi-Region key, its replica there",
+                    reads=("region",),
+                )
 
 
 class KeyOfAnotherAccount(Rule):
@@ -76,18 +76,25 @@ class KeyOfAnotherAccount(Rule):
     example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
 
     def check(self, environment: Environment) -> Findings:
-        for key, arns in environment.kms_keys.items():
-            for arn in arns:
-                account = arn.split(":")[4] if arn.startswith("arn:") else environment.account
-                if account != environment.account:
-                    yield self.finding(
-                        key,
-                        f"{arn} is a key of account {account}: its policy there must allow what "
-                        "docs/permissions.md says",
-                        allowed=f"keys of {environment.account}",
-                        remedy="name one of that account, or accept it when the policy there allows it",
-                        reads=("account",),
-                    )
+        for key, arn, _, account in _kms_arns(environment):
+            if account != environment.account:
+                yield self.finding(
+                    key,
+                    f"{arn} is a key of account {account}: its policy there must allow what "
+                    "docs/permissions.md says",
+                    allowed=f"keys of {environment.account}",
+                    remedy="name one of that account, or accept it when the policy there allows it",
+                    reads=("account",),
+                )
+
+
+def _kms_arns(environment: Environment) -> Iterator[tuple[str, str, str, str]]:
+    """(key, ARN, region, account) of every KMS key; one by its id or alias is of here."""
+    for key, given in environment.kms_keys.items():
+        for arn in given:
+            if arn.startswith("arn:"):
+                region, account = arn.split(":")[3:5]
+                yield key, arn, region, account
 
 
 class CallersOfAnotherAccount(Rule):

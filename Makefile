@@ -8,6 +8,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 INSTALL := $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
 # What pip and npm say is shown when they fail; while they work, their last line after every 10 s.
 QUIETLY = sh scripts/quietly.sh
+# Every process of the tests would compile our modules anew: a tenth of their time.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install demo demo-trouble test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
 

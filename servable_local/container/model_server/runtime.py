@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import session as sessions
+from tensorflow.python.framework import dtypes, errors_impl, graph_util_impl, importer, ops
+from tensorflow.python.ops import batch_ops
+from tensorflow.python.saved_model import loader_impl
 
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
@@ -34,13 +37,13 @@ class LoadedSignature:
         """The SavedModel's own SignatureDef."""
         self.method: str = definition.method_name
         self.inputs = {
-            name: tf.as_dtype(definition.inputs[name].dtype).name
+            name: dtypes.as_dtype(definition.inputs[name].dtype).name
             for name in sorted(definition.inputs)
         }
         """Input name -> TensorFlow's name of its type ("int64", "float32", "string")."""
         self.outputs: list[str] = sorted(definition.outputs)
         self._types = [
-            tf.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
+            dtypes.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
         ]
         self._run = run
 
@@ -52,7 +55,7 @@ class LoadedSignature:
         ]
         try:
             found = self._run(*feed)
-        except tf.errors.OpError as failure:
+        except errors_impl.OpError as failure:
             raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
         except (ValueError, TypeError) as failure:
             raise HttpError(400, str(failure)) from None
@@ -70,21 +73,21 @@ class LoadedVersion:
         intra_op_threads: int = 0,
         batching: BatchingPlan | None = None,
     ) -> None:
-        graph = tf.Graph()
-        options = tf.compat.v1.ConfigProto(
+        graph = ops.Graph()
+        options = config_pb2.ConfigProto(
             inter_op_parallelism_threads=inter_op_threads,
             intra_op_parallelism_threads=intra_op_threads,
         )
         try:
             with graph.as_default():
-                session = tf.compat.v1.Session(graph=graph, config=options)
-                loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+                session = sessions.Session(graph=graph, config=options)
+                loaded = loader_impl.load(session, ["serve"], str(folder))
                 self.signatures = {
                     name: LoadedSignature(definition, _callable(session, definition, batching))
                     for name, definition in loaded.signature_def.items()
                     if not name.startswith("__") and definition.outputs
                 }
-        except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as failure:
+        except (OSError, ValueError, KeyError, RuntimeError, errors_impl.OpError) as failure:
             raise ModelLoadError(" ".join(str(failure).split())) from None
         graph.finalize()
 
@@ -111,15 +114,15 @@ def _batched(
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
     """
-    part = tf.compat.v1.graph_util.extract_sub_graph(
+    part = graph_util_impl.extract_sub_graph(
         graph.as_graph_def(), [name.split(":")[0] for name in outputs]
     )
 
     def body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))
-        return tf.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
+        return importer.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
 
-    kernel = tf.nondifferentiable_batch_function(
+    kernel = batch_ops.batch_function(
         num_batch_threads=batching.batch_threads,
         max_batch_size=batching.max_batch_size,
         batch_timeout_micros=batching.timeout_micros,

@@ -1,10 +1,12 @@
 """Synthesises every environment and holds each template to cdk-nag, cfn-lint and cloudformation-validate."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cloudformation_validate as validate
@@ -22,6 +24,7 @@ ACCEPTED = {"W9013": "", "W9002": "'ExecutionRoleArn'"}
 REFUSED = "refused"
 # Any does: a role's template is the same for each.
 REPOSITORY = "owner@1/name@2"
+CORES = os.cpu_count() or 1
 AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
 
 
@@ -72,17 +75,21 @@ def validated(template: Path, engine: validate.RegoEngine) -> list[str]:
 
 
 def linted(templates: list[Path]) -> list[str]:
+    if not templates:
+        return []
     command = ["cfn-lint", "--format", "parseable", *map(str, templates)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     return [f"cfn-lint: {line}" for line in (ran.stdout + ran.stderr).splitlines() if line]
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(CORES) as pool:
+        packs = folders(Path(temporary))
+        outs = {folder: Path(temporary, f"out{number}") for number, folder in enumerate(packs)}
         found, templates = [], []
-        for number, (folder, packs) in enumerate(folders(Path(temporary)).items()):
-            out = Path(temporary, f"out{number}")
-            found += synthesised(out, folder, packs)
+        said = pool.map(synthesised, outs.values(), packs.keys(), packs.values())
+        for (folder, out), findings in zip(outs.items(), said, strict=True):
+            found += findings
             made = [
                 one
                 for one in sorted(out.glob("**/*.template.json"))
@@ -94,7 +101,8 @@ def main() -> int:
         engine = validate.RegoEngine()
         for template in templates:
             found += validated(template, engine)
-        found += linted(templates) if templates else []
+        for findings in pool.map(linted, [templates[n::CORES] for n in range(CORES)]):
+            found += findings
     print("\n".join(found) or f"{len(templates)} templates, no finding")
     return int(bool(found))
 

@@ -40,14 +40,15 @@ class Demo:
         self._out = aws.folder / "cdk.out"
         self._bootstrapped: list[tuple[str, str]] = []
 
-    def cdk(self, *arguments: str) -> str:
+    def cdk(self, *arguments: str, folder: Path = ROOT) -> str:
         """Runs the CLI as a user would, showing what it says; its whole output."""
         console.print(f"  $ cdk {' '.join(arguments)}", style="bold")
         environment = self._aws.environment()
-        return cdk([*arguments, "--output", str(self._out)], environment, show_line)
+        return cdk([*arguments, "--output", str(self._out)], environment, show_line, folder)
 
     def bootstrap(self) -> None:
-        self.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}")
+        # Not in the project, which the CLI would synthesise first.
+        self.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}", folder=self._aws.folder)
         self._bootstrapped = inventory(self._aws)
 
     def deploy(self) -> None:

@@ -18,9 +18,12 @@ class CdkError(Exception):
 
 
 def cdk(
-    arguments: Sequence[str], environment: Mapping[str, str], show: Callable[[str], None]
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    show: Callable[[str], None],
+    folder: Path = ROOT,
 ) -> str:
-    """Runs `cdk ARGUMENTS` in the project; `show` gets each line as it comes; all of them.
+    """Runs `cdk ARGUMENTS` in the folder; `show` gets each line as it comes; all of them.
 
     In a process group of its own, which is ended whole when anything interrupts us: the
     CLI runs the app, and the app runs jsii.
@@ -28,7 +31,7 @@ def cdk(
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     process = subprocess.Popen(
         ["cdk", *arguments],
-        cwd=ROOT,
+        cwd=folder,
         env={**kept, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

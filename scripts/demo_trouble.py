@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 from scripts import timeline
 from scripts.demo_steps import ROOT, CdkError, cdk, console, errors, show_line, step
@@ -106,12 +108,14 @@ def main() -> None:
             style="green",
         )
 
-        def run(*arguments: str) -> None:
+        def run(*arguments: str, folder: Path = ROOT) -> None:
             command = [*arguments, "--output", str(aws.folder / "cdk.out")]
-            cdk(command, aws.environment(), lambda line: show_line(line, screen))
+            cdk(command, aws.environment(), lambda line: show_line(line, screen), folder)
 
         where = f"aws://{ACCOUNT}/{REGION}"
-        step("Bootstrap its account", lambda: run("bootstrap", where), screen)
+        # Not in the project, which the CLI would synthesise first.
+        bootstrap = partial(run, "bootstrap", where, folder=aws.folder)
+        step("Bootstrap its account", bootstrap, screen)
         alarm = f"local.alarms.p99_latency_ms={P99_LATENCY_MS}"
         deploy = ("deploy", "local/*", "--require-approval", "never", "-c", alarm)
         step(f"Deploy environments/local.toml, with -c {alarm}", lambda: run(*deploy), screen)

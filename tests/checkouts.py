@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from servable_local.aws.embedded_aws import ACCOUNT, REGION
+
 ROOT = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(
     ".git",
@@ -20,6 +22,8 @@ NOT_COPIED = shutil.ignore_patterns(
 # Ours before any other on the machine, also where the virtual environment is not activated.
 PATH = f"{ROOT / '.venv/bin'}:{ROOT / 'node_modules/.bin'}:{os.environ['PATH']}"
 
+HERE = f"aws://{ACCOUNT}/{REGION}"
+
 Ran = subprocess.CompletedProcess[str]
 
 
@@ -27,6 +31,14 @@ def checkout(target: Path) -> Path:
     """The project as it stands, without what is installed or made."""
     shutil.copytree(ROOT, target, ignore=NOT_COPIED)
     return target
+
+
+def bootstrapped(
+    folder: Path, *arguments: str, environment: Mapping[str, str], where: str = HERE
+) -> None:
+    """`cdk bootstrap` in a folder that is no project: in one, the CLI synthesises it first."""
+    ran = run_in(folder, "cdk", "bootstrap", where, *arguments, environment=environment)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def run_in(project: Path, *command: str, environment: Mapping[str, str]) -> Ran:

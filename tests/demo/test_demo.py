@@ -3,6 +3,9 @@
 import signal
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
@@ -34,32 +37,50 @@ def test_the_demo_shows_predictions_and_leaves_nothing() -> None:
     assert demo.left() == []
 
 
-def test_everything_the_demo_starts_carries_the_mark() -> None:
+@dataclass
+class Interrupted:
+    """One Ctrl-C: what ran when it came, and what was printed and left after it."""
+
+    running: str
+    code: int
+    last_line: str
+    left: list[str]
+
+
+Interrupt = Callable[[str], Interrupted]
+
+
+@pytest.fixture(scope="module")
+def interrupted() -> Interrupt:
+    """`interrupted(step)`: the demo is run once for each step."""
+
+    @cache
+    def once(step: str) -> Interrupted:
+        demo = Demo(DEMO)
+        demo.read_until(step)
+        time.sleep(0.7)  # into the step
+        running = " ".join(demo.alive())
+        demo.process.send_signal(signal.SIGINT)
+        code = demo.read_to_the_end()
+        return Interrupted(running, code, demo.said[-1], demo.left())
+
+    return once
+
+
+def test_everything_the_demo_starts_carries_the_mark(interrupted: Interrupt) -> None:
     """Else the tests of interruptions would prove nothing."""
-    demo = Demo(DEMO)
-    demo.read_until("Ask the endpoint")
-    alive = " ".join(demo.alive())
-    demo.process.send_signal(signal.SIGINT)
-    demo.read_to_the_end()
-    assert "servable_local.aws" in alive
-    assert "servable_local.container" in alive
+    running = interrupted("Ask the endpoint").running
+    assert "servable_local.aws" in running
+    assert "servable_local.container" in running
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_interruption_leaves_no_process(step: str) -> None:
-    demo = Demo(DEMO)
-    demo.read_until(step)
-    time.sleep(0.7)  # into the step
-    demo.process.send_signal(signal.SIGINT)
-    demo.read_to_the_end()
-    assert demo.left() == []
+def test_an_interruption_leaves_no_process(interrupted: Interrupt, step: str) -> None:
+    assert interrupted(step).left == []
 
 
 @pytest.mark.parametrize("step", ["Bootstrap its account", "Deploy environments/local.toml"])
-def test_an_interruption_says_so_and_exits_130(step: str) -> None:
-    demo = Demo(DEMO)
-    demo.read_until(step)
-    time.sleep(0.7)
-    demo.process.send_signal(signal.SIGINT)
-    assert demo.read_to_the_end() == 130
-    assert "interrupted" in demo.said[-1]
+def test_an_interruption_says_so_and_exits_130(interrupted: Interrupt, step: str) -> None:
+    ended = interrupted(step)
+    assert ended.code == 130
+    assert "interrupted" in ended.last_line

@@ -3,17 +3,18 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servable_local.aws import EmbeddedAws, running
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
 from servable_local.aws.inventory import inventory
-from tests.checkouts import PATH, Ran, checkout, run_in
+from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 Inventory = list[tuple[str, str]]
+OVERRIDE = "local.variants.primary.max_instances=4"
 
 
 class Deployment:
@@ -26,9 +27,16 @@ class Deployment:
         self.first: Ran
         """The deployment that all tests begin with."""
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.aws.environment_over({**os.environ, "PATH": PATH})
+
+    def bootstrap(self) -> None:
+        bootstrapped(self.project.parent, environment=self.environment)
+        self.before = inventory(self.aws)
+
     def cdk(self, *arguments: str) -> Ran:
-        environment = self.aws.environment_over({**os.environ, "PATH": PATH})
-        return run_in(self.project, "cdk", *arguments, environment=environment)
+        return run_in(self.project, "cdk", *arguments, environment=self.environment)
 
     def deploy(self, *arguments: str) -> Ran:
         ran = self.cdk("deploy", "local/*", "--require-approval", "never", *arguments)
@@ -55,16 +63,28 @@ class Deployment:
         return body
 
 
-@pytest.fixture(scope="session")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    project = checkout(tmp_path_factory.mktemp("deployed") / "project")
+def maximum(deployment: Deployment) -> int:
+    """The live variant's `max_instances`."""
+    scaling = deployment.aws.client("application-autoscaling")
+    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    return int(targets[0]["MaxCapacity"])
+
+
+@contextmanager
+def bootstrapped_copy(folder: Path) -> Iterator[Deployment]:
+    """A copy of the project in `folder`, and an embedded AWS with nothing but the bootstrap."""
+    project = checkout(folder / "project")
     with running() as aws:
         made = Deployment(project, aws)
-        ran = made.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}")
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        made.before = inventory(aws)
+        made.bootstrap()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with bootstrapped_copy(tmp_path_factory.mktemp("deployed")) as made:
         # They stop nobody but themselves.
-        (project / "environments" / "staging.toml").write_text('extends = "base"\n')
-        (project / "environments" / "torn.toml").write_text("not toml")
+        (made.project / "environments" / "staging.toml").write_text('extends = "base"\n')
+        (made.project / "environments" / "torn.toml").write_text("not toml")
         made.first = made.deploy()
         yield made

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws import running
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
-from tests.checkouts import Ran, checkout, run_in
-from tests.deployment.conftest import Deployment
+from tests.checkouts import Ran, run_in
+from tests.deployment.conftest import Deployment, bootstrapped_copy
 
 
 def servable(deployment: Deployment, *arguments: str) -> Ran:
-
     environment = deployment.aws.environment_over(
         {**os.environ, "PYTHONPATH": str(deployment.project)}
     )
@@ -25,9 +23,7 @@ def servable(deployment: Deployment, *arguments: str) -> Ran:
 @pytest.mark.timeout(900)
 def test_there_and_back_again(tmp_path: Path) -> None:
     """Deploy A, verify, deploy B, go back to A; then without A's archive."""
-    with running() as aws:
-        made = Deployment(checkout(tmp_path / "project"), aws)
-        assert made.cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}").returncode == 0
+    with bootstrapped_copy(tmp_path) as made:
         made.deploy()
         ran = servable(made, "verify", "local")
         assert ran.returncode == 0, ran.stdout + ran.stderr

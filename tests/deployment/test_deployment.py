@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from tests.checkouts import ROOT
-from tests.deployment.conftest import Deployment
+from tests.deployment.conftest import OVERRIDE, Deployment, maximum
 
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
-OVERRIDE = "local.variants.primary.max_instances=4"
 
 
 def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
@@ -116,14 +115,6 @@ def test_what_a_readme_promises_of_the_golden_files_is_there() -> None:
     ]
 
 
-def maximum(deployment: Deployment) -> int:
-    scaling = deployment.aws.client("application-autoscaling")
-    found: list[dict[str, Any]] = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")[
-        "ScalableTargets"
-    ]
-    return int(found[0]["MaxCapacity"])
-
-
 def test_a_second_deployment_changes_nothing(deployment: Deployment) -> None:
     deployment.deploy()
     ran = deployment.deploy()
@@ -140,10 +131,3 @@ def test_diff_shows_what_an_override_would_change(deployment: Deployment) -> Non
 def test_an_override_is_deployed_and_read_back(deployment: Deployment) -> None:
     deployment.deploy("-c", OVERRIDE)
     assert maximum(deployment) == 4
-
-
-@pytest.mark.long
-def test_a_deployment_without_the_override_takes_it_back(deployment: Deployment) -> None:
-    deployment.deploy("-c", OVERRIDE)
-    deployment.deploy()
-    assert maximum(deployment) == 2

@@ -1,16 +1,16 @@
-"""An update to a model that cannot be loaded, with the real CDK CLI: it goes back by itself."""
+"""What one deployment changes is taken back: by the next, and where the model cannot be loaded by
+itself. With the real CDK CLI."""
 
-import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from servable_local.aws import EmbeddedAws, running
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, Ran, checkout, run_in
+from tests.checkouts import ROOT, Ran
+from tests.deployment.conftest import OVERRIDE, Deployment, bootstrapped_copy, maximum
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # three runs of the CLI in one fixture
 GOLDEN = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
@@ -18,57 +18,65 @@ GOLDEN = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
 
 @dataclass
 class Failed:
-    """The failed `cdk deploy`, and what requests got while it ran."""
+    """The failed `cdk deploy`, what requests got while it ran, and what was there after it."""
 
-    aws: EmbeddedAws
     ran: Ran
     answered: int
     errors: list[str]
+    stack: str
+    endpoint: str
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Deployed once: whatever a test does is taken back at its end."""
+    with bootstrapped_copy(tmp_path_factory.mktemp("failing")) as made:
+        made.deploy()
+        yield made
 
 
 @pytest.fixture(scope="module", params=["code", "variables"])
-def failed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Failed]:
-    project = checkout(tmp_path_factory.mktemp("failing") / "project")
-    with running() as aws:
-        environment = aws.environment_over({**os.environ, "PATH": PATH})
-        deploy = ["deploy", "local/*", "--require-approval", "never"]
-        for arguments in (["bootstrap", f"aws://{ACCOUNT}/{REGION}"], deploy):
-            ran = run_in(project, "cdk", *arguments, environment=environment)
-            assert ran.returncode == 0, ran.stdout + ran.stderr
-        _break(project, request.param)
-        done, errors, answered = threading.Event(), list[str](), list[int]()
+def failed(request: pytest.FixtureRequest, deployed: Deployment) -> Failed:
+    done, errors, answered = threading.Event(), list[str](), list[int]()
 
-        def ask() -> None:
-            runtime, body = aws.client("sagemaker-runtime"), GOLDEN.read_bytes()
-            while not done.wait(0.05):
-                try:
-                    runtime.invoke_endpoint(
-                        EndpointName="ranker-local", ContentType="application/json", Body=body
-                    )["Body"].read()
-                    answered.append(1)
-                except Exception as error:
-                    errors.append(str(error))
+    def ask() -> None:
+        runtime, body = deployed.aws.client("sagemaker-runtime"), GOLDEN.read_bytes()
+        while not done.wait(0.05):
+            try:
+                runtime.invoke_endpoint(
+                    EndpointName="ranker-local", ContentType="application/json", Body=body
+                )["Body"].read()
+                answered.append(1)
+            except Exception as error:
+                errors.append(str(error))
 
-        caller = threading.Thread(target=ask)
+    caller = threading.Thread(target=ask)
+    with broken(deployed.project, request.param):
         caller.start()
         try:
-            ran = run_in(project, "cdk", *deploy, environment=environment)
+            ran = deployed.cdk("deploy", "local/*", "--require-approval", "never")
         finally:
             done.set()
             caller.join()
-        yield Failed(aws, ran, len(answered), errors)
+    (stack,) = deployed.aws.client("cloudformation").describe_stacks(
+        StackName="ranker-local-endpoint"
+    )["Stacks"]
+    endpoint = deployed.aws.client("sagemaker").describe_endpoint(EndpointName="ranker-local")
+    return Failed(ran, len(answered), errors, stack["StackStatus"], endpoint["EndpointStatus"])
 
 
-def _break(project: Path, what: str) -> None:
-    if what == "code":
-        code = project / "examples" / "ranker" / "code" / "inference.py"
-        code.write_text(code.read_text() + '\nraise RuntimeError("broken by a test")\n')
-    else:
-        folder = project / "examples" / "ranker" / "model" / "1" / "variables"
-        data = next(folder.glob("variables.data-*"))
-        data.write_bytes(b"\0" * data.stat().st_size)
+@contextmanager
+def broken(project: Path, what: str) -> Iterator[None]:
+    """The ranker's code, or its variables, are such that the model cannot be loaded."""
+    ranker = project / "examples" / "ranker"
+    file = ranker / "code" / "inference.py"
+    if what == "variables":
+        file = next((ranker / "model" / "1" / "variables").glob("variables.data-*"))
+    before = file.read_bytes()
+    raising = before + b'\nraise RuntimeError("broken by a test")\n'
+    file.write_bytes(raising if what == "code" else b"\0" * len(before))
+    yield
+    file.write_bytes(before)
 
 
 def test_the_cli_says_that_it_was_rolled_back(failed: Failed) -> None:
@@ -76,9 +84,7 @@ def test_the_cli_says_that_it_was_rolled_back(failed: Failed) -> None:
 
 
 def test_the_stack_is_rolled_back(failed: Failed) -> None:
-    stacks = failed.aws.client("cloudformation").describe_stacks()["Stacks"]
-    states = {one["StackName"]: one["StackStatus"] for one in stacks}
-    assert states["ranker-local-endpoint"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert failed.stack == "UPDATE_ROLLBACK_COMPLETE"
 
 
 def test_the_cli_exits_with_an_error(failed: Failed) -> None:
@@ -91,5 +97,10 @@ def test_the_old_endpoint_answered_every_request_meanwhile(failed: Failed) -> No
 
 
 def test_the_old_endpoint_is_in_service(failed: Failed) -> None:
-    described = failed.aws.client("sagemaker").describe_endpoint(EndpointName="ranker-local")
-    assert described["EndpointStatus"] == "InService"
+    assert failed.endpoint == "InService"
+
+
+def test_a_deployment_without_the_override_takes_it_back(deployed: Deployment) -> None:
+    deployed.deploy("-c", OVERRIDE)
+    deployed.deploy()
+    assert maximum(deployed) == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from servable_local.aws import EmbeddedAws, running
-from tests.checkouts import PATH, Ran, checkout, run_in
+from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture
 WHO = {"account": "333333333333", "region": "eu-west-1"}
@@ -17,9 +17,16 @@ class Production:
         self.aws = aws
         self._project = checkout(tmp_path_factory.mktemp("production") / "project")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
+
+    def bootstrap(self) -> None:
+        where = "aws://{account}/{region}".format(**WHO)
+        bootstrapped(self._project.parent, environment=self.environment, where=where)
+
     def cdk(self, *arguments: str) -> Ran:
-        environment = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
-        ran = run_in(self._project, "cdk", *arguments, environment=environment)
+        ran = run_in(self._project, "cdk", *arguments, environment=self.environment)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran
 
@@ -44,7 +51,7 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
     # An update bakes for twelve minutes of the clock.
     with running(seconds_per_minute=0.5) as aws:
         made = Production(aws, tmp_path_factory)
-        made.cdk("bootstrap", "aws://{account}/{region}".format(**WHO))
+        made.bootstrap()
         made.deploy()
         yield made
 

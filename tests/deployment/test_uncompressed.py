@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import EmbeddedAws, running
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, checkout, run_in
+from tests.checkouts import PATH, bootstrapped, checkout, run_in
 
 pytestmark = pytest.mark.long
 GOLDEN = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "golden"
@@ -25,13 +24,12 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
         key = aws.client("kms").create_key()["KeyMetadata"]
         chosen = [part for key in KEYS for part in ("-c", f"local.models.ranker.{key}")]
         chosen += ["-c", f'local.endpoint.archive_kms_keys=["{key["Arn"]}"]']
-        for arguments in (
-            # By id: of an ARN the bootstrap's template makes a policy on another key.
-            ["bootstrap", f"aws://{ACCOUNT}/{REGION}", "--bootstrap-kms-key-id", key["KeyId"]],
-            ["deploy", "local/*", "--require-approval", "never", *chosen],
-        ):
-            ran = run_in(project, "cdk", *arguments, environment=environment)
-            assert ran.returncode == 0, ran.stdout + ran.stderr
+        # By id: of an ARN the bootstrap's template makes a policy on another key.
+        by_id = ("--bootstrap-kms-key-id", key["KeyId"])
+        bootstrapped(project.parent, *by_id, environment=environment)
+        deploy = ("deploy", "local/*", "--require-approval", "never")
+        ran = run_in(project, "cdk", *deploy, *chosen, environment=environment)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
         yield aws
 
 

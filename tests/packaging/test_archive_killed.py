@@ -53,7 +53,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     version.mkdir(parents=True)
     (version / "saved_model.pb").write_bytes(b"a graph")
     with (version / "weights").open("wb") as file:
-        for number in range(400):
+        for number in range(200):
             file.write(random.Random(number).randbytes(1_000_000))
     inputs = ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),))
     whole = pack(inputs, folder / "whole.tar.gz")

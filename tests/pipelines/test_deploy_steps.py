@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from servable_local.aws import running
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
-from tests.checkouts import checkout
-from tests.deployment.conftest import Deployment
+from tests.deployment.conftest import bootstrapped_copy
 from tests.pipelines.shell import Runner, steps_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -20,16 +17,12 @@ BORNE = {
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    project = checkout(tmp_path_factory.mktemp("pipeline") / "project")
-    file = project / "environments" / "local.toml"
-    for old, new in BORNE.items():
-        file.write_text(file.read_text().replace(old, new, 1))
-    with running() as aws:
-        ran = Deployment(project, aws).cdk("bootstrap", f"aws://{ACCOUNT}/{REGION}")
-        assert ran.returncode == 0
-        yield Runner(
-            project, aws, ENVIRONMENT="local", ENVIRONMENTS="local", BASE="HEAD", NUMBER="7"
-        )
+    names = {"ENVIRONMENT": "local", "ENVIRONMENTS": "local", "BASE": "HEAD", "NUMBER": "7"}
+    with bootstrapped_copy(tmp_path_factory.mktemp("pipeline")) as made:
+        file = made.project / "environments" / "local.toml"
+        for old, new in BORNE.items():
+            file.write_text(file.read_text().replace(old, new, 1))
+        yield Runner(made.project, made.aws, **names)
 
 
 @pytest.fixture(scope="module")

@@ -90,10 +90,10 @@ def required(wanted: Sequence[str], own: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _link(installed: Distribution, site: Path, programs: Path) -> None:
-    """The files of one distribution; its programs get the environment's Python."""
+    """The files of one distribution, compiled ones too; its programs get the environment's Python."""
     for file in installed.files or ():
         source, target = Path(str(installed.locate_file(file))), site / file
-        if "__pycache__" in file.parts or not source.is_file() or target.exists():
+        if not source.is_file() or target.exists():
             continue  # CDK's distributions list files of each other
         if "bin" in file.parts and file.parts[0] == "..":
             target = programs / file.name

@@ -26,7 +26,7 @@ from tests.servable.test_check_against import git
 PAGES = ("README.md", "docs/*.md", "examples/*/README.md")
 ANY = "…"
 # Commands whose output depends on the files alone.
-MADE_HERE = ("check", "plan", "cost")
+MADE_HERE = ("check", "plan", "cost", "package")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -52,7 +52,7 @@ def shown(root: Path = ROOT) -> Iterator[Shown]:
     """Every command in a console block of a page."""
     for file in sorted({file for pattern in PAGES for file in root.glob(pattern)}):
         for block in _BLOCK.findall(file.read_text(encoding="utf-8")):
-            for part in block.split("$ ")[1:]:
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
                 command, *lines = part.rstrip().split("\n")
                 yield Shown(file.relative_to(root).as_posix(), command, tuple(lines))
 

@@ -3,8 +3,16 @@
 import shutil
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from benchmarks.queueing.measured import curve
+from benchmarks.queueing.system import System, Work
+from servable.load.output import say
+from servable.load.schedule import Schedule
+from servable.tune.objective import Objective
+from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 
@@ -22,6 +30,20 @@ def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> No
     made = outputs.output(command, project)
     wrong = [one.page for one in outputs.shown() if one.command == command and not one.holds(made)]
     assert not wrong, f"{wrong}: python -m tests.docs.outputs writes:\n" + "\n".join(made)
+
+
+def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:
+    objective = Objective(most_ms=100.0)
+    system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
+    measured = curve(system, Schedule(loop="closed", objective=objective), seconds=20.0, seed=0)
+
+    @click.command()
+    def load() -> None:
+        say(measured, objective, Path("run"), as_json=False)
+
+    printed = [line.rstrip() for line in CliRunner().invoke(load).output.splitlines()]
+    block = (ROOT / "docs/tuning.md").read_text().partition("```text\n")[2].partition("```")[0]
+    assert Shown("docs/tuning.md", "servable load", tuple(block.splitlines())).holds(printed)
 
 
 def test_the_readme_shows_a_check_and_a_plan() -> None:

@@ -1,4 +1,4 @@
-"""`make demo-trouble`: what it finds, how long it takes, and interrupted."""
+"""`make demo-faults`: what it finds, how long it takes, and interrupted."""
 
 import json
 import signal

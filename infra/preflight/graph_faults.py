@@ -286,6 +286,24 @@ def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
     return f"its StableHLO is {stablehlo}, which promises nothing to {name}, of StableHLO {known}"
 
 
+def _platform(subject: _Subject, _: OpTable) -> str | None:
+    """Source: SetPlatformIndex in tensorflow/compiler/tf2xla/kernels/xla_call_module_loader.cc, 2026-11-22"""
+    given = subject.one.attributes
+    kind, platforms = given.get("platforms", ("", None))
+    if subject.one.op != "XlaCallModule" or kind != "list(s)":
+        return None  # without platforms it runs on any
+    if "platform" in (given.get("disabled_checks", ("", None))[1] or ()):
+        return None
+    needed = "CPU" if subject.cpu else "CUDA"
+    if needed in platforms:
+        return None
+    machine = "without a GPU" if subject.cpu else "with a GPU"
+    return (
+        f"its module is for {', '.join(platforms)}, and an instance type {machine} is {needed}; "
+        f"{_FAILS}"
+    )
+
+
 def _python(subject: _Subject, _: OpTable) -> str | None:
     if subject.one.op not in PYTHON_OPS:
         return None
@@ -372,6 +390,13 @@ _FINDERS: Mapping[str, tuple[_Problem, Callable[[_Subject], str]]] = {
         lambda _: (
             "export it again with a jax of the image's time, or with the native serialization "
             "version and the StableHLO version that it reads"
+        ),
+    ),
+    "model-platform": (
+        _platform,
+        lambda one: (
+            'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
+            f"or choose an instance type with{'' if one.cpu else 'out'} a GPU"
         ),
     ),
     "model-needs-python": (

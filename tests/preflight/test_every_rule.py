@@ -147,6 +147,7 @@ WITH_FILES = {
     "model-op-removed",
     "model-op-unknown",
     "model-op-without-kernel",
+    "model-platform",
     "model-reads-outside",
     "model-stablehlo-version",
     "scaling-schedule-past",

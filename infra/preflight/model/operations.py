@@ -121,6 +121,18 @@ class ModelStablehloVersion(GraphRule):
     example = "# a model of jax2tf in an image of TensorFlow 2.14"
 
 
+class ModelPlatform(GraphRule):
+    """A module of jax2tf runs only on the platforms for which it was exported.
+
+    Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a laptop,
+    CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
+    Source: https://github.com/jax-ml/jax/blob/main/jax/experimental/jax2tf/README.md ("Natively
+    serialized JAX modules are platform specific"), read 2026-11-22; tests/exports/models/jax-cuda, tried
+    """
+
+    example = "# a model of jax2tf exported on a computer with a GPU, on ml.c5.xlarge"
+
+
 class ModelNeedsPython(GraphRule):
     """The body of tf.py_function and tf.numpy_function stays in the process that exported the model.
 

@@ -22,7 +22,6 @@ from servable.serve.serve import prepared
 from servable.tune.container_space import current
 from servable.tune.machine_space import Machines, machines
 from servable.tune.objective import Goal, Objective
-from servable.tune.search.space import Space
 from servable.tune.search.trial import Trial
 
 RUNS = Path(".servable") / "tuning"
@@ -62,8 +61,8 @@ class TuneOptions:
 class TuneProgress:
     """Who is told what happens."""
 
-    began: Callable[[Path, Space, int, Objective], None]
-    """The run's folder, what may be tried, trials that are done already, the objective."""
+    began: Callable[[Path, Machines, int, Objective], None]
+    """The run's folder, what may be tried and what not, trials that are done already, the objective."""
     trial: Callable[[Trial, float | None], None]
     """And an estimate of the seconds left."""
     stage: Callable[[str], None]
@@ -95,7 +94,11 @@ class Run:
             )
         options = self.options
         found = machines(
-            self.loaded, self.placement, only=options.only, instance_types=options.instance_types
+            self.loaded,
+            self.placement,
+            only=options.only,
+            instance_types=options.instance_types,
+            bodies=options.bodies,
         )
         if not len(found.space):
             raise TuneError("no setting may be tried: all are refused; see `servable check`")

@@ -158,7 +158,7 @@ def _trials(run: Run) -> Trials:
 def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     options, machines = run.options, run.machines
     search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
-    run.progress.began(run.folder, machines.space, len(search.trials()), objective)
+    run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
     minutes = options.minutes

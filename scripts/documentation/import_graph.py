@@ -37,6 +37,7 @@ PARTS = (
     Box("model_packaging", "a model becomes model.tar.gz", 1),
     Box("servable_local", "local container, local AWS", 2),
     Box("servable_client", "what an application installs", 3),
+    Box("servable_scaling", "alarms and scaling as rules", 3),
     Box("servable_handler", "what runs in the container", 2),
     Box("servable_tensors", "arrays, messages, codecs", 2),
 )  # fmt: skip

@@ -7,8 +7,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.scaling import Scheduled
 from infra.parameters.variant import Variant
-from infra.policy.schedule import ScheduleError, last_run
 from infra.preflight.rule import Findings, Rule
+from servable_scaling.schedule import ScheduleError, last_run
 
 
 def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Scheduled]]:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import botocore.loaders
 
-from servable_local.aws.cloudwatch.m_of_n import State
 from servable_local.aws.loopback import Loopback
+from servable_scaling.alarms.m_of_n import State
+from servable_scaling.alarms.metric_alarm import stamp
 
 Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
@@ -37,11 +38,6 @@ _TRIGGER = (
     "EvaluateLowSampleCountPercentile",
     "Metrics",
 )
-
-
-def stamp(moment: datetime) -> str:
-    """As CloudWatch writes times inside its JSON."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
 
 
 @dataclass

@@ -6,11 +6,11 @@ from typing import Any
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.alarm import Alarm, Kind, announce
-from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
-from servable_local.aws.cloudwatch.m_of_n import State
-from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
+from servable_scaling.alarms.alarm_rule import AlarmRule
+from servable_scaling.alarms.m_of_n import State
+from servable_scaling.alarms.metric_alarm import MetricAlarmRule
 
 _MINUTE_SECONDS = 60
 
@@ -87,8 +87,10 @@ class AlarmRegister:
                 on_the_minute or rule.period_seconds < _MINUTE_SECONDS
             ):
                 with self._lock:
-                    if found := rule.evaluate(self._store, at, alarm.state):
-                        self._become(alarm, *found, at)
+                    found = rule.evaluate(self._store, at, alarm.state)
+                    if found is not None and found.state != alarm.state:
+                        reason, data = rule.reason(found), rule.reason_data(found)
+                        self._become(alarm, found.state, reason, data, at)
         self._evaluate_composites(at)
 
     def _evaluate_composites(self, at: datetime) -> None:

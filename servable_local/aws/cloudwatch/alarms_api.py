@@ -5,10 +5,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarm import ACTIONS, Alarm, Kind
-from servable_local.aws.cloudwatch.metric_store import Metric
 from servable_local.aws.cloudwatch.metrics_api import MetricsApi, naive
 from servable_local.aws.errors import ResourceNotFoundError, ValidationError
 from servable_local.aws.resources.shapes import refusal, unmet
+from servable_scaling.alarms.query import Metric
 
 
 class CloudWatchApi(MetricsApi):

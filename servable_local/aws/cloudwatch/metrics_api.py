@@ -8,17 +8,17 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.cloudwatch.metric_store import Metric, periods
-from servable_local.aws.cloudwatch.query import MetricQuery, queries
-from servable_local.aws.cloudwatch.statistics import (
+from servable_local.aws.cloudwatch.metric_store import periods
+from servable_local.aws.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.loopback import Regions
+from servable_scaling.alarms.query import Metric, MetricQuery, queries
+from servable_scaling.alarms.statistics import (
     Samples,
     UnknownStatisticError,
     check_statistic,
     percent_of,
     statistic,
 )
-from servable_local.aws.errors import InvalidParameterValueError, ValidationError
-from servable_local.aws.loopback import Regions
 
 _AWS_NAMESPACE = "AWS/"
 

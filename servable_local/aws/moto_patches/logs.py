@@ -23,8 +23,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.cloudwatch.metric_store import Metric
 from servable_local.aws.loopback import Regions
+from servable_scaling.alarms.query import Metric
 
 Matches = Callable[[str], bool]
 _TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')

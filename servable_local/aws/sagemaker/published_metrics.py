@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 
 from servable_local.aws.clock import Clock
-from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
+from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.container import Container
+from servable_scaling.alarms.query import Metric
 
 NAMESPACE = "AWS/SageMaker"
 # Of what the containers take; the instance is this machine.

@@ -3,14 +3,13 @@
 import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from servable_local.aws.cloudwatch.alarm import stamp
-from servable_local.aws.cloudwatch.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
-from servable_local.aws.cloudwatch.metric_store import MetricStore
-from servable_local.aws.cloudwatch.query import MetricQuery, alarm_query
-from servable_local.aws.cloudwatch.statistics import percent_of
+from servable_scaling.alarms.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
+from servable_scaling.alarms.query import MetricQuery, MetricValues, alarm_query
+from servable_scaling.alarms.statistics import percent_of
 
 # Each comparison with a threshold, and how a state's reason says it.
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
@@ -31,6 +30,20 @@ _TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 Datapoint = tuple[datetime, float]
 
 
+def stamp(moment: datetime) -> str:
+    """As CloudWatch writes times inside its JSON."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one look found: the next state, and the datapoints of the last N periods, oldest first."""
+
+    at: datetime
+    state: State
+    datapoints: Sequence[Datapoint]
+
+
 class MetricAlarmRule:
     """Made from PutMetricAlarm's request. Raises ValueError, in words, for what it cannot be."""
 
@@ -43,6 +56,7 @@ class MetricAlarmRule:
         if comparison not in _COMPARISONS:
             raise ValueError(f"The comparison {comparison} (anomaly detection) is not emulated.")
         self._compare, self._words = _COMPARISONS[comparison]
+        self.upward = comparison.startswith("Greater")
         if "Threshold" not in request:
             raise ValueError("The parameter Threshold is required.")
         self.threshold = float(request["Threshold"])
@@ -60,35 +74,33 @@ class MetricAlarmRule:
                 f"TreatMissingData are {', '.join(_TREATMENTS)}."
             )
         self.ignores_few_samples = request.get("EvaluateLowSampleCountPercentile") == "ignore"
+        self.period_seconds = self.query.period_seconds
 
-    @property
-    def period_seconds(self) -> int:
-        return self.query.period_seconds
-
-    def evaluate(
-        self, store: MetricStore, at: datetime, now: State
-    ) -> tuple[State, str, str] | None:
-        """The next state, its reason and the reason's data. None: not enough samples to say."""
+    def evaluate(self, values: MetricValues, at: datetime, now: State) -> Evaluation | None:
+        """The next state. None: not enough samples to say."""
         period = timedelta(seconds=self.period_seconds)
         count = self.n + EXTRA_DATAPOINTS
         starts = [at - period * (count - index) for index in range(count)]
-        points = [(start, self.query.value(store, start, start + period)) for start in starts]
-        real = [(start, value) for start, value in points if value is not None]
-        if self.ignores_few_samples and real and self._few(store, real[-1][0]):
-            return None
-        state = decide(
-            [
-                None if value is None else self._compare(value, self.threshold)
-                for _, value in points
-            ],
-            m=self.m,
-            n=self.n,
-            treatment=self.treatment,
-            now=now,
-        )
-        return state, self._reason(real[-self.n :], state), self._data(at, real[-self.n :])
+        points = [(start, self.query.value(values, start, start + period)) for start in starts]
+        return self.judge(values, points, at, now)
 
-    def _few(self, store: MetricStore, start: datetime) -> bool:
+    def judge(
+        self,
+        values: MetricValues,
+        points: Sequence[tuple[datetime, float | None]],
+        at: datetime,
+        now: State,
+    ) -> Evaluation | None:
+        """As `evaluate`, of points that are known: N and the extra ones, oldest first."""
+        real = [(start, value) for start, value in points if value is not None]
+        if self.ignores_few_samples and real and self._few(values, real[-1][0]):
+            return None
+        compare, threshold = self._compare, self.threshold
+        breaching = [None if value is None else compare(value, threshold) for _, value in points]
+        state = decide(breaching, m=self.m, n=self.n, treatment=self.treatment, now=now)
+        return Evaluation(at, state, real[-self.n :])
+
+    def _few(self, values: MetricValues, start: datetime) -> bool:
         """Source: "Percentile-based CloudWatch alarms and low data samples"."""
         if not isinstance(self.query, MetricQuery):
             return False
@@ -98,9 +110,11 @@ class MetricAlarmRule:
         share = percent / 100
         enough = 10 / (1 - share) if share >= 0.5 else 10 / share
         end = start + timedelta(seconds=self.period_seconds)
-        return self.query.samples(store, start, end) < enough
+        return values.samples(self.query, start, end) < enough
 
-    def _reason(self, real: Sequence[Datapoint], state: State) -> str:
+    def reason(self, found: Evaluation) -> str:
+        """StateReason, as CloudWatch writes it."""
+        real, state = found.datapoints, found.state
         if not real:
             return (
                 f"Threshold Crossed: no datapoints were received for {self.n} "
@@ -120,8 +134,10 @@ class MetricAlarmRule:
             f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
         )
 
-    def _data(self, at: datetime, real: Sequence[Datapoint]) -> str:
-        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(at)}
+    def reason_data(self, found: Evaluation) -> str:
+        """StateReasonData, as CloudWatch writes it."""
+        real = found.datapoints
+        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(found.at)}
         if real:
             data["startDate"] = stamp(real[0][0])
         if isinstance(self.query, MetricQuery):

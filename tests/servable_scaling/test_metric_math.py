@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.cloudwatch.metric_math import Expression, UnknownExpressionError
+from servable_scaling.alarms.metric_math import Expression, UnknownExpressionError
 
 NUMBERS = st.floats(-1e6, 1e6)
 

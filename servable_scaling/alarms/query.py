@@ -3,11 +3,29 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from servable_local.aws.cloudwatch.metric_math import Expression
-from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
-from servable_local.aws.cloudwatch.statistics import check_statistic, statistic
+from servable_scaling.alarms.metric_math import Expression
+from servable_scaling.alarms.statistics import check_statistic
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Dimensions are part of the name: another set of them is another metric."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
+        return cls(namespace, name, frozenset(dimensions.items()))
+
+    @classmethod
+    def named(cls, asked: Mapping[str, Any]) -> "Metric":
+        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+        given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
+        return cls.of(asked["Namespace"], asked["MetricName"], given)
 
 
 @dataclass(frozen=True)
@@ -19,11 +37,18 @@ class MetricQuery:
     period_seconds: int
     unit: str | None = None
 
-    def value(self, store: MetricStore, start: datetime, end: datetime) -> float | None:
-        return statistic(store.between(self.metric, start, end, self.unit), self.statistic)
+    def value(self, values: "MetricValues", start: datetime, end: datetime) -> float | None:
+        return values.value(self, start, end)
 
-    def samples(self, store: MetricStore, start: datetime, end: datetime) -> float:
-        return store.between(self.metric, start, end, self.unit).count
+
+class MetricValues(Protocol):
+    """What was measured: the local AWS's store of samples, or a simulation's numbers."""
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        """The statistic over [start, end); None where there is no data."""
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        """How many samples [start, end) has: percentiles of few may be left out."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +62,9 @@ class MathQuery:
     def period_seconds(self) -> int:
         return max(self.of[name].period_seconds for name in self.expression.ids)
 
-    def value(self, store: MetricStore, start: datetime, end: datetime) -> float | None:
+    def value(self, values: MetricValues, start: datetime, end: datetime) -> float | None:
         return self.expression.value(
-            {name: self.of[name].value(store, start, end) for name in self.expression.ids}
+            {name: self.of[name].value(values, start, end) for name in self.expression.ids}
         )
 
 
@@ -56,7 +81,7 @@ def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
             found[one["Id"]] = MetricQuery(
                 Metric.named(asked["Metric"]),
                 asked["Stat"],
-                int(asked["Period"]),
+                int(asked.get("Period", 60)),  # a tracking policy's metrics have none
                 asked.get("Unit"),
             )
         elif "Expression" in one:

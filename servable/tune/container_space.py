@@ -14,6 +14,10 @@ from infra.policy.sizing import memory
 from infra.preflight.check import check_all
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
 
+# Beside errors: what a file may say at its own risk, and no search proposes. Requests of a model with
+# a fixed first dimension cannot be merged, be it of a signature that nobody calls by default.
+NEVER_PROPOSED = frozenset({"batch-fixed-shape"})
+
 # Settings whose rules look at each other are checked together, the others as they are now.
 TOGETHER = (
     ("tfs_processes", "gunicorn_workers"),
@@ -145,7 +149,11 @@ def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
         variants = {**environment.variants, name: changed}
         other = environment.model_copy(update={"variants": variants})
         found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
-        return {one.rule for one in found if one.severity is Severity.ERROR}
+        return {
+            one.rule
+            for one in found
+            if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
+        }
 
     return lambda point: any(errors(part) - errors(()) for part in _parts(point))
 

@@ -6,6 +6,7 @@ Then each golden request goes through handler, hooks and batching: alone, and se
 
 import importlib.util
 import json
+import re
 import tempfile
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from infra.catalog.ops import op_table
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.model import Golden
@@ -82,9 +84,20 @@ def run(loaded: Loaded, told: Callable[[str], None]) -> Iterator[Finding]:
                         told(f"{doing}: sending {sent.golden.request}")
                         yield from _asked(loaded, process.url, sent, log)
             except LaunchError as wrong:
-                problem = f"the container of variant {name} does not start: {_one_line(str(wrong))}"
-                remedy = f"`servable serve {loaded.name} --variant {name}` shows its log"
-                yield _finding(loaded, "run-load", key, problem, remedy)
+                yield _not_started(loaded, key, name, str(wrong), served.tensorflow)
+
+
+def _not_started(loaded: Loaded, key: str, variant: str, reason: str, tensorflow: str) -> Finding:
+    """No fault of the model where TensorFlow lacks, on this computer, an operation that the image has."""
+    said = _one_line(reason)
+    lacking, table = re.search(r"Op type not registered '(\w+)'", reason), op_table(tensorflow)
+    if lacking is not None and table is not None and lacking[1] in table:
+        problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
+        remedy = f"a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
+        return _finding(loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED)
+    problem = f"the container of variant {variant} does not start: {said}"
+    remedy = f"`servable serve {loaded.name} --variant {variant}` shows its log"
+    return _finding(loaded, "run-load", key, problem, remedy)
 
 
 def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:

@@ -23,7 +23,7 @@ from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.init.golden_request import golden_request
+from servable.init.golden_request import golden_request, is_certain
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
@@ -252,6 +252,11 @@ def shown_size(gib: float) -> str:
 
 def _text(start: Start) -> str:
     """The environment file, with the reasons for what is in it."""
+    warm_up = f"warm_up     = [{json.dumps(start.request)}]"
+    if not is_certain(start.info.signatures[start.signature]):
+        warm_up = (
+            f"# {warm_up}  # once it is a real one: one that fails keeps the model from loading"
+        )
     newest = next(one for one in reversed(images.versions()) if one.count(".") == 1)
     quoted = json.dumps
     lines = [
@@ -270,7 +275,7 @@ def _text(start: Start) -> str:
         *([f"version     = {start.version}"] if start.version is not None else []),
         f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
         'handler     = "servable"  # arrays in, arrays out; without it the container takes JSON and CSV only',
-        *([f"warm_up     = [{quoted(start.request)}]"] if start.body is not None else []),
+        *([warm_up] if start.body is not None else []),
         "",
     ]
     if start.body is not None:

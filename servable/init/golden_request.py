@@ -16,6 +16,12 @@ ROWS, OTHER_SIZE = 1, 8
 def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
     """A request of one row that fits the signature, of made-up numbers. None: none can be made."""
     said: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
+    if not signature.method.endswith("/predict"):
+        notes.append(
+            f"signature {name} is asked by {signature.method.rpartition('/')[2]}, with tf.Example: no "
+            "golden request was written"
+        )
+        return None
     if any(one.dtype in ("resource", "variant") for one in signature.inputs.values()):
         notes.append(f"signature {name} takes what JSON cannot say: no golden request was written")
         return None
@@ -25,6 +31,19 @@ def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str
         notes.append(f"one row is {len(text)} bytes as JSON: no golden request; send .npy instead")
         return None
     return text
+
+
+def is_certain(signature: SignatureInfo) -> bool:
+    """Whether the model takes the made-up request for sure, as far as its signature tells.
+
+    Text may have to be a picture or a tf.Example, and an image may have to be larger. A warm-up record
+    that fails keeps the model from loading, and the container from starting.
+    Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup (2026-11-22)
+    """
+    return all(
+        one.dtype not in ("string", "bytes") and one.shape is not None and None not in one.shape[1:]
+        for one in signature.inputs.values()
+    )
 
 
 def _tensor(spec: TensorInfo, key: str, notes: list[str]) -> Any:

@@ -25,6 +25,10 @@ RELAYED = ("application/json", "application/jsonlines", "text/csv")
 SIZES_APART = 2.0
 # Fewer requests than two at once are no batch.
 ENOUGH_AT_ONCE = 2.0
+# Beside errors: what a file may say at its own risk, and no search proposes. Requests of a model with
+# a fixed first dimension cannot be merged, be it of a signature that nobody calls by default.
+NEVER_PROPOSED = frozenset({"batch-fixed-shape"})
+
 # Settings whose rules look at each other are checked together, the others as they are now.
 TOGETHER = (
     ("tfs_processes", "gunicorn_workers"),
@@ -244,7 +248,9 @@ def _refused_for(loaded: Loaded, placement: Placement, point: Point) -> set[str]
     changed = environment.variants[name].model_copy(update={"container": container})
     other = environment.model_copy(update={"variants": {**environment.variants, name: changed}})
     found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
-    return {one.rule for one in found if one.severity is Severity.ERROR}
+    return {
+        one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
+    }
 
 
 def _parts(point: Point) -> Iterator[tuple[tuple[str, Value], ...]]:

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, Severity
 from servable.check import run as runs
 from servable.check.command import check
 from servable.check.run import run
@@ -152,6 +152,17 @@ def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) 
         "the container of variant primary does not start: TensorFlow does not load the model: Op "
         "type not registered 'X'",
     )
+
+
+@pytest.mark.parametrize(
+    ("operation", "severity"),
+    [("SimpleMLCreateModelResource", Severity.NOT_CHECKED), ("MyOp", Severity.ERROR)],
+)
+def test_an_operation_that_only_this_computer_lacks_is_no_fault_of_the_model(
+    golden: Path, stub: Stub, operation: str, severity: Severity
+) -> None:
+    stub.fails = f"TensorFlow does not load the model: Op type not registered '{operation}' in …"
+    assert [one.severity for one in found(golden)] == [severity]
 
 
 @pytest.mark.parametrize(("variables", "started"), [({}, 1), ({"other": {"A": "1"}}, 2)])

@@ -1,5 +1,8 @@
 """Loads SavedModels into sessions, as TensorFlow Serving does, and computes their signatures."""
 
+import contextlib
+import importlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as sessions
-from tensorflow.python.framework import dtypes, errors_impl, graph_util_impl, importer, ops
+from tensorflow.python.framework import (
+    dtypes,
+    errors_impl,
+    graph_util_impl,
+    importer,
+    ops,
+    versions,
+)
 from tensorflow.python.ops import batch_ops
 from tensorflow.python.saved_model import loader_impl
 
@@ -27,6 +37,33 @@ STATUSES |= {12: 501, 13: 500, 14: 503}
 
 class ModelLoadError(Exception):
     """A SavedModel that TensorFlow does not load. `str()` is TensorFlow's reason, one line."""
+
+
+# What TensorFlow Serving links beside TensorFlow: modules that register the operations when imported.
+# Source: SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD, read 2026-11-22
+ADDED = ("tensorflow_text", "tensorflow_decision_forests")
+UNREGISTERED = "Op type not registered"
+
+
+def _register_added() -> None:
+    """Those that are installed here, and that fit the TensorFlow that is."""
+    for name in ADDED:
+        if importlib.util.find_spec(name) is not None:
+            # Built for another TensorFlow they raise whatever its loader raises.
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+def _reason(failure: Exception) -> str:
+    """TensorFlow's, on one line; of an operation that is not there what to do."""
+    reason = " ".join(str(failure).split())
+    if UNREGISTERED not in reason:
+        return reason
+    return (
+        f"{reason.partition(' in binary')[0]} in TensorFlow {versions.VERSION} of this computer; the image "
+        f"may have it: TensorFlow Serving links {' and '.join(ADDED)}. Install the one that has it, for "
+        "this TensorFlow, or run the image (--docker)"
+    )
 
 
 class LoadedSignature:
@@ -73,23 +110,35 @@ class LoadedVersion:
         intra_op_threads: int = 0,
         batching: BatchingPlan | None = None,
     ) -> None:
-        graph = ops.Graph()
         options = config_pb2.ConfigProto(
             inter_op_parallelism_threads=inter_op_threads,
             intra_op_parallelism_threads=intra_op_threads,
         )
         try:
+            try:
+                graph, session, loaded = _load(folder, options)
+            except errors_impl.NotFoundError as failure:
+                if UNREGISTERED not in str(failure):
+                    raise
+                _register_added()
+                graph, session, loaded = _load(folder, options)
             with graph.as_default():
-                session = sessions.Session(graph=graph, config=options)
-                loaded = loader_impl.load(session, ["serve"], str(folder))
                 self.signatures = {
                     name: LoadedSignature(definition, _callable(session, definition, batching))
                     for name, definition in loaded.signature_def.items()
                     if not name.startswith("__") and definition.outputs
                 }
         except (OSError, ValueError, KeyError, RuntimeError, errors_impl.OpError) as failure:
-            raise ModelLoadError(" ".join(str(failure).split())) from None
+            raise ModelLoadError(_reason(failure)) from None
         graph.finalize()
+
+
+def _load(folder: Path, options: Any) -> tuple[Any, Any, Any]:
+    """(graph, session, the MetaGraphDef). Raises what TensorFlow raises."""
+    graph = ops.Graph()
+    with graph.as_default():
+        session = sessions.Session(graph=graph, config=options)
+        return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 
 def _callable(

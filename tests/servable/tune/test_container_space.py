@@ -15,6 +15,7 @@ from servable.load.load_target import Body
 from servable.tune.container_space import Grid, current, grid, settings_at, space
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import BATCH_SIZE, Point, Space
+from tests.preflight.overlay import overlaid
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -93,6 +94,19 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.Mo
     monkeypatch.setattr("servable.tune.container_space.check_all", one_refused)
     tried = space(*placed("local"), ("onednn", "intra_op_threads"))
     assert {tried.point(number)["onednn"] for number in range(len(tried))} == {True}
+
+
+@pytest.mark.parametrize("name", ["jax-fixed", "keras-fixed", "module-scalar", "tf1-tags"])
+def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, project: Path) -> None:
+    exported = ROOT / "tests" / "exports" / "models" / name
+    lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
+    loaded = overlaid(project, lines)
+    assert loaded.environment is not None
+    placement = placements(loaded, loaded.environment)[0]
+    tried = space(loaded, placement, ("batching.max_batch_size",))
+    assert [tried.point(number) for number in range(len(tried))] == [
+        {"batching.max_batch_size": None}
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,10 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from scripts.documentation.command_lines import programs
+from scripts.documentation.pages import pages
 from servable.main import servable
 from tests.checkouts import ROOT
 from tests.servable.test_check_against import git
@@ -27,6 +29,7 @@ PAGES = ("README.md", "docs/*.md", "examples/*/README.md")
 ANY = "…"
 # Commands whose output depends on the files alone.
 MADE_HERE = ("check", "plan", "cost", "package")
+TYPED_HERE = ("check", "cost", "package")  # a plan takes seconds: those with an output are run
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -59,8 +62,8 @@ def shown(root: Path = ROOT) -> Iterator[Shown]:
 
 def project(folder: Path) -> Path:
     """What the commands are about, committed as the branch main."""
-    for name in ("environments", "examples/ranker"):
-        shutil.copytree(ROOT / name, folder / name)
+    for name in ("environments", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "cdk.json", folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", ".")
@@ -68,14 +71,34 @@ def project(folder: Path) -> Path:
     return folder
 
 
+def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
+    """The commands in blocks of pages that need files alone; environments that readers make are left out."""
+    found = set()
+    for page in pages(root, programs()):
+        for command in page.commands():
+            words = command.words
+            made = set(words) & {*page.made, "FILE", "--run", "--local"}
+            if (
+                not command.inline
+                and words[0] == "servable"
+                and words[1] in TYPED_HERE
+                and not made
+            ):
+                found.add(words)
+    return sorted(found)
+
+
+def run(words: Sequence[str], folder: Path) -> Result:
+    with chdir(folder):
+        return CliRunner().invoke(servable, words[1:], color=False)
+
+
 def output(command: str, folder: Path) -> list[str]:
     """The lines that the command prints in `folder`, on both streams."""
-    program, name, *arguments = shlex.split(command)
-    if program != "servable" or name not in MADE_HERE:
+    words = shlex.split(command)
+    if words[0] != "servable" or words[1] not in MADE_HERE:
         raise ValueError(f"{command}: only servable {', '.join(MADE_HERE)} is run for a page")
-    with chdir(folder):
-        ran = CliRunner().invoke(servable, [name, *arguments], color=False)
-    return [line.rstrip() for line in ran.output.rstrip().splitlines()]
+    return [line.rstrip() for line in run(words, folder).output.rstrip().splitlines()]
 
 
 def rewrite(page: Path, folder: Path) -> None:

@@ -32,6 +32,15 @@ def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> No
     assert not wrong, f"{wrong}: python -m tests.docs.outputs writes:\n" + "\n".join(made)
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("words", outputs.typed(), ids=" ".join)
+def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
+    words: tuple[str, ...], project: Path
+) -> None:
+    ran = outputs.run(words, project)
+    assert ran.exit_code == 0, ran.output
+
+
 def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:
     objective = Objective(most_ms=100.0)
     system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))

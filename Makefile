@@ -28,7 +28,8 @@ test: .venv/.everything  # every test that fits in ten minutes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
-	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile --timeout 600
+# Three workers for two cores: the slow tests wait for processes half of their time.
+	@$(BIN)/python -m pytest -m long --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
 
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
 	@$(BIN)/python -m scripts.every_python

@@ -8,7 +8,7 @@ from pathlib import Path
 
 # What these print is for somebody to read, also where nothing failed.
 NOTED = {"claims"}
-# The templates' check has a process for each core of its own, and the others wait for their disk.
+# The templates' check, which takes as long as all others together, uses every core by itself.
 AT_ONCE = 2
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = [sys.executable]

@@ -29,6 +29,44 @@ instance_type = "ml.c5.xlarge"
 """
 
 
+# Of `make test-long`, the longest first: what begins last is then short, and no worker waits for it.
+LONGEST = (
+    "demo/test_demo.py",
+    "docs/test_tutorial.py",
+    "servable_handler/test_fuzz.py",
+    "demo/test_demo_trouble.py",
+    "pipelines/test_deploy_steps.py",
+    "fuzz/test_bodies.py",
+    "wheels/test_new_project.py",
+    "deployment/test_failed_update.py",
+    "servable_local/aws/test_tune_on_endpoints.py",
+    "deployment/test_day_two.py",
+    "fuzz/test_http2_answers.py",
+    "constructs/test_any_combination.py",
+    "fuzz/test_client_answers.py",
+    "deployment/test_production.py",
+    "servable_local/aws/test_ctrl_c.py",
+    "servable_local/container/test_observed.py",
+    "servable_client/test_chaos.py",
+    "wheels/test_environments.py",
+)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only the slow tests are wanted, no other file is imported: by every worker."""
+    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+        return None
+    return "mark.long" not in collection_path.read_text(encoding="utf-8") or None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers take files in this order, after pytest-randomly has shuffled them."""
+    folder = Path(__file__).parent
+    rank = {folder / file: number for number, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """tests/conformance/conftest.py says what they are for."""
     group = parser.getgroup("conformance")

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,6 @@ PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 _BEFORE, _, _REST = PAGE.partition("## A picture in, a label out\n")
 PICTURES, _, _AFTER = _REST.partition("\n## ")
 TYPED = typed(_BEFORE + _AFTER)
-# What the section goes on from: the model, and its environment file.
-BEGUN = [line for line in TYPED if line.startswith(("python -c", "servable init"))]
 _README = (ROOT / "README.md").read_text(encoding="utf-8")
 README = (
     _README.partition("## Your model")[2].partition("```sh\n")[2].partition("```")[0].splitlines()
@@ -69,10 +69,10 @@ def script(commands: list[str]) -> str:
     return "\n".join(lines)
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Iterator[Path]:
-    """Ends what a tutorial that stops half way leaves running."""
-    project = checkout(tmp_path / "project")
+@contextmanager
+def copied(folder: Path) -> Iterator[Path]:
+    """A fresh copy. Ends what a page that stops half way leaves running."""
+    project = checkout(folder / "project")
     for installed in (".venv", "node_modules"):
         (project / installed).symlink_to((ROOT / installed).resolve())
     yield project
@@ -107,10 +107,24 @@ def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> 
     assert at <= 10
 
 
+@dataclass
+class Followed:
+    """The tutorial but for its section on pictures, typed into `copy`."""
+
+    copy: Path
+    ran: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
+    with copied(tmp_path_factory.mktemp("tutorial")) as copy:
+        yield Followed(copy, _run(copy, script(TYPED), timeout_seconds=540))
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_every_command_of_the_tutorial_works_as_it_stands(copy: Path) -> None:
-    ran = _run(copy, script(TYPED), timeout_seconds=540)
+def test_every_command_of_the_tutorial_works_as_it_stands(followed: Followed) -> None:
+    ran = followed.ran
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert not not_printed(ran.stdout), ran.stdout[-6000:]
 
@@ -128,25 +142,29 @@ def index(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_section_on_pictures_works_as_it_stands(copy: Path, index: dict[str, str]) -> None:
-    (copy / "pictures").mkdir()
+def test_the_section_on_pictures_works_as_it_stands(
+    followed: Followed, index: dict[str, str]
+) -> None:
+    service = (followed.copy / MINE).resolve()  # with the model and the file that it goes on from
+    (service / "pictures").mkdir()
     for language, file in (
         ("python", "pictures/transforms.py"),
         ("toml", "environments/pictures.toml"),
     ):
-        (copy / file).write_text(PICTURES.partition(f"```{language}\n")[2].partition("```")[0])
-    commands = script([*BEGUN, *typed(PICTURES)])
-    ran = _run(copy, commands, timeout_seconds=540, variables=index)
+        (service / file).write_text(PICTURES.partition(f"```{language}\n")[2].partition("```")[0])
+    commands = script(["cd " + MINE, *typed(PICTURES)])
+    ran = _run(followed.copy, commands, timeout_seconds=540, variables=index)
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert "pictures  as deployed" in ran.stdout, ran.stdout[-6000:]
-    assert len(json.loads((copy / "golden/pictures/answer.json").read_text())["labels"]) == 3
+    assert len(json.loads((service / "golden/pictures/answer.json").read_text())["labels"]) == 3
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_commands_of_the_readme_reach_a_prediction(copy: Path) -> None:
+def test_the_commands_of_the_readme_reach_a_prediction(tmp_path: Path) -> None:
     lines = [one for one in README if not one.startswith(NOT_TYPED)]
-    shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / MINE / "my_model")
-    ran = _run(copy, "\n".join(["set -e -o pipefail", *lines]), timeout_seconds=540)
+    with copied(tmp_path) as copy:
+        shutil.copytree(ROOT / "examples" / "ranker" / "model", copy / MINE / "my_model")
+        ran = _run(copy, "\n".join(["set -e -o pipefail", *lines]), timeout_seconds=540)
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert '"outputs"' in ran.stdout, ran.stdout[-6000:]

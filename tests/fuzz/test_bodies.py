@@ -16,7 +16,7 @@ from tests.fuzz.body_checks import REFUSALS, Checked
 from tests.fuzz.body_generator import CONTENT_TYPES, bodies
 
 ROOT = Path(__file__).resolve().parents[2]
-FEW, MANY = 1_000, 60_000
+FEW, MANY = 1_000, 40_000
 # At most 1 s on a quiet machine, by `python -m tests.fuzz.costs`; here other tests run beside.
 GENEROUS_CPU_SECONDS = 5.0
 # docs/serving.md states these.

@@ -23,23 +23,23 @@ CLOCK_STEP_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """An archive that lies whole on the disk."""
+    """An archive that is complete on the disk."""
 
     path: Path
     sha256: str
-    """Of the archive, as 64 hex digits."""
+    """SHA-256 of the archive, as 64 hex digits."""
     bytes: int
     input_bytes: int
     seconds: float
 
 
 def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Writes the archive beside `target` and renames it when it is whole. Raises `PackagingError`."""
+    """Writes the archive to a temporary file and renames it to `target`. Raises `PackagingError`."""
     return pack_tree(inputs.tree(), target, progress=progress)
 
 
 def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Like `pack`, for inputs already listed: what changed since then is refused."""
+    """Packs inputs that are listed already, like `pack`; files that changed since are refused."""
     start = time.perf_counter()
     _let_the_clock_pass(tree)
     total = tree.input_bytes

@@ -15,15 +15,15 @@ RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveInputs:
-    """One model or several, and their code, on this machine."""
+    """One model or several, and their code, on this computer."""
 
     servables: tuple[Servable, ...]
-    """The first answers requests that name none."""
+    """The models; the first one answers requests that name none."""
     code: Path | None = None
     lib: Path | None = None
     """Unpacked dependencies, which become code/lib/ in the place of the code's requirements."""
     handler: bool = False
-    """Our handler in front of the model, also without hooks in the code."""
+    """Whether Servable's handler runs before the model server, also without hooks in the code."""
 
     @property
     def name(self) -> str:

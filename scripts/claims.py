@@ -57,7 +57,7 @@ class StatedFact:
 
 
 def claims(root: Path = ROOT) -> list[StatedFact]:
-    """Of every table and module of the two folders, oldest first."""
+    """The stated facts of every table and module of the two folders, oldest first."""
     found: set[StatedFact] = set()
     for folder in FOLDERS:
         for path in sorted((root / folder).iterdir()):

@@ -99,7 +99,7 @@ def main() -> None:
     as_json = parser.parse_args().json
     screen = errors if as_json else console
     start = time.monotonic()
-    screen.print("\nAn AWS on this machine", style="bold cyan")
+    screen.print("\nA local AWS on this computer", style="bold cyan")
     with running(seconds_per_minute=SECONDS_PER_MINUTE) as aws:
         screen.print(
             f"  {aws.url}\n  one minute of its alarms lasts {SECONDS_PER_MINUTE:g} s; latencies are real",

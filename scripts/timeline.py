@@ -81,7 +81,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Minute:
-    """One minute of the embedded AWS's clock. Latencies as the callers measured them, in ms."""
+    """One minute of the local AWS's clock. Latencies as the callers measured them, in ms."""
 
     number: int
     requests: int = 0

@@ -61,7 +61,7 @@ class DemonstrationError(Exception):
 
 @dataclass
 class FaultOutcome:
-    """What one trouble came to. Minutes are the clock's."""
+    """The outcome of one injected fault. Minutes are those of the local AWS's clock."""
 
     trouble: str
     alarm: str
@@ -109,7 +109,7 @@ class Demonstration:
         self._until(f"the alarm on {trouble.metric} goes off", alarmed)
         fired = self._changed(alarm, "ALARM", began)
         self._aws.trouble(ENDPOINT, end=True)
-        ended = self._note("the trouble ends")
+        ended = self._note("the fault ends")
         self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
         recovered = self._changed(alarm, "OK", ended)
         self.findings.append(

@@ -49,7 +49,7 @@ class DescribedRequest(NamedTuple):
     spec: bytes
     """The serialized ModelSpec, several joined as parsers merge them."""
     ranks: Mapping[str, int]
-    """Of each input."""
+    """Rank of each input."""
 
 
 class _Known(NamedTuple):

@@ -78,7 +78,7 @@ def _requests(running: Running, bench: Bench) -> list[dict[str, Any]]:
 
 
 def _cost(url: str, spent: Callable[[], Cpu], form: str, rows: int) -> dict[str, float]:
-    """Of one request, as they come one after the other on one connection; the median latency."""
+    """Cost and median latency of one request; requests follow each other on one connection."""
     caller, body = EndpointCaller(url), workload.body(form, rows)
     for _ in range(3):
         _answer(caller, body, form)

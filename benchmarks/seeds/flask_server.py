@@ -56,7 +56,7 @@ class FlaskServer:
             time.sleep(0.05)
 
     def cpu(self) -> Cpu:
-        """So far, of all processes: the model is in the gateway."""
+        """CPU time of all processes so far; the model runs in the web workers."""
         times = [one.cpu_times() for one in self._processes()]
         return Cpu(sum(one.user + one.system for one in times) * 1000, 0.0)
 

@@ -14,7 +14,7 @@ SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Of each series, for each group, the repeats' values."""
+    """Series to group to the values of the repeats."""
 
     groups: list[str]
     series: dict[str, list[list[float]]]

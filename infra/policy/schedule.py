@@ -1,4 +1,4 @@
-"""When a scheduled action runs: at(…), rate(…) and cron(…), read whole.
+"""Parses the expressions of scheduled actions: at(…), rate(…) and cron(…).
 
 Source:
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
@@ -12,7 +12,7 @@ from datetime import datetime
 _MONTHS = tuple(name.upper() for name in calendar.month_abbr[1:])
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _WEEKDAY_ALONE = f"([1-7]|{'|'.join(_WEEKDAYS)})"
-# Name, least, most, the words for its values, and what else it may be as a whole.
+# Name, least and most value, words for values, and a pattern of other values of the whole field.
 _FIELDS = (
     ("minute", 0, 59, (), ""),
     ("hour", 0, 23, (), ""),
@@ -26,7 +26,7 @@ _LEAP_YEAR = 2000
 
 
 class ScheduleError(ValueError):
-    """No expression that Application Auto Scaling takes; `allowed` says what it does take."""
+    """Application Auto Scaling would refuse the expression; `allowed` says what it accepts."""
 
     def __init__(self, problem: str, allowed: str) -> None:
         super().__init__(problem)
@@ -34,7 +34,7 @@ class ScheduleError(ValueError):
 
 
 def last_run(expression: str) -> datetime | None:
-    """The last moment that it can run, in its own time zone; None where it never ends.
+    """The last time at which the expression runs, in its own time zone; None if it never ends.
 
     Raises `ScheduleError`.
     """
@@ -45,7 +45,7 @@ def last_run(expression: str) -> datetime | None:
         return _cron(rest)
     if not re.fullmatch(r"0*[1-9][0-9]* (minute|hour|day)s?", rest):
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
-        raise ScheduleError(f"{rest!r} is no interval", allowed)
+        raise ScheduleError(f"{rest!r} is not an interval", allowed)
     return None
 
 
@@ -54,24 +54,24 @@ def _at(moment: str) -> datetime:
         if re.fullmatch(r"[0-9-]{10}T[0-9:]{8}", moment):
             return datetime.fromisoformat(moment)
     except ValueError:
-        pass  # as 30 February
-    allowed = "at(yyyy-mm-ddThh:mm:ss), as at(2026-12-24T18:00:00)"
-    raise ScheduleError(f"{moment!r} is no moment", allowed)
+        pass  # for example 30 February
+    allowed = "at(yyyy-mm-ddThh:mm:ss), for example at(2026-12-24T18:00:00)"
+    raise ScheduleError(f"{moment!r} is not a point in time", allowed)
 
 
 def _cron(fields: str) -> datetime | None:
     given = fields.upper().split()
     if len(given) != len(_FIELDS):
         raise ScheduleError(
-            f"cron has six fields, and {fields!r} is {len(given)}",
-            "minute, hour, day of the month, month, day of the week, year, as cron(0 7 ? * MON-FRI *)",
+            f"cron has six fields, but {fields!r} has {len(given)}",
+            "minute, hour, day of month, month, day of week, year: for example cron(0 7 ? * MON-FRI *)",
         )
     values = [_values(field, *known) for field, known in zip(given, _FIELDS, strict=True)]
     if (given[_DAY] == "?") == (given[_WEEKDAY] == "?"):
         raise ScheduleError(
-            f"day of the month is {given[_DAY]} and day of the week {given[_WEEKDAY]}, and exactly one of "
+            f"day of the month is {given[_DAY]} and day of the week {given[_WEEKDAY]}, but exactly one of "
             "them must be ?",
-            "? in the one that does not matter, as cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
+            "? in one of them, for example cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
         )
     days, months, years = values[_DAY], values[_MONTH], values[_YEAR]
     longest = max(calendar.monthrange(_LEAP_YEAR, one)[1] for one in months)
@@ -83,7 +83,7 @@ def _cron(fields: str) -> datetime | None:
 def _values(
     field: str, name: str, least: int, most: int, words: tuple[str, ...], whole: str
 ) -> set[int]:
-    """Every number that a field stands for; none for what depends on the calendar (? L W #)."""
+    """Every number that a field means; none if it depends on the calendar (? L W #)."""
     allowed = f"{least} to {most}" + (f" or {words[0]} to {words[-1]}" if words else "")
     if whole and re.fullmatch(whole, field):
         return set()
@@ -91,7 +91,7 @@ def _values(
     for part in field.split(","):
         parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
         if parts is None or (parts[3] is not None and int(parts[3]) == 0):
-            raise ScheduleError(f"{part!r} is no {name}", f"{allowed}, with , - * /")
+            raise ScheduleError(f"{part!r} is not a valid {name}", f"{allowed}, with , - * /")
         ends = [
             words.index(one) + least if one in words else one for one in parts.groups()[:2] if one
         ]

@@ -88,7 +88,7 @@ def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Whee
     wanted = locked(code, python=python)
     for one in wanted:
         if not _is_there(wheels, one):
-            raise PackagingError(code / LOCK, f"{one.name} is not on this machine", REMEDY)
+            raise PackagingError(code / LOCK, f"{one.name} is not on this computer", REMEDY)
     return wanted
 
 

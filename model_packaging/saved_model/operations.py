@@ -265,7 +265,7 @@ def _without_constant(data: Buffer, start: int, end: int) -> bytes:
 
 
 def _function_name(body: bytes) -> str:
-    """Of a FunctionDef: the first field of its signature, which is its first."""
+    """Name of a FunctionDef: the first field of its signature, which is its first field."""
     for number, kind, first, last in fields(body, 0, len(body)):
         if number == _SIGNATURE and kind == BYTES:
             for inner, inner_kind, begin, behind in fields(body, first, last):
@@ -306,7 +306,7 @@ def _canonical(entry: bytes) -> bytes:
 
 
 def _beginning(text: bytes) -> bytes:
-    """Of a long string; of a StableHLO module also the names of its operations."""
+    """The beginning of a long string; for a StableHLO module also the names of its operations."""
     if not text.startswith(_BYTECODE):
         return text[:_STRING_BYTES]
     return b"\0".join((text[:_HEAD_BYTES], *sorted(set(_VERSIONED.findall(text)))))

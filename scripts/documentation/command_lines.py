@@ -29,7 +29,7 @@ class ServableLines:
         self._names: dict[str, set[str]] = {}
 
     def names(self, folder: str) -> set[str]:
-        """Of the environments in a folder; none where there is no such folder."""
+        """Names of the environments in a folder; empty if there is no such folder."""
         if folder not in self._names:
             files = self._root / folder
             loaded = load(self._root, files) if files.is_dir() else []

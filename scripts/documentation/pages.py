@@ -147,7 +147,7 @@ class Page:
         return found
 
     def commands(self) -> list[Command]:
-        """Of blocks and of code inside sentences. Raises `UnclearPageError`."""
+        """Commands in blocks and in code inside sentences. Raises `UnclearPageError`."""
         if self.name.startswith(DECISIONS):
             return []
         found = [one for token in self._tokens for one in self._block(token)]

@@ -1,4 +1,4 @@
-"""The embedded AWS as its users hold it: an address, and how to speak to it."""
+"""The local AWS as its users hold it: an address, and how to speak to it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Everything that exists in the embedded AWS, asked of each service and not of CloudFormation.
+"""Everything that exists in the local AWS, asked of each service and not of CloudFormation.
 
 So that a deployment can be compared with its template: what CloudFormation says it made
 and what is there are two different things.

@@ -78,7 +78,7 @@ class ReceivedRequest:
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the headers, in small letters, each once."""
+        """Names of the headers in lower case, each once."""
         return list(self._by_name)
 
     @cached_property
@@ -97,7 +97,7 @@ class ReceivedRequest:
 
     @property
     def claimed_service(self) -> str | None:
-        """Of the credential, where there is one, be it right or wrong."""
+        """The service in the credential, right or wrong; None without a credential."""
         credential = (self.header("authorization") or "") + self.target
         match = re.search(_SCOPE, unquote(credential))
         return match.group(4) if match else None

@@ -125,7 +125,9 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
         for problem in code.packages.problems:
             _log(problem)
         if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            _log("code/requirements.txt is not installed on this machine; the container would")
+            _log(
+                "code/requirements.txt is not installed on this computer; the container would install it"
+            )
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")

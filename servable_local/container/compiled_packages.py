@@ -131,7 +131,7 @@ def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
 
 
 def _cache() -> Path:
-    """Of this Python and platform."""
+    """The cache folder for this Python and platform."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "servable", "packages", str(next(sys_tags())))
 

@@ -109,6 +109,6 @@ def version_of_image(address: str) -> dict[str, str]:
 
 
 def image_code(tensorflow: str) -> ImageCode:
-    """Of the image of this version, as 2.20 or 2.20.0. Raises `ValueError` for what is none."""
+    """The code of the image of a version such as 2.20 or 2.20.0. Raises `ValueError` if invalid."""
     version = tuple(int(part) for part in tensorflow.split(".")[:2])
     return ImageCode(rewritten=version >= _REWRITTEN)

@@ -64,7 +64,7 @@ class BoundTemplate(Evaluator):
             known = ", ".join(sorted(resource.attributes)) or "none"
             raise TemplateError(
                 f"Requested attribute {attribute} does not exist in schema for {resource.type}; "
-                f"the embedded AWS has: {known}"
+                f"the local AWS has: {known}"
             )
         return resource.attributes[attribute]
 

@@ -204,7 +204,7 @@ class CloudFormation:
                 work()
             except Exception as error:
                 traceback.print_exc()
-                stack.set_status(failed, f"Internal failure of the embedded AWS: {error!r}")
+                stack.set_status(failed, f"Internal failure of the local AWS: {error!r}")
 
         threading.Thread(target=guarded, name=f"deploy {stack.name}", daemon=True).start()
 

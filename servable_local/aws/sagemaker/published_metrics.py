@@ -108,7 +108,7 @@ def publish_utilisation(
     variant: str,
     kind: str,
 ) -> None:
-    """Of the minute that ends at `at`."""
+    """Publishes the metrics of the minute that ends at `at`."""
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():
@@ -119,7 +119,7 @@ def publish_utilisation(
 
 @dataclass
 class Utilisation:
-    """Of one container, from one look to the next."""
+    """Utilization of one container between two measurements."""
 
     _looked: float = field(default_factory=time.monotonic)
     _cpu_seconds: dict[int, float] = field(default_factory=dict)

@@ -19,7 +19,7 @@ _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val
 
 
 def to_array(name: str, proto: Any) -> Array:
-    """Of either form: tensor_content, or a list of values. Raises `HttpError` (400)."""
+    """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
     try:
         found: Array = tf.make_ndarray(proto)
     except (TypeError, ValueError) as problem:

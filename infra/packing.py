@@ -67,7 +67,7 @@ def packed_key(environment: Environment, name: str, root: Path) -> str:
     members = environment.models[name].multi_model
     if members is None:
         return key(archive_inputs(environment, name, root), cache=root / MADE)
-    inputs = {one: archive_inputs(environment, one, root, at_root=True) for one in members}
+    inputs = {member: archive_inputs(environment, member, root, at_root=True) for member in members}
     return together({one: key(found, cache=root / MADE) for one, found in inputs.items()})
 
 
@@ -76,4 +76,4 @@ def variants_running(environment: Environment, name: str) -> list[Variant]:
     served = {name} | {
         one for one, model in environment.models.items() if name in (model.multi_model or [])
     }
-    return [one for one in environment.variants.values() if one.model in served]
+    return [variant for variant in environment.variants.values() if variant.model in served]

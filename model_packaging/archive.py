@@ -43,7 +43,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     start = time.perf_counter()
     _let_the_clock_pass(tree)
     total = tree.input_bytes
-    told = ProgressCounter(progress, total)
+    counter = ProgressCounter(progress, total)
     try:
         with (
             beside(target) as file,
@@ -53,7 +53,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
             for entry in tree.entries:
                 packed.write(_header(entry))
                 if not entry.is_folder:
-                    _copy(entry, packed, told)
+                    _copy(entry, packed, counter)
             packed.write(_end(packed.size))
     except OSError as error:
         raise _unwritable(target, error) from None
@@ -66,14 +66,14 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     )
 
 
-def _copy(entry: Entry, packed: GzipBlocks, told: ProgressCounter) -> None:
+def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
     left = size = entry.status.st_size
     with unchanged(entry) as descriptor:
         while left:
             count = read_into(descriptor, packed.space()[:left], entry)
             packed.filled(count)
             left -= count
-            told(count)
+            counter(count)
     packed.write(_padding(size))
 
 

@@ -93,5 +93,5 @@ def aim_of(context: Any) -> Aim:
 
 @functools.lru_cache(maxsize=256)
 def _model_of(rest_uri: str) -> str:
-    found = _PATH.search(rest_uri)
-    return found["model"] if found else "model"
+    match = _PATH.search(rest_uri)
+    return match["model"] if match else "model"

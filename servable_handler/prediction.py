@@ -83,11 +83,11 @@ class ServedModels:
     def _known(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version
         if key not in self._signatures:
-            asked = wire.GetModelMetadataRequest(
+            request = wire.GetModelMetadataRequest(
                 model_spec=call.model_spec(), metadata_field=["signature_def"]
             )
-            asked.model_spec.ClearField("signature_name")
-            reply = self.servers.grpc("GetModelMetadata", asked.SerializeToString(), call)
+            request.model_spec.ClearField("signature_name")
+            reply = self.servers.grpc("GetModelMetadata", request.SerializeToString(), call)
             self._signatures[key] = signatures(wire.GetModelMetadataResponse.FromString(reply))
         return self._signatures[key]
 
@@ -153,8 +153,8 @@ def said(answer: bytes) -> str:
 def error_of(answer: bytes) -> str | None:
     """The model server's error message; None if the body is not one of its errors."""
     try:
-        found = json.loads(answer)
+        parsed = json.loads(answer)
     except ValueError:
         return None
-    error = found.get("error") if isinstance(found, dict) else None
+    error = parsed.get("error") if isinstance(parsed, dict) else None
     return error if isinstance(error, str) else None

@@ -78,7 +78,7 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[one.recorded for one in self._variants],
+            variants=[variant.recorded for variant in self._variants],
             after=endpoint.resource,
             root=root,
             made=root / MADE,

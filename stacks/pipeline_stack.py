@@ -96,8 +96,10 @@ def add_pipelines(
 
 
 def _provider(stack: cdk.Stack) -> str:
-    made = iam.CfnOIDCProvider(stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
-    return made.attr_arn
+    provider = iam.CfnOIDCProvider(
+        stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
+    )
+    return provider.attr_arn
 
 
 def _shared(environment: Environment) -> str:
@@ -193,7 +195,9 @@ def _reads_archives(
     bucket = _assets(stack, environment)
     pinned = [
         f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-        for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
+        for uri in sorted(
+            {model.artifact.uri for model in environment.models.values() if model.artifact}
+        )
     ]
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({one.partition("/")[0] for one in pinned})

@@ -57,11 +57,11 @@ class FlaskServer:
 
     def cpu(self) -> Cpu:
         """CPU time of all processes so far; the model runs in the web workers."""
-        times = [one.cpu_times() for one in self._processes()]
+        times = [process.cpu_times() for process in self._processes()]
         return Cpu(sum(one.user + one.system for one in times) * 1000, 0.0)
 
     def memory_mb(self) -> float:
-        return pss_mb(one.pid for one in self._processes())
+        return pss_mb(process.pid for process in self._processes())
 
     def _processes(self) -> list[psutil.Process]:
         return [self._master, *self._master.children(recursive=True)]
@@ -93,8 +93,8 @@ def flask_server(model: Path, *, how: How, workers: int, folder: Path) -> Iterat
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
-            for one in psutil.Process(process.pid).children(recursive=True):
-                one.kill()
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
             process.kill()
             process.wait()
 

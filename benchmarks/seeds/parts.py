@@ -64,7 +64,7 @@ def _baseline(found: dict[str, Any]) -> Grid:
         groups=[f"{words[what]}, {SIZES[rows]}, ms" for what, rows in columns],
         series={
             way: [values(requests, what, way=way, rows=rows) for what, rows in columns]
-            for way in sorted({one["way"] for one in requests})
+            for way in sorted({request["way"] for request in requests})
         },
     )
 

@@ -43,7 +43,10 @@ def registry_accounts(region: str | None = None) -> frozenset[str]:
     """Accounts whose registries hold AWS's images, in this region or in any."""
     registries: list[dict[str, str]] = table("images")["registries"]
     return frozenset(
-        account for one in registries for place, account in one.items() if region in (None, place)
+        account
+        for registry in registries
+        for place, account in registry.items()
+        if region in (None, place)
     )
 
 
@@ -71,11 +74,11 @@ def own_image(uri: str) -> Image | None:
 
     `tag` is empty if the address has only a digest, and 'latest' if it has neither.
     """
-    found = _OWN.fullmatch(uri)
-    if found is None:
+    match = _OWN.fullmatch(uri)
+    if match is None:
         return None
-    tag = found["tag"] or ("" if found["digest"] else "latest")
-    return Image(found["account"], found["region"], found["repository"], tag, own_uri=uri)
+    tag = match["tag"] or ("" if match["digest"] else "latest")
+    return Image(match["account"], match["region"], match["repository"], tag, own_uri=uri)
 
 
 def ended(version: str, *, on: str | None = None) -> str | None:

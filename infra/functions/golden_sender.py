@@ -1,6 +1,6 @@
-"""Runs in AWS Lambda once a minute and sends golden requests while the endpoint is being updated.
+"""Runs in AWS Lambda once a minute: asks the endpoint while it is being updated, else nothing.
 
-Only this file is deployed, inside the template: at most 4096 characters.
+Its own file is all that is deployed, inside the template: at most 4096 characters.
 """
 
 import base64
@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 ROUND_SECONDS = 55
-# No retries: the alarms must see every failure.
+# A failure is what the alarms are to see: it is not repeated.
 ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=60)
 
 

@@ -68,7 +68,7 @@ class Environment(Table):
     def kind(self) -> EndpointKind:
         return kind_of(
             queued=self.asynchronous is not None,
-            has_instances=all(one.serverless is None for one in self.variants.values()),
+            has_instances=all(variant.serverless is None for variant in self.variants.values()),
         )
 
     @property

@@ -82,8 +82,8 @@ def _plain(value: Any) -> Any:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name closest to `name`, or None if nothing is close."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def meant(name: str, known: Iterable[str]) -> str:

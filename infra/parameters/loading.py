@@ -38,10 +38,10 @@ def state_of(file: Environment) -> EndpointState:
 def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
     """Overrides (key to value) that keep the variants' instance types and suspend their scaling."""
     found = {}
-    for name, one in variants.items():
+    for name, variant in variants.items():
         found[f"variants.{name}.scaling.hold"] = "true"
-        if one.instance_type is not None:
-            found[f"variants.{name}.instance_type"] = one.instance_type
+        if variant.instance_type is not None:
+            found[f"variants.{name}.instance_type"] = variant.instance_type
     return found
 
 
@@ -118,12 +118,12 @@ def _place(environment: Environment) -> tuple[str, str, str]:
     return environment.account, environment.region, environment.endpoint.name.lower()
 
 
-def _sharing(one: Loaded, there: list[Loaded]) -> tuple[str, ...]:
+def _sharing(loaded: Loaded, there: list[Loaded]) -> tuple[str, ...]:
     """Files with the same endpoint, without those that inherit the name from this file."""
     return tuple(
         other.file
         for other in there
-        if other is not one and other.origin("endpoint.name") != one.file
+        if other is not loaded and other.origin("endpoint.name") != loaded.file
     )
 
 

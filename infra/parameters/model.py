@@ -157,8 +157,8 @@ def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float |
 def folder_gib(folder: Path) -> float | None:
     """Size of all files of all versions, in GiB, because the container loads every version."""
     try:
-        files = (one for one in folder.rglob("*") if one.is_file())
-        total = sum(one.stat().st_size for one in files)
+        files = (path for path in folder.rglob("*") if path.is_file())
+        total = sum(file.stat().st_size for file in files)
     except (OSError, ValueError):  # ValueError: not a valid path, since Python 3.13
         return None  # another rule reports what is wrong with the folder
     return total / BYTES_PER_GIB if total else None

@@ -118,7 +118,11 @@ def _bounds(key: tuple[str, ...]) -> str:
 
 def _literals(key: tuple[str, ...]) -> str:
     field = field_at(key)
-    return ", ".join(str(one) for one in typing.get_args(bare(field.annotation))) if field else ""
+    return (
+        ", ".join(str(argument) for argument in typing.get_args(bare(field.annotation)))
+        if field
+        else ""
+    )
 
 
 def _meaning(key: tuple[str, ...]) -> str:

@@ -121,7 +121,7 @@ def _tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseMod
 def _type(field: FieldInfo) -> str:
     kind: Any = bare(field.annotation)
     if typing.get_origin(kind) is typing.Literal:
-        return " or ".join(f"`{one}`" for one in typing.get_args(kind))
+        return " or ".join(f"`{argument}`" for argument in typing.get_args(kind))
     origin = typing.get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, BaseModel):
         return "table"

@@ -18,5 +18,5 @@ def renamed(key: tuple[str, ...]) -> str | None:
             a in ("NAME", b) for a, b in zip(parts, key, strict=True)
         ):
             names = iter(b for a, b in zip(parts, key, strict=True) if a == "NAME")
-            return ".".join(next(names) if one == "NAME" else one for one in now.split("."))
+            return ".".join(next(names) if part == "NAME" else part for part in now.split("."))
     return None

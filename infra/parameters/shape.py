@@ -20,7 +20,9 @@ def bare(annotation: Any) -> Any:
     if origin is Annotated:
         return bare(typing.get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        inside = [one for one in typing.get_args(annotation) if one is not type(None)]
+        inside = [
+            argument for argument in typing.get_args(annotation) if argument is not type(None)
+        ]
         return bare(inside[0]) if len(inside) == 1 else annotation
     return annotation
 

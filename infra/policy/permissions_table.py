@@ -52,15 +52,15 @@ def markdown() -> str:
     return f"{_HEAD}{rows}\n{_CALLERS}{keys}\n"
 
 
-def _row(one: Permission) -> str:
-    where = "; ".join(PLACES[place] for place in one.on) or "`*`"
-    condition = "; ".join(_conditions(one)) or "none"
-    why = one.wildcard or "no wildcard"
-    return f"| {one.capability} | {_listed(one.actions)} | {where} | {condition} | {why} |"
+def _row(permission: Permission) -> str:
+    where = "; ".join(PLACES[place] for place in permission.on) or "`*`"
+    condition = "; ".join(_conditions(permission)) or "none"
+    why = permission.wildcard or "no wildcard"
+    return f"| {permission.capability} | {_listed(permission.actions)} | {where} | {condition} | {why} |"
 
 
-def _conditions(one: Permission) -> Iterator[str]:
-    for operator, by in one.condition.items():
+def _conditions(permission: Permission) -> Iterator[str]:
+    for operator, by in permission.condition.items():
         for key, value in by.items():
             shown = " or ".join(
                 f"`{part}`" for part in value.format(prefix="PREFIX/", region="REGION").split(",")
@@ -69,4 +69,4 @@ def _conditions(one: Permission) -> Iterator[str]:
 
 
 def _listed(actions: tuple[str, ...]) -> str:
-    return ", ".join(f"`{one}`" for one in actions)
+    return ", ".join(f"`{action}`" for action in actions)

@@ -67,7 +67,7 @@ def _async_removed(old: EndpointState, new: EndpointState) -> dict[str, str]:
 
 def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str, str]:
     serverless = [name for name, one in new.variants.items() if one.instance_type is None]
-    if not serverless or all(one.instance_type is None for one in old.variants.values()):
+    if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
         return {}
     return {
         name: f"SageMaker does not make variant {name} serverless: the endpoint runs on instances"

@@ -77,9 +77,10 @@ class Candidate:
     def max_batch_size(self, model: str) -> int | None:
         """The smallest max_batch_size of the variants that serve the model; None if none batches."""
         sizes = [
-            one.variant.container.batching.max_batch_size
-            for one in self.placements
-            if one.variant.container.batching is not None and model in self.served_by(one)
+            placement.variant.container.batching.max_batch_size
+            for placement in self.placements
+            if placement.variant.container.batching is not None
+            and model in self.served_by(placement)
         ]
         return min(sizes, default=None)
 
@@ -87,7 +88,7 @@ class Candidate:
         """The models that the variant's model servers load; the default one is first."""
         members = placement.model.multi_model
         if members is not None:
-            return [one for one in members if one in self.environment.models]
+            return [member for member in members if member in self.environment.models]
         return packed_together(self.environment, placement.variant.model)
 
     def saved_model(self, folder: Path) -> SavedModelInfo:

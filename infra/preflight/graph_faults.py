@@ -68,18 +68,18 @@ def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterat
     """All faults, each once with its first node. `cpu` means that the instance type has no GPU."""
     yield from _versions(graph, table)
     seen = set()
-    for one in graph.operations:
-        subject = _Subject(one, graph, cpu)
+    for operation in graph.operations:
+        subject = _Subject(operation, graph, cpu)
         for rule, (problem, remedy) in _FINDERS.items():
             said = problem(subject, table)
-            if said is None or (rule, one.op, said) in seen:
+            if said is None or (rule, operation.op, said) in seen:
                 continue
-            seen.add((rule, one.op, said))
+            seen.add((rule, operation.op, said))
             takers = [other for other in image_tables() if _takes(problem, subject, other)]
             yield GraphFault(
                 rule=rule,
-                given=one.op,
-                problem=f"{_where(one)}: {said}",
+                given=operation.op,
+                problem=f"{_where(operation)}: {said}",
                 allowed=_allowed(takers),
                 remedy=_newer(takers) or remedy(subject),
             )
@@ -89,15 +89,15 @@ def _takes(problem: _Problem, subject: _Subject, table: OpTable) -> bool:
     return subject.one.op in table and problem(subject, table) is None
 
 
-def _where(one: Operation) -> str:
-    node = f"{one.op} (node {one.node!r})"
-    return f"{node} in function {one.function!r}" if one.function else node
+def _where(operation: Operation) -> str:
+    node = f"{operation.op} (node {operation.node!r})"
+    return f"{node} in function {operation.function!r}" if operation.function else node
 
 
 def _allowed(takers: list[OpTable]) -> str:
     if not takers:
         return "no image takes it"
-    return f"the images of TensorFlow {', '.join(one.version for one in takers)}"
+    return f"the images of TensorFlow {', '.join(table.version for table in takers)}"
 
 
 def _newer(takers: list[OpTable]) -> str | None:
@@ -125,7 +125,7 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
 
     said = refused(table)
     if said is not None:
-        takers = [one for one in image_tables() if refused(one) is None]
+        takers = [image_table for image_table in image_tables() if refused(image_table) is None]
         yield GraphFault(
             rule="model-graph-version",
             given=graph.min_consumer,
@@ -150,16 +150,16 @@ def _unknown(subject: _Subject, table: OpTable) -> str | None:
 # reaches them.
 
 
-def _not_loaded(one: Operation) -> str:
+def _not_loaded(operation: Operation) -> str:
     loads = "the model does not load"
-    return f"{loads}, or its first request fails" if one.function else loads
+    return f"{loads}, or its first request fails" if operation.function else loads
 
 
 _FAILS = "the request that reaches it fails"
 
 
-def _not_run(one: Operation) -> str:
-    return _FAILS if one.function else "the model does not load"
+def _not_run(operation: Operation) -> str:
+    return _FAILS if operation.function else "the model does not load"
 
 
 def _removed(subject: _Subject, table: OpTable) -> str | None:
@@ -230,7 +230,9 @@ def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
     for name, given in subject.one.attributes.items():
         if name in known.attributes or name in _NOTES:
             continue
-        newer = [one.attributes.get(name) for one in _other_definitions(subject.one.op)]
+        newer = [
+            definition.attributes.get(name) for definition in _other_definitions(subject.one.op)
+        ]
         defaults = [one.default for one in newer if one is not None]
         if given not in defaults:
             shown = "" if given[1] is None else f" ({_value(given)})"
@@ -244,7 +246,7 @@ def _value(given: Attribute) -> str:
 
 
 def _other_definitions(op: str) -> list[OpDefinition]:
-    return [known for one in tables() if (known := one.get(op)) is not None]
+    return [known for table in tables() if (known := table.get(op)) is not None]
 
 
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
@@ -264,10 +266,10 @@ def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):
         runs = f"{oldest or 'any'} to {newest or 'any'}"
         return f"has version {version}, and {name} runs versions {runs}; {_FAILS}"
-    found = _STABLEHLO.match(module)
-    if found is None:
+    match = _STABLEHLO.match(module)
+    if match is None:
         return None
-    bytecode, stablehlo = ord(found[1]) >> 1, found[2]
+    bytecode, stablehlo = ord(match[1]) >> 1, match[2]
     if bytecode > table.mlir_bytecode:
         reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
         module = f"MLIR bytecode {bytecode} (StableHLO {stablehlo})"
@@ -317,10 +319,10 @@ def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
     )
 
 
-def _fits(one: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
+def _fits(operation: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
     for name, allowed in kernel.items():
         declared = known.attributes.get(name)
-        kind, value = one.attributes.get(name, declared.default if declared else REQUIRED)
+        kind, value = operation.attributes.get(name, declared.default if declared else REQUIRED)
         types = value if kind == "list(type)" else [value] if kind == "type" else []
         if any(each % _REFERENCE not in allowed for each in types):
             return False
@@ -343,7 +345,7 @@ def _outside(subject: _Subject, _: OpTable) -> str | None:
 
 
 def _other_export(subject: _Subject) -> str:
-    newest = [one.version for one in tables() if subject.one.op in one]
+    newest = [table.version for table in tables() if subject.one.op in table]
     if newest:
         return (
             f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "

@@ -22,7 +22,7 @@ def line(finding: Finding) -> str:
 
 def listed(findings: Sequence[Finding]) -> str:
     """One indented line for each finding."""
-    return "\n".join(f"  {one}" for one in findings)
+    return "\n".join(f"  {finding}" for finding in findings)
 
 
 def to_mend(errors: Sequence[Finding]) -> str:
@@ -32,7 +32,7 @@ def to_mend(errors: Sequence[Finding]) -> str:
 
 def summary(findings: Sequence[Finding]) -> str:
     """The number of findings by severity: "ok, 2 not checked", "1 error, 2 warnings"."""
-    counts = Counter(one.severity for one in findings)
+    counts = Counter(finding.severity for finding in findings)
     words = {
         Severity.ERROR: counted(counts[Severity.ERROR], "error"),
         Severity.WARNING: counted(counts[Severity.WARNING], "warning"),
@@ -48,10 +48,10 @@ def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
     rules: dict[str, dict[str, None]] = {}
     environments: dict[str, dict[str, None]] = {}
     for name, findings in found.items():
-        for one in findings:
-            if one.severity is Severity.NOT_CHECKED:
-                rules.setdefault(one.remedy, {})[one.rule] = None
-                environments.setdefault(one.remedy, {})[name] = None
+        for finding in findings:
+            if finding.severity is Severity.NOT_CHECKED:
+                rules.setdefault(finding.remedy, {})[finding.rule] = None
+                environments.setdefault(finding.remedy, {})[name] = None
     return [
         f"not checked in {', '.join(environments[remedy])}: {', '.join(names)}; {remedy}"
         for remedy, names in rules.items()

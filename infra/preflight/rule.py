@@ -108,8 +108,8 @@ class Rule(ABC):
     @classmethod
     def source(cls) -> str:
         """The docstring's source; empty if the rule is about the file itself."""
-        found = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
-        return " ".join(found[1].split()) if found else ""
+        match = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
+        return " ".join(match[1].split()) if match else ""
 
 
 class VariantRule(Rule):
@@ -153,8 +153,8 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
 
 
 def _modules_of(package: str, *, packages: bool) -> list[str]:
-    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
-    return [one.name for one in found if one.ispkg == packages]
+    modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return [one.name for one in modules if one.ispkg == packages]
 
 
 def _rules_of(module: ModuleType) -> list[type[Rule]]:

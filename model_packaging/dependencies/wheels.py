@@ -141,9 +141,9 @@ def _download(
             + ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
             + [*abis, *tags, *_source(find_links), "--dest", folder, "--requirement", str(pins)],
         )
-        found = sorted(Path(folder).glob("*.whl"))
-        chosen = [Wheel(file.name, sha256_of(file)) for file in found]
-        for file in found:
+        paths = sorted(Path(folder).glob("*.whl"))
+        chosen = [Wheel(file.name, sha256_of(file)) for file in paths]
+        for file in paths:
             file.replace(wheels / file.name)
     return chosen
 

@@ -151,11 +151,11 @@ class _Reading:
         graphs = [
             wire.GraphDef.FromString(part) for place in places for part in _parts(data, *place)
         ]
-        self.producer = max((one.versions.producer for one in graphs), default=0)
-        self.min_consumer = max((one.versions.min_consumer for one in graphs), default=0)
-        self.bad_consumers = tuple(bad for one in graphs for bad in one.versions.bad_consumers)
-        self._nodes = [one.node for one in graphs]
-        bodies = (body for one in graphs for body in one.library.function)
+        self.producer = max((graph.versions.producer for graph in graphs), default=0)
+        self.min_consumer = max((graph.versions.min_consumer for graph in graphs), default=0)
+        self.bad_consumers = tuple(bad for graph in graphs for bad in graph.versions.bad_consumers)
+        self._nodes = [graph.node for graph in graphs]
+        bodies = (body for graph in graphs for body in graph.library.function)
         self._functions = {_function_name(body): body for body in bodies}
         self._found: dict[str, Operation] = {}
         # By whether XLA compiles it, and operation: the attributes with which it was seen.
@@ -220,7 +220,7 @@ class _Reading:
                 for name, (kind, value) in attributes.items()
             }
             path = _path(node, nodes, assets) if op in _FILE_OPS else None
-            one = Operation(
+            operation = Operation(
                 op=called[-1],
                 function=function,
                 node=node.name.decode(),
@@ -228,7 +228,9 @@ class _Reading:
                 compiled=compiled,
                 path=path,
             )
-            self._found.setdefault(f"{op!r} {compiled} {path} {sorted(attributes.items())}", one)
+            self._found.setdefault(
+                f"{op!r} {compiled} {path} {sorted(attributes.items())}", operation
+            )
         return calls
 
 
@@ -313,7 +315,9 @@ def _beginning(text: bytes) -> bytes:
 
 
 def _must_compile(entries: Iterable[bytes]) -> bool:
-    return any(one.startswith(_COMPILE) and _attribute(one)[1] == ("b", True) for one in entries)
+    return any(
+        entry.startswith(_COMPILE) and _attribute(entry)[1] == ("b", True) for entry in entries
+    )
 
 
 @functools.lru_cache(maxsize=1 << 14)

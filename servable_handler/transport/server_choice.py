@@ -92,7 +92,7 @@ class ServerChoice:
         if due:
             return min(due, key=lambda n: self._servers[n].tried_at)
         # One request measures an unknown server; further requests wait for it.
-        slowest = max(one.latency_seconds for one in self._servers)
+        slowest = max(server.latency_seconds for server in self._servers)
         return min(able, key=lambda n: _wait(self._servers[n], slowest))
 
     def _due(self, server: _Server, now: float) -> bool:

@@ -99,5 +99,5 @@ class EmbeddedAws:
         try:
             return self._access.ask(path, asked)
         except urllib.error.HTTPError as refused:
-            said = json.loads(refused.read())
-            raise ValueError(said.get("error") or said.get("message") or str(refused)) from None
+            parsed = json.loads(refused.read())
+            raise ValueError(parsed.get("error") or parsed.get("message") or str(refused)) from None

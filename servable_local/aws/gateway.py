@@ -108,8 +108,8 @@ class Gateway:
 
     def _own(self, environ: _Environ, body: bytes, start_response: _Start) -> Iterable[bytes]:
         asked = json.loads(body) if environ["REQUEST_METHOD"] == "POST" else None
-        found = self._controls.answer(environ["PATH_INFO"], asked)
-        status, said = found or ("404 Not Found", {"error": "no such control"})
+        answer = self._controls.answer(environ["PATH_INFO"], asked)
+        status, said = answer or ("404 Not Found", {"error": "no such control"})
         return _answer(start_response, status, "application/json", said)
 
 
@@ -151,7 +151,7 @@ def _without_cors(start_response: _Start) -> _Start:
     """moto allows every page to read every answer, and S3 those that a bucket allows."""
 
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        kept = [one for one in headers if not one[0].lower().startswith("access-control-")]
+        kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
         return start_response(status, kept, *more)
 
     return start

@@ -83,8 +83,8 @@ def _topic_policies(client: Client) -> Iterator[str]:
 
 
 def _saved_queries(client: Client) -> Iterator[str]:
-    for one in client("logs").describe_query_definitions()["queryDefinitions"]:
-        yield one["queryDefinitionId"]
+    for definition in client("logs").describe_query_definitions()["queryDefinitions"]:
+        yield definition["queryDefinitionId"]
 
 
 def _inline_policies(client: Client) -> set[str]:

@@ -124,8 +124,8 @@ class Verifier:
         if stated is not None:
             _check_signature(request, given, key, stated)
             body = read(None)
-            found = hashlib.sha256(body).hexdigest()
-            if stated not in (UNSIGNED_PAYLOAD, found):
+            digest = hashlib.sha256(body).hexdigest()
+            if stated not in (UNSIGNED_PAYLOAD, digest):
                 raise AccessError(
                     Reason.BODY, "the body is not the one whose SHA-256 was signed; send it again"
                 )

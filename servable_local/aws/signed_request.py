@@ -89,7 +89,9 @@ class ReceivedRequest:
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values, still quoted."""
         query = self.target.partition("?")[2]
-        return [(one.partition("=")[0], one.partition("=")[2]) for one in query.split("&") if one]
+        return [
+            (part.partition("=")[0], part.partition("=")[2]) for part in query.split("&") if part
+        ]
 
     @property
     def in_query(self) -> bool:

@@ -176,8 +176,8 @@ def _taken_mib() -> dict[int, float]:
     found: dict[int, float] = {}
     for child in psutil.Process().children(recursive=True):
         try:
-            told = child.memory_full_info()
-            found[child.pid] = getattr(told, "pss", told.uss) / 2**20  # macOS: its own pages
+            memory = child.memory_full_info()
+            found[child.pid] = getattr(memory, "pss", memory.uss) / 2**20  # macOS: its own pages
         except psutil.Error:
             continue  # it has ended
     return found

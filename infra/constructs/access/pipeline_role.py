@@ -59,15 +59,15 @@ def subjects(repository: str, claim: str) -> list[str]:
     Source: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims
     (2026-11-22)
     """
-    found = REPOSITORY.fullmatch(repository)
-    if found is None:
+    match = REPOSITORY.fullmatch(repository)
+    if match is None:
         raise ValueError(
             f"-c pipeline={repository!r} is not OWNER@ID/NAME@ID, such as octocat@123456/my-repo@456789; "
             "this prints it: gh api repos/OWNER/NAME --jq "
             """'"\\(.owner.login)@\\(.owner.id)/\\(.name)@\\(.id)"'"""
         )
     return [
-        f"repo:{found['owner']}/{found['name']}:{claim}",
+        f"repo:{match['owner']}/{match['name']}:{claim}",
         f"repo:{repository}:{claim}",
     ]
 
@@ -137,5 +137,5 @@ class PipelineRole(Construct):
         self.role.add_to_policy(
             iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
         )
-        why = {one: WHY_ANY if one == "*" else WHY_PREFIX for one in resources}
+        why = {resource: WHY_ANY if resource == "*" else WHY_PREFIX for resource in resources}
         accept_wildcards(self.role, why)

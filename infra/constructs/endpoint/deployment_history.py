@@ -84,8 +84,8 @@ def record(
         "AlarmTopicArn": (topic.topic_arn, "Where the alarms are sent"),
     }
     if overrides:
-        said = json.dumps(dict(sorted(overrides.items())))
-        outputs["Overrides"] = (said, "Given with -c for this deployment, and not in the file")
+        text = json.dumps(dict(sorted(overrides.items())))
+        outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")
         stack.add_metadata("Overrides", dict(sorted(overrides.items())))
     for name, (value, description) in outputs.items():
         cdk.CfnOutput(stack, name, value=value, description=description)

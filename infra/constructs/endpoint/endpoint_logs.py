@@ -87,16 +87,16 @@ class EndpointLogs(Construct):
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         log_group_name = self.group.ref
-        for one in log_filters():
+        for log_filter in log_filters():
             logs.CfnMetricFilter(
                 self,
-                one.metric,
+                log_filter.metric,
                 log_group_name=log_group_name,
-                filter_pattern=one.pattern,
+                filter_pattern=log_filter.pattern,
                 metric_transformations=[
                     logs.CfnMetricFilter.MetricTransformationProperty(
                         metric_namespace=f"{OWN}{endpoint_name}",
-                        metric_name=one.metric,
+                        metric_name=log_filter.metric,
                         metric_value="1",
                         # A minute without such a line is 0 and not missing: CloudWatch would evaluate
                         # older minutes instead, and an alarm would recover late.

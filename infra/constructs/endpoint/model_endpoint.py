@@ -88,17 +88,13 @@ class ModelEndpoint(Construct):
         protect: bool = False,
         acknowledged_request_bytes: int | None = None,
     ) -> None:
-        """`capture` comes from `data_capture`, and `async_inference` makes the endpoint asynchronous.
-
-        `logs` is created before the endpoint, which would create a log group of its own. `metrics` None
-        means neither detailed observability nor enhanced metrics, and a value each minute. With
-        `protect` CloudFormation retains the endpoint instead of deleting or replacing it.
-        `acknowledged_request_bytes` above AWS's API are written into a tag for the local AWS.
-        """
+        """`capture` comes from `data_capture`; `logs` must exist before the endpoint. `metrics` None means
+        neither detailed observability nor enhanced metrics. With `protect` CloudFormation retains the
+        endpoint. `acknowledged_request_bytes` above AWS's API become a tag for the local AWS."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        instance_types = [one.watched.instance_type for one in variants]
+        instance_types = [variant.watched.instance_type for variant in variants]
         self.kind = kind_of(
             queued=async_inference is not None, has_instances=None not in instance_types
         )
@@ -108,19 +104,23 @@ class ModelEndpoint(Construct):
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[one.production_variant() for one in variants if not one.shadow],
-            shadow_production_variants=[one.production_variant() for one in variants if one.shadow]
+            production_variants=[v.production_variant() for v in variants if not v.shadow],
+            shadow_production_variants=[
+                variant.production_variant() for variant in variants if variant.shadow
+            ]
             or None,
             kms_key_id=volume_kms_key,
             data_capture_config=capture,
             async_inference_config=async_inference.config if async_inference else None,
             metrics_config=_metrics_config(metrics or Metrics()),
         )
-        if not takes_volume_key([one for one in instance_types if one]):
+        if not takes_volume_key(
+            [instance_type for instance_type in instance_types if instance_type]
+        ):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
         self.fingerprint = replacement_fingerprint(
-            self.config, *(one.model.fingerprint for one in variants)
+            self.config, *(variant.model.fingerprint for variant in variants)
         )
         """64 hex digits that change whenever the endpoint configuration is replaced."""
         self.resource = self._endpoint(protect=protect)
@@ -155,7 +155,7 @@ class ModelEndpoint(Construct):
         return WatchedEndpoint(
             name=self.name,
             region=self._region,
-            variants=tuple(one.watched for one in self.variants),
+            variants=tuple(variant.watched for variant in self.variants),
             log_is_counted=True,
             resource=self.resource,
             kind=self.kind,
@@ -190,6 +190,6 @@ def _not_retained(
 ) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
     """Numbers of instances are scaling's if any variant scales, else the file's; weights are the file's."""
     scaled = any(variant.scaled for variant in variants)
-    files = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    names = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
     retained = sagemaker.CfnEndpoint.VariantPropertyProperty
-    return [retained(variant_property_type=one) for one in files]
+    return [retained(variant_property_type=name) for name in names]

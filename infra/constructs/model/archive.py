@@ -101,7 +101,7 @@ def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Ar
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
     """
     fingerprint, tree, hashes = key_tree_and_hashes(inputs, cache=made)
-    commands = {one.name: upload(one.path, sha256=hashes[one.name]) for one in tree.files}
+    commands = {file.name: upload(file.path, sha256=hashes[file.name]) for file in tree.files}
     url, listed = _published(stack, fingerprint, commands, of=inputs.name)
     source = sagemaker.CfnModel.S3DataSourceProperty(
         compression_type="None", s3_data_type="S3Prefix", s3_uri=url

@@ -153,7 +153,7 @@ class ExecutionRole(Construct):
             self,
             f"Policy{archive.fingerprint[:8]}",
             roles=[self.role],
-            statements=[self._statement(one) for one in permissions],
+            statements=[self._statement(permission) for permission in permissions],
         )
         accept_wildcards(self.policy, self._wildcards(permissions))
         accept_for(AUDITORS, self.policy, INLINE)

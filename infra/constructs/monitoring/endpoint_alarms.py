@@ -109,7 +109,7 @@ class EndpointAlarms(Construct):
 
     def _watch(self, signal: Signal) -> EndpointAlarm:
         of = "" if signal.variant is None else f", variant {signal.variant}"
-        made = EndpointAlarm(
+        alarm = EndpointAlarm(
             self,
             signal.name,
             signal=signal,
@@ -119,8 +119,8 @@ class EndpointAlarms(Construct):
             actions=self._inform,
         )
         if self._endpoint.resource is not None:
-            made.alarm.add_resource_dependency(self._endpoint.resource)
-        return made
+            alarm.alarm.add_resource_dependency(self._endpoint.resource)
+        return alarm
 
     def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
         broken = [one for one in self.by_name.values() if one.signal.breaks_objective]

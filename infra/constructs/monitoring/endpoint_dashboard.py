@@ -42,8 +42,8 @@ class EndpointDashboard(Construct):
             height=3,
         )
         graphs = [
-            VariantGraphs(endpoint=endpoint, variant=one, alarms=alarms)
-            for one in endpoint.variants
+            VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms)
+            for variant in endpoint.variants
         ]
         rows: list[Sequence[Widget]] = [[status], *_rows(graphs)]
         if guarded:
@@ -76,7 +76,7 @@ def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
 def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
     """The counters of the container's log, for all variants together."""
     refused = alarms.of(None, "queue-refused")
-    counted = [endpoint.metrics.counted_in_log(one.metric) for one in log_filters()]
+    counted = [endpoint.metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()]
     return graph(
         f"{endpoint.name}: counted in the log, per minute",
         left=Side(label="lines", metrics=counted, lines=[refused.line] if refused else []),

@@ -43,11 +43,11 @@ class EndpointRollout(Construct):
         if rollout is None:
             return
         possible = [
-            (update, one.start_seconds)
-            for one in endpoint.variants
+            (update, variant.start_seconds)
+            for variant in endpoint.variants
             for update in rollout.updates(
-                least=one.watched.min_instances,
-                most=one.watched.max_instances,
+                least=variant.watched.min_instances,
+                most=variant.watched.max_instances,
                 window_minutes=alarms.window_minutes,
             )
         ]
@@ -193,7 +193,7 @@ def _deployment_config(
     return Endpoint.DeploymentConfigProperty(
         blue_green_update_policy=Endpoint.BlueGreenUpdatePolicyProperty(
             traffic_routing_configuration=routing,
-            termination_wait_in_seconds=max(one.last_bake_seconds for one in updates),
+            termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
             maximum_execution_timeout_in_seconds=longest_seconds,
         ),
         auto_rollback_configuration=rollback,

@@ -119,13 +119,13 @@ class EndpointScaling(Construct):
             scale_in_cooldown=self._in,
         )
 
-    def _schedule(self, number: int, one: Scheduled) -> None:
+    def _schedule(self, number: int, scheduled: Scheduled) -> None:
         self.target.scale_on_schedule(
             f"Scheduled{number}",
-            schedule=autoscaling.Schedule.expression(one.at),
-            time_zone=cdk.TimeZone.of(one.timezone),
-            min_capacity=one.at_least,
-            max_capacity=one.at_most,
+            schedule=autoscaling.Schedule.expression(scheduled.at),
+            time_zone=cdk.TimeZone.of(scheduled.timezone),
+            min_capacity=scheduled.at_least,
+            max_capacity=scheduled.at_most,
         )
 
     def _service_linked_role(self) -> str:

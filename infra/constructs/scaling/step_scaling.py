@@ -46,8 +46,8 @@ class ScalingSteps(Construct):
             using={"requests": per_instance},
             label=f"{variant}: requests per instance",
         )
-        up = sorted((one.above_rps, one.change) for one in steps if one.above_rps is not None)
-        down = sorted((one.below_rps, one.change) for one in steps if one.below_rps is not None)
+        up = sorted((step.above_rps, step.change) for step in steps if step.above_rps is not None)
+        down = sorted((step.below_rps, step.change) for step in steps if step.below_rps is not None)
         for way, metric, bounds, minutes in (
             ("Out", per_instance, up, MINUTES_ABOVE),
             ("In", zeroed, down[::-1], MINUTES_BELOW),

@@ -188,7 +188,9 @@ class ShadowWeight(Rule):
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
     def check(self, environment: Environment) -> Findings:
-        most = max((one.weight for one in environment.production_variants.values()), default=None)
+        most = max(
+            (variant.weight for variant in environment.production_variants.values()), default=None
+        )
         for name in _shadows(environment):
             given = environment.variants[name].weight
             if most is not None and not 0 < given <= most:

@@ -129,9 +129,9 @@ class GoldenAnswer(KnownRequestRule):
 def _asked(candidate: Candidate, model: str) -> list[Asked]:
     """The variants that receive a request for the model from `servable verify`."""
     return [
-        (one, model)
-        for one in candidate.placements
-        if model in (one.model.multi_model or [one.variant.model])
+        (placement, model)
+        for placement in candidate.placements
+        if model in (placement.model.multi_model or [placement.variant.model])
     ]
 
 

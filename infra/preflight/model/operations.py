@@ -24,7 +24,11 @@ class GraphRule(Rule):
         for name in environment.models:
             folders = self.candidate.version_folders(name)
             for variant in variants_running(environment, name) if folders else ():
-                found = [one for one in self.candidate.placements if one.variant is variant]
+                found = [
+                    placement
+                    for placement in self.candidate.placements
+                    if placement.variant is variant
+                ]
                 for one in found:
                     if one.model.image is None:
                         yield from self._of(
@@ -46,14 +50,14 @@ class GraphRule(Rule):
                 continue  # the rule SavedModel reports it
             inside = folder.is_relative_to(self.loaded.root)
             shown = folder.relative_to(self.loaded.root).as_posix() if inside else str(folder)
-            for one in graph_faults(graph, table, cpu=cpu):
-                if one.rule == self.id:
-                    remedy = one.remedy.replace("models.NAME", f"models.{name}")
-                    problem = f"{shown}/saved_model.pb: {one.problem}"
+            for fault in graph_faults(graph, table, cpu=cpu):
+                if fault.rule == self.id:
+                    remedy = fault.remedy.replace("models.NAME", f"models.{name}")
+                    problem = f"{shown}/saved_model.pb: {fault.problem}"
                     found = self.finding(
-                        key, problem, given=one.given, allowed=one.allowed, remedy=remedy
+                        key, problem, given=fault.given, allowed=fault.allowed, remedy=remedy
                     )
-                    yield replace(found, subject=str(one.given))
+                    yield replace(found, subject=str(fault.given))
 
 
 class ModelGraphVersion(GraphRule):

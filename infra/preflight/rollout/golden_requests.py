@@ -59,9 +59,9 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
             )
             return
         asked = [
-            (one, one.variant.model)
-            for one in self.candidate.placements
-            if not one.variant.shadow and one.model.multi_model is None
+            (placement, placement.variant.model)
+            for placement in self.candidate.placements
+            if not placement.variant.shadow and placement.model.multi_model is None
         ]
         for one in self.judge(KEY, golden.body, golden.sent_as, asked):
             yield replace(one, acknowledgeable=True)

@@ -87,8 +87,8 @@ class AlarmRegister:
                 on_the_minute or rule.period_seconds < _MINUTE_SECONDS
             ):
                 with self._lock:
-                    if found := rule.evaluate(self._store, at, alarm.state):
-                        self._become(alarm, *found, at)
+                    if result := rule.evaluate(self._store, at, alarm.state):
+                        self._become(alarm, *result, at)
         self._evaluate_composites(at)
 
     def _evaluate_composites(self, at: datetime) -> None:

@@ -145,7 +145,7 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [pool.submit(self._variant, one, archives) for one in specifications]:
+            for future in [pool.submit(self._variant, spec, archives) for spec in specifications]:
                 try:
                     started.append(future.result())
                 except Exception as error:

@@ -139,8 +139,8 @@ class Utilisation:
                 times = process.cpu_times()
                 self._cpu_seconds[process.pid] = times.user + times.system
                 # The share of what is shared: a forked worker has not copied its parent.
-                told = process.memory_full_info()
-                memory_bytes += getattr(told, "pss", told.uss)  # macOS: its own pages
+                memory = process.memory_full_info()
+                memory_bytes += getattr(memory, "pss", memory.uss)  # macOS: its own pages
             except psutil.Error:
                 continue  # ended meanwhile
         first, self._looked = not before, time.monotonic()

@@ -21,10 +21,10 @@ _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val
 def to_array(name: str, proto: Any) -> Array:
     """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
     try:
-        found: Array = tf.make_ndarray(proto)
+        array: Array = tf.make_ndarray(proto)
     except (TypeError, ValueError) as problem:
         raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
-    return found
+    return array
 
 
 def check_type(name: str, array: Array, wanted: str) -> None:

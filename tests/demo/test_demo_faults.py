@@ -1,4 +1,4 @@
-"""`make demo-trouble`: what it finds, how long it takes, and interrupted."""
+"""`make demo-faults`: what it finds, how long it takes, and interrupted."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes are left"),
     pytest.mark.timeout(300),
 ]
-DEMO = "scripts.demo_trouble"
+DEMO = "scripts.demo_faults"
 LONGEST_SECONDS = 180
 
 

@@ -22,7 +22,7 @@ demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CL
 	@$(BIN)/python -m scripts.demo
 
 demo-faults: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
-	@$(BIN)/python -m scripts.demo_trouble
+	@$(BIN)/python -m scripts.demo_faults
 
 test: .venv/.everything  # every test that fits in ten minutes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile

@@ -1,4 +1,4 @@
-"""`make demo`: examples/ranker deployed with the real CDK CLI to an embedded AWS, and asked.
+"""`make demo`: examples/ranker deployed with the real CDK CLI to a local AWS, and asked.
 
 Every step says its command, what came of it, and how long it took. Whatever ends this
 process, Ctrl-C at any step included, ends everything it started.
@@ -32,7 +32,7 @@ class DemoError(Exception):
 
 
 class Demo:
-    """The steps, over one embedded AWS."""
+    """The steps, over one local AWS."""
 
     def __init__(self, aws: EmbeddedAws) -> None:
         self._aws = aws
@@ -112,7 +112,7 @@ def _numbers(answer: dict[str, Any]) -> list[float]:
 
 def main() -> None:
     start = time.monotonic()
-    console.print("\nAn AWS on this machine", style="bold cyan")
+    console.print("\nA local AWS on this computer", style="bold cyan")
     with running() as aws:
         console.print(f"  {aws.url}\n  {time.monotonic() - start:.1f} s", style="green")
         demo = Demo(aws)

@@ -45,7 +45,7 @@ class SavedModelInfo:
     folder: Path
     tags: frozenset[str]
     tensorflow_version: str
-    """Of the TensorFlow that wrote it; "" where it does not say."""
+    """Version of the TensorFlow that wrote it; "" if it is not stated."""
     signatures: Mapping[str, SignatureInfo]
     """The callable ones, by name."""
     assets: tuple[str, ...]

@@ -79,7 +79,9 @@ def part_of(module: str) -> str:
 
 def _imported_by_app(modules: Iterable[str]) -> list[str]:
     tree = ast.parse((ROOT / APP).read_text(encoding="utf-8"))
-    named = [one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom) and one.module]
+    named = [
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+    ]
     return [one for one in named if one in set(modules)]
 
 

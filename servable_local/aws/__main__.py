@@ -1,4 +1,4 @@
-"""The process of an embedded AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
+"""The process of a local AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""What the embedded AWS answers about itself, which no AWS has: health, clock, trouble."""
+"""The local AWS's own API, which AWS does not have: health, clock, fault injection."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _TROUBLES = {
 
 
 class Controls:
-    """Paths that begin with /servable/; the gateway asks here first."""
+    """Paths that begin with /servable/, which the gateway handles first."""
 
     def __init__(self, clock: Clock, target: Target) -> None:
         self._clock = clock
@@ -85,4 +85,4 @@ def _do(trouble: Any, kind: str, value: Any) -> None:
         getattr(trouble, _TROUBLES[kind])(value)
     else:
         known = ", ".join([*_TROUBLES, "end", "overhead_ms"])
-        raise ValueError(f"{kind} is no trouble; known are {known}")
+        raise ValueError(f"{kind} is not a fault that can be injected; allowed: {known}")

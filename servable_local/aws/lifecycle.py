@@ -1,4 +1,4 @@
-"""Starts, finds and ends an embedded AWS."""
+"""Starts, finds and ends a local AWS."""
 
 import contextlib
 import importlib.util
@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.02
 
 
 def port_holder(port: int) -> str:
-    """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
+    """Who listens there: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
     try:
@@ -53,10 +53,10 @@ def port_holder(port: int) -> str:
             return f"process {pid} (ended meanwhile)"
         # As `_spawned` starts it. Asking it would take as long as it is busy.
         if "servable_local.aws" in words:
-            return f"another embedded AWS, process {pid}"
+            return f"another local AWS, process {pid}"
         return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
     if _is_embedded_aws(port):  # of another user, whose processes are not shown
-        return "an embedded AWS of another user"
+        return "a local AWS of another user"
     return "a process that is not ours to see"
 
 
@@ -66,7 +66,7 @@ def _is_embedded_aws(port: int) -> bool:
     try:
         opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
     except urllib.error.HTTPError as refused:
-        return b"embedded AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
+        return b"local AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
     except OSError:
         pass
     return False
@@ -125,7 +125,7 @@ def up(
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
 ) -> EmbeddedAws:
-    """The embedded AWS of a folder (None: `.servable` here), started where it does not run yet.
+    """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
@@ -216,14 +216,14 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
             )
         if code not in (None, EXIT_HELD):
             raise LocalAwsStartError(
-                f"the embedded AWS ended with code {code} while starting; "
+                f"the local AWS ended with code {code} while starting; "
                 f"see {state_file.folder / 'aws.log'}"
             )
         if found := _found(state_file):
             return replace(found, already_up=found.pid != process.pid)
         time.sleep(_POLL_SECONDS)
     raise LocalAwsStartError(
-        f"the embedded AWS did not answer within {_START_SECONDS:.0f} s; "
+        f"the local AWS did not answer within {_START_SECONDS:.0f} s; "
         f"see {state_file.folder / 'aws.log'}"
     )
 

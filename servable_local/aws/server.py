@@ -1,4 +1,4 @@
-"""The embedded AWS in one process: moto's services, and ours in the place of six of them."""
+"""The local AWS in one process: moto's services, and ours in the place of six of them."""
 
 import importlib
 import logging
@@ -93,7 +93,7 @@ class Server:
     ) -> None:
         """Raises OSError where the port is taken, RuntimeError where there is one already."""
         if Server._running is not None:
-            raise RuntimeError(f"an embedded AWS runs in this process already: {Server._running}")
+            raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.

@@ -50,7 +50,7 @@ class MetricAlarmRule:
     def __init__(self, request: Mapping[str, Any]) -> None:
         for name in _NOT_EMULATED:
             if name in request:
-                raise ValueError(f"{name} is not emulated by the embedded AWS.")
+                raise ValueError(f"{name} is not emulated by the local AWS.")
         self.query = alarm_query(request)
         comparison = request["ComparisonOperator"]
         if comparison not in _COMPARISONS:

@@ -84,7 +84,7 @@ class Expression:
                 name in _OF_LISTS and parts
             ):
                 terms = [self._compiled(part) for part in parts]
-                return lambda values: _of_known(_OF_LISTS[name], [one(values) for one in terms])
+                return lambda values: _of_known(_OF_LISTS[name], [term(values) for term in terms])
         raise UnknownExpressionError(
             f"{ast.unparse(node)} in the expression {self.text} is not emulated."
         )

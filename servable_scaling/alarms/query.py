@@ -112,7 +112,7 @@ def _refuse_circles(found: Mapping[str, Query]) -> None:
 
 
 def alarm_query(request: Mapping[str, Any]) -> Query:
-    """Of PutMetricAlarm's request. Raises ValueError in words."""
+    """The query in PutMetricAlarm's request. Raises ValueError with a message."""
     if "Metrics" in request:
         found = queries(request["Metrics"])
         returned = [one["Id"] for one in request["Metrics"] if one.get("ReturnData", True)]

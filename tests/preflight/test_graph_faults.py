@@ -95,8 +95,8 @@ def test_a_fault_names_operation_function_images_and_remedy(graph: Graph) -> Non
         "problem": "MyOp (node 'planted') in function '__inference_serve': TensorFlow Serving 2.20 has "
         "no such operation; the model does not load, or its first request fails",
         "allowed": "no image takes it",
-        "remedy": "export the model without this custom operation, or name an image of your own that "
-        "has it (models.NAME.image)",
+        "remedy": "export the model without this custom operation, or name your own image "
+        "that has it (models.NAME.image)",
     }
 
 

@@ -105,7 +105,7 @@ def test_what_is_there_is_kept(empty: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--account", "12"], "account: '12' is not of its form"),
+        (["--account", "12"], "account: '12' does not have the required form"),
         (["--region", "moon"], "no CPU instance of the catalog in moon"),
         (["--name", "under_score"], "'under_score' is no name for an environment"),
         (["--name", "base"], "'base' is no name for an environment"),

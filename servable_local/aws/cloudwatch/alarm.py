@@ -141,7 +141,7 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
         if action.startswith("arn:aws:sns:"):
             failure = _publish(aws, alarm, before, action, at)
         else:
-            failure = "the embedded AWS carries out SNS actions only"
+            failure = "the local AWS carries out SNS actions only"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.record(at, "Action", f"{done} action {action}", data)

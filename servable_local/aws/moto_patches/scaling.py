@@ -64,9 +64,9 @@ class ScalingApi(ApplicationAutoScalingResponse):
             if (policy.resource_id, policy.scalable_dimension) != self._target()
         }
         backend.scheduled_actions = [
-            one
-            for one in backend.scheduled_actions
-            if (one.resource_id, one.scalable_dimension) != self._target()
+            action
+            for action in backend.scheduled_actions
+            if (action.resource_id, action.scalable_dimension) != self._target()
         ]
         return answer
 

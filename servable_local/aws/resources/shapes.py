@@ -100,7 +100,7 @@ def refusal(found: list[str]) -> str:
 
 
 def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
-    """Of a string, a list or a map."""
+    """Violations of the length limits of a string, a list or a map."""
     limits = shape.metadata
     if len(value) > limits.get("max", len(value)):
         yield _said(where, f"have length less than or equal to {limits['max']}")

@@ -80,7 +80,7 @@ class Container:
 
     @property
     def folder(self) -> Path | None:
-        """Of its unpacked files."""
+        """Folder of the container's unpacked files."""
         return getattr(self._process, "folder", None)
 
     @property
@@ -88,7 +88,7 @@ class Container:
         """The local container's fault injection. Raises ValueError for a container that has none."""
         found = getattr(self._process, "faults", None)
         if found is None:
-            raise ValueError("this container takes no trouble on request")
+            raise ValueError("this container does not support fault injection")
         return found
 
     def post(
@@ -137,7 +137,7 @@ class Container:
 
 
 def _ended(pid: int | None) -> bool:
-    """Of a child; it stays for its owner to be waited for."""
+    """Whether a child process has ended; its owner still has to wait for it."""
     if pid is None:
         return False
     try:

@@ -25,7 +25,7 @@ _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 @dataclass(frozen=True)
 class EndpointDependencies:
-    """Of one endpoint, as its account and region have them."""
+    """The resources that an endpoint needs from its account and region."""
 
     clock: Clock
     start: Callable[[str], Fleet]  # by the name of an endpoint configuration
@@ -146,7 +146,7 @@ class HostedEndpoint:
         )
 
     def tick(self, now: datetime) -> None:
-        """What the clock brings: the next stage of an update, its end, or the way back."""
+        """Advances an update by the clock: to its next stage, its end, or a rollback."""
         with self._lock:
             rollout = self._rollout
             fleets = [one for one in (self._fleet, rollout.fleet if rollout else None) if one]
@@ -170,7 +170,7 @@ class HostedEndpoint:
             self._failed(str(error))
             return
         except Exception as error:
-            self._failed(f"Internal failure of the embedded AWS: {error!r}")
+            self._failed(f"Internal failure of the local AWS: {error!r}")
             return
         with self._lock:
             gone, old = self._deleted, self._fleet

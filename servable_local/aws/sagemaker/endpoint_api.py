@@ -119,13 +119,13 @@ class SageMakerApi(ModelApi):
     def list_endpoints(self) -> ActionResult:
         endpoints = [
             {
-                "EndpointName": one.name,
-                "EndpointArn": one.arn,
-                "CreationTime": one.created,
-                "LastModifiedTime": one.modified,
-                "EndpointStatus": one.status,
+                "EndpointName": endpoint.name,
+                "EndpointArn": endpoint.arn,
+                "CreationTime": endpoint.created,
+                "LastModifiedTime": endpoint.modified,
+                "EndpointStatus": endpoint.status,
             }
-            for one in self.here.endpoints.values()
+            for endpoint in self.here.endpoints.values()
         ]
         return ActionResult({"Endpoints": endpoints})
 

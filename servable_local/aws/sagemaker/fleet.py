@@ -20,7 +20,7 @@ from servable_local.container.settings import MULTI_MODEL
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
-_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
+_ONLY = "the local AWS serves a model of exactly one container that has model data"
 
 
 class Turns:
@@ -145,7 +145,7 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [pool.submit(self._variant, one, archives) for one in specifications]:
+            for future in [pool.submit(self._variant, spec, archives) for spec in specifications]:
                 try:
                     started.append(future.result())
                 except Exception as error:

@@ -134,7 +134,7 @@ class RegionalHosting:
         return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
 
     def measure(self, at: datetime) -> None:
-        """What containers take of this machine, once a minute."""
+        """Measures once a minute what the containers use of this computer."""
         for endpoint in list(self.endpoints.values()):
             for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
                 publish_utilisation(

@@ -109,7 +109,7 @@ def publish_utilisation(
     variant: str,
     kind: str,
 ) -> None:
-    """Of the minute that ends at `at`."""
+    """Publishes the metrics of the minute that ends at `at`."""
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():
@@ -120,7 +120,7 @@ def publish_utilisation(
 
 @dataclass
 class Utilisation:
-    """Of one container, from one look to the next."""
+    """Utilization of one container between two measurements."""
 
     _looked: float = field(default_factory=time.monotonic)
     _cpu_seconds: dict[int, float] = field(default_factory=dict)
@@ -140,8 +140,8 @@ class Utilisation:
                 times = process.cpu_times()
                 self._cpu_seconds[process.pid] = times.user + times.system
                 # The share of what is shared: a forked worker has not copied its parent.
-                told = process.memory_full_info()
-                memory_bytes += getattr(told, "pss", told.uss)  # macOS: its own pages
+                memory = process.memory_full_info()
+                memory_bytes += getattr(memory, "pss", memory.uss)  # macOS: its own pages
             except psutil.Error:
                 continue  # ended meanwhile
         first, self._looked = not before, time.monotonic()

@@ -19,12 +19,12 @@ _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val
 
 
 def to_array(name: str, proto: Any) -> Array:
-    """Of either form: tensor_content, or a list of values. Raises `HttpError` (400)."""
+    """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
     try:
-        found: Array = tensor_util.MakeNdarray(proto)
+        array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
         raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
-    return found
+    return array
 
 
 def check_type(name: str, array: Array, wanted: str) -> None:

@@ -222,7 +222,7 @@ def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
                 severity=Severity.ERROR,
                 file=loaded.file,
                 key=f"acknowledge.{rule}",
-                problem="accepts a finding that is not there",
+                problem="accepts a finding that does not exist",
                 remedy="take it out",
             )
             for rule in list(loaded.environment.acknowledge)[:1]

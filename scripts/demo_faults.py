@@ -1,4 +1,4 @@
-"""`make demo-trouble`: a deployed model slowed, killed and made to fail, under load.
+"""`make demo-faults`: a deployed model slowed, killed and made to fail, under load.
 
 Shows what callers saw, which alarm went off after how long, and the recovery. One minute of
 the alarms lasts 2 s here; latencies are real. `--json` prints it for programs.
@@ -17,15 +17,15 @@ from pathlib import Path
 
 from scripts import timeline
 from scripts.demo_steps import ROOT, CdkError, cdk, console, errors, show_line, step
-from scripts.timeline import SteadyLoad
-from scripts.trouble_demonstration import (
+from scripts.fault_demonstration import (
     ENDPOINT,
+    FAULTS,
     P99_LATENCY_MS,
-    TROUBLES,
     Demonstration,
     DemonstrationError,
     FaultOutcome,
 )
+from scripts.timeline import SteadyLoad
 from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
 from servable_local.aws.clock import floor
 from servable_local.aws.embedded_aws import ACCOUNT, REGION
@@ -50,15 +50,15 @@ def show(aws: EmbeddedAws, *, as_json: bool) -> None:
     demonstration = Demonstration(aws, began)
     with SteadyLoad(ask, aws_clock(aws), requests_per_second=REQUESTS_PER_SECOND) as load:
         step(f"{REQUESTS_PER_SECOND} requests per second, all well", demonstration.quiet, screen)
-        for trouble in TROUBLES:
-            title = f"{trouble.name[0].upper()}{trouble.name[1:]}: {trouble.said}"
-            step(title, lambda trouble=trouble: demonstration.make(trouble), screen)  # type: ignore[misc]
+        for fault in FAULTS:
+            title = f"{fault.name[0].upper()}{fault.name[1:]}: {fault.said}"
+            step(title, lambda fault=fault: demonstration.make(fault), screen)  # type: ignore[misc]
         time.sleep(SECONDS_PER_MINUTE)
-    found = timeline.minutes(
+    minutes = timeline.minutes(
         began, load.requests, [*demonstration.events, *demonstration.alarm_changes()]
     )
     report = report_json if as_json else report_text
-    report(found, demonstration.findings)
+    report(minutes, demonstration.findings)
 
 
 def report_json(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcome]) -> None:
@@ -66,7 +66,7 @@ def report_json(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcom
         "seconds_per_minute": SECONDS_PER_MINUTE,
         "requests_per_second": REQUESTS_PER_SECOND,
         "minutes": [asdict(one) for one in found],
-        "troubles": [asdict(one) for one in findings],
+        "troubles": [asdict(finding) for finding in findings],
     }
     print(json.dumps(told, indent=2))
 
@@ -76,11 +76,11 @@ def report_text(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcom
     for line in timeline.lines(found):
         console.print(f"  {line}", markup=False)
     console.print()
-    for one in findings:
+    for finding in findings:
         console.print(
-            f"  {one.trouble}: the alarm on {one.alarm} went off after "
-            f"{one.alarm_after_minutes:g} minutes, and was OK {one.recovered_after_minutes:g} "
-            "minutes after the trouble ended"
+            f"  {finding.trouble}: the alarm on {finding.alarm} went off after "
+            f"{finding.alarm_after_minutes:g} minutes, and was OK {finding.recovered_after_minutes:g} "
+            "minutes after the fault ended"
         )
 
 
@@ -96,12 +96,12 @@ def aws_clock(aws: EmbeddedAws) -> Callable[[], datetime]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make demo-trouble", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make demo-faults", description=__doc__)
     parser.add_argument("--json", action="store_true", help="for programs; progress on stderr")
     as_json = parser.parse_args().json
     screen = errors if as_json else console
     start = time.monotonic()
-    screen.print("\nAn AWS on this machine", style="bold cyan")
+    screen.print("\nA local AWS on this computer", style="bold cyan")
     with running(seconds_per_minute=SECONDS_PER_MINUTE) as aws:
         screen.print(
             f"  {aws.url}\n  one minute of its alarms lasts {SECONDS_PER_MINUTE:g} s; latencies are real",

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes are left"),
     pytest.mark.timeout(300),
 ]
-DEMO = "scripts.demo_trouble"
+DEMO = "scripts.demo_faults"
 LONGEST_SECONDS = 180
 
 

@@ -16,7 +16,7 @@ KILL_EVERY_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Fault:
     """`make` is called again and again while it lasts; `metric` is whose alarm should go off."""
 
     name: str
@@ -26,21 +26,21 @@ class Trouble:
     again: bool = False
 
 
-TROUBLES = (
-    Trouble(
+FAULTS = (
+    Fault(
         "slowed",
         f"every prediction takes {SLOW_MS} ms longer",
         "ModelLatency",
         lambda aws: aws.trouble(ENDPOINT, latency_ms=SLOW_MS),
     ),
-    Trouble(
+    Fault(
         "killed",
         f"the model server is killed every {KILL_EVERY_SECONDS:g} s; its supervisor starts it again",
         "Invocation5XXErrors",
         lambda aws: aws.trouble(ENDPOINT, kill="model server"),
         again=True,
     ),
-    Trouble(
+    Fault(
         "answering 503",
         "the model server answers 503 to every prediction",
         "Invocation5XXErrors",
@@ -61,7 +61,7 @@ class DemonstrationError(Exception):
 
 @dataclass
 class FaultOutcome:
-    """What one trouble came to. Minutes are the clock's."""
+    """The outcome of one injected fault. Minutes are those of the local AWS's clock."""
 
     trouble: str
     alarm: str
@@ -80,7 +80,7 @@ class Demonstration:
         alarms = self._cloudwatch.describe_alarms()["MetricAlarms"]
         # One that is computed from several metrics goes by its own name.
         self._metrics = {
-            one["AlarmName"]: one.get("MetricName", one["AlarmName"]) for one in alarms
+            alarm["AlarmName"]: alarm.get("MetricName", alarm["AlarmName"]) for alarm in alarms
         }
         self._alarms = {metric: name for name, metric in self._metrics.items()}
         self._began = began
@@ -92,29 +92,29 @@ class Demonstration:
         self._until("all alarms are OK", lambda: set(self._states().values()) == {"OK"})
         time.sleep(QUIET_MINUTES * self._seconds_per_minute)
 
-    def make(self, trouble: Trouble) -> None:
-        alarm = self._alarms[trouble.metric]
+    def make(self, fault: Fault) -> None:
+        alarm = self._alarms[fault.metric]
         self._until("the alarm is OK", lambda: self._states()[alarm] == "OK")
-        began = self._note(f"{trouble.name}: {trouble.said}")
-        trouble.make(self._aws)
+        began = self._note(f"{fault.name}: {fault.said}")
+        fault.make(self._aws)
         last = time.monotonic()
 
         def alarmed() -> bool:
             nonlocal last
-            if trouble.again and time.monotonic() - last >= KILL_EVERY_SECONDS:
-                trouble.make(self._aws)
+            if fault.again and time.monotonic() - last >= KILL_EVERY_SECONDS:
+                fault.make(self._aws)
                 last = time.monotonic()
             return self._states()[alarm] == "ALARM"
 
-        self._until(f"the alarm on {trouble.metric} goes off", alarmed)
+        self._until(f"the alarm on {fault.metric} goes off", alarmed)
         fired = self._changed(alarm, "ALARM", began)
         self._aws.trouble(ENDPOINT, end=True)
-        ended = self._note("the trouble ends")
+        ended = self._note("the fault ends")
         self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
         recovered = self._changed(alarm, "OK", ended)
         self.findings.append(
             FaultOutcome(
-                trouble.name, trouble.metric, _minutes(began, fired), _minutes(ended, recovered)
+                fault.name, fault.metric, _minutes(began, fired), _minutes(ended, recovered)
             )
         )
 

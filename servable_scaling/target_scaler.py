@@ -148,6 +148,14 @@ class TargetScaler:
             self._scale(at, resource, breaches, decision)
         return decision
 
+    def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
+        """What registering does at once, if the resource can be scaled now."""
+        decision = Decision()
+        self._follow_up(at, resource)
+        if self._enforce and not resource.updating:
+            self._move_inside(at, resource, decision)
+        return decision
+
     # --- what was begun
 
     def _follow_up(self, at: datetime, resource: ScaledResource) -> None:
@@ -224,7 +232,8 @@ class TargetScaler:
     ) -> None:
         breaches = [one for one in breaches if one.policy in self.policies]
         if not breaches:
-            self._left = None
+            if at.second == 0:  # in between, alarms that act once a minute are silent
+                self._left = None
             return
         if resource.updating:
             self._leave(at, resource, breaches[0], "TargetServicePutResourceAsUnscalable", decision)

@@ -30,11 +30,23 @@ def local() -> None:
     type=click.FloatRange(0.1, 60.0),
     help="Seconds that a minute of alarms and deployments lasts.",
 )
+@click.option(
+    "--containers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Containers that a variant has at most; instances beyond are counted only.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def up_command(port: int, minute: float, as_json: bool) -> None:
+def up_command(port: int, minute: float, containers: int, as_json: bool) -> None:
     """Start it, unless it runs already. It stays until `servable local down`."""
     try:
-        aws = up(port=port, folder=state_folder(), seconds_per_minute=minute)
+        aws = up(
+            port=port,
+            folder=state_folder(),
+            seconds_per_minute=minute,
+            most_containers=containers,
+        )
     except LocalAwsStartError as error:
         click.echo(f"servable local up: {error}", err=True)
         sys.exit(FOUND_PROBLEMS)

@@ -73,7 +73,12 @@ def _is_embedded_aws(port: int) -> bool:
 
 
 def spawn(
-    folder: Path, port: int, *, with_parent: bool, seconds_per_minute: float | None
+    folder: Path,
+    port: int,
+    *,
+    with_parent: bool,
+    seconds_per_minute: float | None,
+    most_containers: int = 1,
 ) -> "subprocess.Popen[bytes]":
     """`seconds_per_minute` None: a clock that is moved by hand."""
     command = [
@@ -86,6 +91,7 @@ def spawn(
         str(port),
     ]
     command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
+    command += ["--containers", str(most_containers)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(
@@ -124,10 +130,12 @@ def up(
     port: int = 0,
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
+    most_containers: int = 1,
 ) -> EmbeddedAws:
     """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
 
-    `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts; `most_containers`:
+    how many a variant has at most, whatever its count of instances. It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
     state_file = StateFile(folder or default_folder())
@@ -142,7 +150,11 @@ def up(
             "remove it, or work in a copy of the project of your own"
         ) from None
     process = spawn(
-        state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
+        state_file.folder,
+        port,
+        with_parent=False,
+        seconds_per_minute=seconds_per_minute,
+        most_containers=most_containers,
     )
     try:
         found = _await(process, state_file, port)
@@ -180,15 +192,23 @@ def down(*, folder: Path | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterator[EmbeddedAws]:
+def running(
+    *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int = 1
+) -> Iterator[EmbeddedAws]:
     """A private one, in a temporary folder; it ends with the block, or with this process.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
-    clock that stands still until `EmbeddedAws.advance`.
+    clock that stands still until `EmbeddedAws.advance`. `most_containers`: of a variant.
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
-    process = spawn(folder, 0, with_parent=True, seconds_per_minute=seconds_per_minute)
+    process = spawn(
+        folder,
+        0,
+        with_parent=True,
+        seconds_per_minute=seconds_per_minute,
+        most_containers=most_containers,
+    )
     try:
         yield _await(process, StateFile(folder), 0)
     finally:

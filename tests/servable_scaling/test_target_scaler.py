@@ -62,6 +62,11 @@ class TestBounds:
         fleet.run(range(1, 9), Numbers(Use=[500]))
         assert fleet.reasons == ["AlreadyAtMaxCapacity"]
 
+    def test_looks_every_ten_seconds_tell_it_once_too(self) -> None:
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run([index / 6 for index in range(6, 49)], Numbers(Use=[500]))
+        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
+
     def test_the_reason_names_the_maximum(self) -> None:
         fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
         fleet.run(range(1, 9), Numbers(Use=[500]))

@@ -140,8 +140,10 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
     for action in alarm.request.get(ACTIONS[alarm.state], []):
         if action.startswith("arn:aws:sns:"):
             failure = _publish(aws, alarm, before, action, at)
+        elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
+            failure = None  # scaling looks at what is in ALARM right after the alarms
         else:
-            failure = "the local AWS carries out SNS actions only"
+            failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.record(at, "Action", f"{done} action {action}", data)

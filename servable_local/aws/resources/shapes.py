@@ -111,8 +111,9 @@ def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
 def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
     stated = shape.metadata.get("pattern", "")
     pattern = stated.removeprefix("^").removesuffix("$")
-    # Java's classes (\p{ASCII}) are not Python's; lengths alone are checked there.
-    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value):
+    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's; lengths alone are checked there.
+    java = "\\p{" in pattern or "\\uD800\\uDC00" in pattern
+    if pattern and not java and not re.fullmatch(pattern, value):
         yield _said(where, f"satisfy regular expression pattern: {stated}")
 
 

@@ -68,6 +68,8 @@ class Container:
         self._closed = False
         self._healing = False
         self._lock = threading.Lock()
+        self.busy = 0
+        """Requests that it answers now."""
 
     @property
     def url(self) -> str:
@@ -95,6 +97,17 @@ class Container:
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
         """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        with self._lock:
+            self.busy += 1
+        try:
+            return self._post(path, body, headers, timeout_seconds)
+        finally:
+            with self._lock:
+                self.busy -= 1
+
+    def _post(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeout_seconds: float
+    ) -> Answered:
         where = urlparse(self.url)
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds

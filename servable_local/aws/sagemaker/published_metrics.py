@@ -85,6 +85,29 @@ def publish_invocation(
                 store.add(Metric.of(NAMESPACE, name, them), value, unit=unit, at=at)
 
 
+def publish_scaled(
+    store: MetricStore,
+    at: datetime,
+    *,
+    endpoint: str,
+    variant: str,
+    concurrency: float,
+    minute_ends: bool,
+) -> None:
+    """What a scaled variant of instances sends without a request too, so that it can scale in.
+
+    Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
+    (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
+    """
+    dimensions = {"EndpointName": endpoint, "VariantName": variant}
+    concurrent = Metric.of(NAMESPACE, "ConcurrentRequestsPerModel", dimensions)
+    store.add(concurrent, concurrency, unit=_COUNT, at=at)
+    invocations = Metric.of(NAMESPACE, "InvocationsPerInstance", dimensions)
+    start = at + timedelta(seconds=1) - timedelta(minutes=1)
+    if minute_ends and not store.between(invocations, start, start + timedelta(minutes=1)).count:
+        store.add(invocations, 0.0, unit=_COUNT, at=at)
+
+
 def publish_async_failure(
     store: MetricStore, clock: Clock, name: str, *, endpoint: str, variant: str
 ) -> None:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
@@ -18,6 +19,7 @@ from servable_local.aws import EmbeddedAws, status
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
 _ATTEMPTS = 3
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Answered = TypeVar("Answered")
 # The exceptions of a call: AWS answered with an error, or was not reached.
 AwsError = (BotoCoreError, ClientError)
@@ -89,9 +91,8 @@ class Account:
             account = str(self.identity()["Account"])
         except AwsError as wrong:
             problem = f"could not be asked: {wrong}"
-            raise PackagingError(
-                Path("AWS"), problem, "give credentials; `servable doctor`"
-            ) from None
+            remedy = remedy_for(wrong, "give valid credentials; `servable doctor ENV` checks them")
+            raise PackagingError(Path("AWS"), problem, remedy) from None
         if account != self.number:
             problem = (
                 f"these credentials are of account {account}; the environment is {self.number}"
@@ -123,6 +124,17 @@ def account_of(
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
     region, number = environment.region, environment.account
     return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
+
+
+def remedy_for(error: Exception, otherwise: str) -> str:
+    """Return the remedy for a failed call: `otherwise`, unless a local AWS has stopped."""
+    url = str(getattr(error, "kwargs", {}).get("endpoint_url", ""))
+    if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
+        return otherwise
+    return (
+        "nothing answers at this address (--endpoint-url, or the shell's AWS_ENDPOINT_URL): start the "
+        'local AWS with `eval "$(servable local up)"` and deploy again, or use a new shell for AWS itself'
+    )
 
 
 def absent(error: ClientError) -> bool:

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from servable.aws_account import Account, AwsError, absent, unless_absent
+from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
 from servable.doctor.look import Look, State, judged
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
@@ -26,7 +26,7 @@ def account(environment: Environment, aws: Account) -> Iterator[Look]:
         yield Look(name="credentials", state="problem", said="none in this shell", mend=mend)
         return
     except AwsError as wrong:
-        mend = "look at the network, the clock and the credentials; nothing else was asked"
+        mend = remedy_for(wrong, "check the network, the clock and the credentials")
         yield Look(
             name="credentials", state="open", said=f"could not be checked: {wrong}", mend=mend
         )

@@ -24,6 +24,7 @@ def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> 
     if environment is not None:
         loaded, _ = one_environment(environment, folder)
         assert loaded.environment is not None  # one_environment has looked
+        looks.append(_stacks(loaded.name))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of
         from servable.doctor.account import account
@@ -48,3 +49,9 @@ def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> 
         if environment is None:
             click.echo("the account was not checked: `servable doctor ENV` checks it")
     return int(any(look.state == "problem" for look in looks))
+
+
+def _stacks(name: str) -> Look:
+    """State the pattern that selects the environment's stacks; the CDK CLI only says "no stacks match"."""
+    said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
+    return Look(name="stacks", state="ok", said=said)

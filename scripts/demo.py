@@ -105,6 +105,18 @@ class Demo:
         self.cdk("destroy", STACKS, "--force")
 
 
+NEXT = f"""
+Next: deploy it to a local AWS that keeps running, and check it:
+
+    export PATH=$PWD/.venv/bin:$PATH
+    eval "$(servable local up)"
+    cdk bootstrap aws://{ACCOUNT}/{REGION}
+    cdk deploy '{STACKS}' --require-approval never
+    servable verify local --local
+    servable local down
+"""
+
+
 def _numbers(answer: dict[str, Any]) -> list[float]:
     (found,) = answer.values()
     return [float(one) for one in found]
@@ -126,9 +138,7 @@ def main() -> None:
     console.print(
         f"\nDone in {time.monotonic() - start:.0f} s. Nothing is left running.", style="bold"
     )
-    console.print(
-        "Next: edit environments/local.toml and run it again, or README.md, 'A real account'."
-    )
+    console.print(NEXT, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,8 @@ class Hooks:
             raise RequestError(
                 500,
                 f"the hook postprocess returned {type(made).__name__}, which is not JSON "
-                f"({_reason(error)}); return bytes, str or JSON values: use .tolist()",
+                f"({_reason(error)}); return bytes, str or JSON values, and convert NumPy's arrays and "
+                "numbers with .tolist(), as {'score': scores[0].tolist()}",
             ) from None
 
 

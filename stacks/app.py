@@ -1,6 +1,8 @@
 """The CDK app of a project: every file in environments/ is a stage, deployed with `cdk deploy 'NAME/*'`."""
 
 import gc
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +13,8 @@ def synthesise(root: Path) -> None:
     The CLI's context selects the folder of environment files (`environments`), overrides, the roles of
     a pipeline, and audits. Exits with a message if synthesis is not possible.
     """
+    # Ctrl-C ends it without a trace of Python's: the next synthesis writes everything anew.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     # The process lives for seconds: garbage collection would take a twentieth of its time.
     gc.disable()
     try:

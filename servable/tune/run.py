@@ -51,9 +51,9 @@ class TuneOptions:
     minutes: float | None = None
     """At most; None: any. Of everything, with the two load curves around the trials."""
     dollars: float = 0.0
-    """Of temporary endpoints, earlier runs of the same question included."""
+    """Budget of temporary endpoints, including earlier runs of the same question."""
     usd_per_hour: float | None = None
-    """Of today's instance type; None: the catalog's."""
+    """Price of today's instance type; None: the catalog's."""
     force_local_numbers: bool = False
 
 
@@ -73,7 +73,7 @@ class TuneProgress:
 
 @dataclass(frozen=True)
 class Run:
-    """Of one question; another model, body, goal, limit or setting is another run."""
+    """A run of one question; another model, body, goal, limit or setting is another run."""
 
     loaded: Loaded
     placement: Placement

@@ -83,7 +83,7 @@ def test_a_made_up_request_warms_up_where_the_model_takes_it_for_sure(
 def test_for_examples_no_request_is_made_up(begun: Begin) -> None:
     folder, ran = begun("tf1-examples")
     notes = json.loads(ran.stdout)["notes"]
-    assert [one for one in notes if "is asked by classify, with tf.Example" in one]
+    assert [one for one in notes if "is called by classify, with tf.Example" in one]
     assert not (folder / "golden").exists()
 
 

@@ -208,7 +208,7 @@ def test_an_environment_that_is_refused_is_not_run(
 ) -> None:
     overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
     ran = command(monkeypatch, golden)
-    assert (stub.started, "prod: not run: mend its errors first" in ran.stderr) == (0, True)
+    assert (stub.started, "prod: not run: correct its errors first" in ran.stderr) == (0, True)
 
 
 def test_without_tensorflow_it_says_what_to_install(

@@ -107,7 +107,9 @@ def test_it_is_json_for_programs(dev: Path) -> None:
 
 
 def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
-    assert str(run("--from", "dev").exception) == "--from: give --name, as --name pr42"
+    assert str(run("--from", "dev").exception) == (
+        "--from: give the preview a name, for example --name pr42"
+    )
 
 
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:

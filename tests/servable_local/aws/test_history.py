@@ -160,7 +160,7 @@ def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Pas
 
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
-    with pytest.raises(PackagingError, match="the archive is not there any more; check out"):
+    with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
         restored(past.loaded(), past.found()[1], past.asked)
 
 

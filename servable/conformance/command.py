@@ -60,7 +60,7 @@ LOCAL_ONLY = (
 def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options: Any) -> int:
     """Send the recorded requests to containers or endpoints, and compare their answers with the image's.
 
-    --prepare writes the models that they have to serve. docs/local.md describes the steps.
+    --prepare writes the models that they have to serve. docs/conformance.md describes the steps.
     """
     wanted = containers(case for case in cases() if case.image == tensorflow)
     if prepared is not None:

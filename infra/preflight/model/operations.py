@@ -7,7 +7,6 @@ from infra.catalog.ops import op_table
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.graph_faults import graph_faults
 from infra.preflight.rule import Findings, Rule
 from model_packaging.refusal import PackagingError
 
@@ -41,12 +40,12 @@ class GraphRule(Rule):
             return
         for folder in folders:
             try:
-                graph = self.candidate.graph(folder)
+                faults = self.candidate.graph_faults(folder, table, cpu=cpu)
             except (PackagingError, OSError):
                 continue  # SavedModel says so
             inside = folder.is_relative_to(self.loaded.root)
             shown = folder.relative_to(self.loaded.root).as_posix() if inside else str(folder)
-            for one in graph_faults(graph, table, cpu=cpu):
+            for one in faults:
                 if one.rule == self.id:
                     remedy = one.remedy.replace("models.NAME", f"models.{name}")
                     problem = f"{shown}/saved_model.pb: {one.problem}"

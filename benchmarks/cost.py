@@ -10,7 +10,7 @@ from servable_local.container.launch import EndpointProcess
 
 @dataclass(frozen=True)
 class Cpu:
-    """Milliseconds. The gateway is all that stands before the model server, workers included."""
+    """CPU time in milliseconds. `gateway` is the nginx stand-in, Gunicorn and its workers."""
 
     gateway_ms: float
     model_server_ms: float
@@ -39,7 +39,7 @@ def milliseconds(pids: Iterable[int | None]) -> float:
 
 
 def memory_mb(process: EndpointProcess) -> float:
-    """Of all processes of an endpoint, what is shared counted by shares."""
+    """Memory of all processes of an endpoint in MB; shared pages are divided among them."""
     parts = process.parts
     return pss_mb((parts.nginx, parts.gunicorn, *parts.workers, *parts.model_servers))
 
@@ -50,7 +50,7 @@ def pss_mb(pids: Iterable[int | None]) -> float:
 
 
 def _clock_of(pid: int) -> int:
-    """Of all of a process's threads, those that have ended too, in nanoseconds: as Linux numbers it.
+    """Id of the CPU clock of all threads of a process, ended ones included, in Linux's numbering.
 
     Source: clock_getcpuclockid(3); CPUCLOCK_SCHED in the kernel's include/linux/posix-timers_types.h.
     """

@@ -17,8 +17,18 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 SECTIONS = (packaging, local, serving, client, synth, load, search, seeds)
 
 
+HEAD = """\
+# How fast it is
+
+For whoever asks what packing, the handler, the client and the local tools cost. Each section says what was
+measured, on which computer and when, and which target of make measures it again. Numbers of the local
+container (a program that answers as SageMaker's container does) compare settings; they do not say how fast an
+instance in AWS is.
+"""
+
+
 def markdown() -> str:
-    return "\n".join(["# How fast it is", "", *(_section(report) for report in SECTIONS)])
+    return "\n".join([HEAD, *(_section(report) for report in SECTIONS)])
 
 
 def _section(report: ModuleType) -> str:

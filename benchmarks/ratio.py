@@ -37,7 +37,7 @@ class Ratio:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
-    """Of pairs measured in the same repeat, two to ten of them, all above zero."""
+    """The ratio of two to ten pairs, each measured in the same repeat, all above zero."""
     ratios = [one / other for one, other in zip(above, below, strict=True)]
     logs = [math.log(one) for one in ratios]
     reach = STUDENT[len(logs)] * stdev(logs) / math.sqrt(len(logs))

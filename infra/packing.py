@@ -1,4 +1,4 @@
-"""What an environment file puts into an archive, for preflight, synth and `servable package`."""
+"""The inputs of an environment's archives, for preflight, synth and `servable package`."""
 
 import hashlib
 import json
@@ -17,13 +17,13 @@ from model_packaging.servable import Servable
 
 
 def packed_together(environment: Environment, name: str) -> list[str]:
-    """The models in the archive of `name`, itself first; one that is not in the file is left out."""
+    """The models in the archive of `name`, itself first; unknown models are omitted."""
     model = environment.models[name]
     return [name, *(one for one in model.also_serves if one in environment.models)]
 
 
 def servable(name: str, model: Model, root: Path, *, at_root: bool = False) -> Servable:
-    """Without warm-up records. `root`: the project that paths in the file are relative to."""
+    """A model's files without warm-up records. `root` is the project that paths are relative to."""
     assert model.saved_model is not None  # preflight: packed models have one
     return Servable(
         name=name, folder=root / model.saved_model, version=model.version, at_root=at_root
@@ -33,9 +33,9 @@ def servable(name: str, model: Model, root: Path, *, at_root: bool = False) -> S
 def archive_inputs(
     environment: Environment, name: str, root: Path, *, at_root: bool = False
 ) -> ArchiveInputs:
-    """Everything in the archive of one model: warm-up records and vendored packages too.
+    """Everything in a model's archive, with warm-up records and vendored packages.
 
-    From files, lock and wheels on this machine, never the network. Raises `Refusal`.
+    It comes from files, lock and wheels on this computer, never the network. Raises `PackagingError`.
     """
     model = environment.models[name]
     servables = []
@@ -55,19 +55,19 @@ def archive_inputs(
 
 
 def together(keys: Mapping[str, str]) -> str:
-    """The key of several archives under one prefix. `keys`: by model."""
+    """The key of several archives under one prefix. `keys` maps models to the archives' keys."""
     return hashlib.sha256(json.dumps(dict(sorted(keys.items()))).encode()).hexdigest()
 
 
 def packed_key(environment: Environment, name: str, root: Path) -> str:
-    """What the sources on this machine pack to: the name of the archive, or of the prefix.
+    """The name of the archive or prefix that the sources on this computer give.
 
-    Raises `Refusal`.
+    Raises `PackagingError`.
     """
     members = environment.models[name].multi_model
     if members is None:
         return key(archive_inputs(environment, name, root), cache=root / MADE)
-    inputs = {one: archive_inputs(environment, one, root, at_root=True) for one in members}
+    inputs = {member: archive_inputs(environment, member, root, at_root=True) for member in members}
     return together({one: key(found, cache=root / MADE) for one, found in inputs.items()})
 
 
@@ -76,4 +76,4 @@ def variants_running(environment: Environment, name: str) -> list[Variant]:
     served = {name} | {
         one for one, model in environment.models.items() if name in (model.multi_model or [])
     }
-    return [one for one in environment.variants.values() if one.model in served]
+    return [variant for variant in environment.variants.values() if variant.model in served]

@@ -1,9 +1,9 @@
-"""Writes the record of one deployment when the CDK CLI publishes it, and prints where it lies.
+"""Writes the record of a deployment when the CDK CLI publishes it, and prints the file's path.
 
     python infra/recording.py REQUEST
 
-Synth knows neither who deploys nor when; whoever publishes does. REQUEST is the JSON that
-`command` wrote at synth. Called by its path: the CLI may run in any folder.
+Synth knows neither who deploys nor when; the publishing process does. REQUEST is the JSON that
+`command` wrote at synth. The file is run by its path, because the CLI may run in any folder.
 """
 
 import getpass
@@ -15,24 +15,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-# Where records lie beside the archives, and the stack's output that says so.
+# Prefix of the records in the assets bucket, and the stack's output that names it.
 FOLDER = "deployments"
 OUTPUT = "DeploymentRecords"
-# Whoever deploys does not wait long for a name in a record.
+# A deployment must not wait long for the caller's name in its record.
 TIMEOUT_SECONDS = 5
 
 
 def command(record: Mapping[str, Any], *, file: Path, root: Path) -> list[str]:
-    """The command that completes this record; run by the CDK CLI when it publishes, and only then.
+    """The command that completes this record, which only the CDK CLI runs when it publishes.
 
-    `root`: the project, whose git revision is noted.
+    `root` is the project, whose git revision is recorded.
     """
     request = {"record": record, "file": str(file), "root": str(root)}
     return [sys.executable, str(Path(__file__).resolve()), json.dumps(request, sort_keys=True)]
 
 
 def completed(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """With time, caller and revision; what cannot be found out says why, and stops nothing."""
+    """The record with time, caller and revision. What cannot be determined is recorded with the reason."""
     return {
         **record,
         "published": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -42,7 +42,7 @@ def completed(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _caller() -> dict[str, str | None]:
-    """Of the shell's credentials: with `cdk deploy --profile` these may be another's."""
+    """The caller of the shell's credentials; `cdk deploy --profile` may use others."""
     found: dict[str, str | None] = {"user": None, "arn": None}
     try:
         found["user"] = getpass.getuser()
@@ -66,7 +66,7 @@ def _caller() -> dict[str, str | None]:
 
 
 def _revision(root: Path) -> str | None:
-    """Git's, with -dirty where files were changed; None outside of git."""
+    """The git revision, with -dirty if files were changed; None outside of git."""
     try:
         ran = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],

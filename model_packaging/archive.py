@@ -23,27 +23,27 @@ CLOCK_STEP_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """An archive that lies whole on the disk."""
+    """An archive that is complete on the disk."""
 
     path: Path
     sha256: str
-    """Of the archive, as 64 hex digits."""
+    """SHA-256 of the archive, as 64 hex digits."""
     bytes: int
     input_bytes: int
     seconds: float
 
 
 def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Writes the archive beside `target` and renames it when it is whole. Raises `PackagingError`."""
+    """Writes the archive to a temporary file and renames it to `target`. Raises `PackagingError`."""
     return pack_tree(inputs.tree(), target, progress=progress)
 
 
 def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> Packed:
-    """Like `pack`, for inputs already listed: what changed since then is refused."""
+    """Packs inputs that are listed already, like `pack`; files that changed since are refused."""
     start = time.perf_counter()
     _let_the_clock_pass(tree)
     total = tree.input_bytes
-    told = ProgressCounter(progress, total)
+    counter = ProgressCounter(progress, total)
     try:
         with (
             beside(target) as file,
@@ -53,7 +53,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
             for entry in tree.entries:
                 packed.write(_header(entry))
                 if not entry.is_folder:
-                    _copy(entry, packed, told)
+                    _copy(entry, packed, counter)
             packed.write(_end(packed.size))
     except OSError as error:
         raise _unwritable(target, error) from None
@@ -66,14 +66,14 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
     )
 
 
-def _copy(entry: Entry, packed: GzipBlocks, told: ProgressCounter) -> None:
+def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
     left = size = entry.status.st_size
     with unchanged(entry) as descriptor:
         while left:
             count = read_into(descriptor, packed.space()[:left], entry)
             packed.filled(count)
             left -= count
-            told(count)
+            counter(count)
     packed.write(_padding(size))
 
 

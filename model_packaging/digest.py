@@ -1,4 +1,4 @@
-"""The SHA-256 of a file, which may be of gigabytes: read piece by piece."""
+"""SHA-256 of a file of any size, which is read in pieces."""
 
 import hashlib
 from pathlib import Path

@@ -155,7 +155,7 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             unsure.add(node.id)
         elif isinstance(node, ast.Try | ast.Call) and _ASKS.search(ast.unparse(node)):
             unsure |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    known = [one.arg for one in arguments if one.arg not in unsure]
+    known = [argument.arg for argument in arguments if argument.arg not in unsure]
     for node in inside:
         if not isinstance(node, ast.Attribute | ast.Call):
             continue
@@ -200,7 +200,7 @@ def _is_stub(statement: ast.stmt) -> bool:
 def _is_other(value: ast.expr, called: _Called, first: str) -> bool:
     pair = called.returns == _BODY
     if isinstance(value, ast.Tuple | ast.List):
-        starred = any(isinstance(one, ast.Starred) for one in value.elts)
+        starred = any(isinstance(element, ast.Starred) for element in value.elts)
         return pair and len(value.elts) != 2 and not starred
     if isinstance(value, ast.Dict | ast.DictComp):
         return called.returns != _ARRAYS

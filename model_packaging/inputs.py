@@ -15,15 +15,15 @@ RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveInputs:
-    """One model or several, and their code, on this machine."""
+    """One model or several, and their code, on this computer."""
 
     servables: tuple[Servable, ...]
-    """The first answers requests that name none."""
+    """The models; the first one answers requests that name none."""
     code: Path | None = None
     lib: Path | None = None
     """Unpacked dependencies, which become code/lib/ in the place of the code's requirements."""
     handler: bool = False
-    """Our handler in front of the model, also without hooks in the code."""
+    """Whether Servable's handler runs before the model server, also without hooks in the code."""
 
     @property
     def name(self) -> str:
@@ -35,14 +35,14 @@ class ArchiveInputs:
 
     def model_tree(self) -> Tree:
         """The part of `tree` that is SavedModels. Raises `PackagingError`."""
-        names = Counter(one.name for one in self.servables)
-        for one in self.servables:
-            if names[one.name] > 1:
-                problem = f"is the model {one.name!r} a second time"
+        names = Counter(servable.name for servable in self.servables)
+        for servable in self.servables:
+            if names[servable.name] > 1:
+                problem = f"is the model {servable.name!r} a second time"
                 raise PackagingError(
-                    one.folder, problem, "give each model of an archive its own name"
+                    servable.folder, problem, "give each model of an archive its own name"
                 )
-        return joined(part for one in self.servables for part in one.trees())
+        return joined(part for servable in self.servables for part in servable.trees())
 
     def code_tree(self) -> Tree:
         """The part of `tree` under code/. Raises `PackagingError`."""
@@ -67,5 +67,5 @@ class ArchiveInputs:
         if (folder / "lib").exists():
             problem = "is there, and requirements.txt beside it wants to become the same folder"
             raise PackagingError(folder / "lib", problem, "take one of them out")
-        kept = tuple(one for one in code.entries if one.name not in RESOLVED)
+        kept = tuple(entry for entry in code.entries if entry.name not in RESOLVED)
         return joined([Tree(kept, code.left_out), tree(self.lib, name="code/lib")])

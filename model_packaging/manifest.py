@@ -50,10 +50,10 @@ def key_tree_and_hashes(
     known = ContentCache(cache, repr(inputs), tree.files) if cache else None
     hashes = {entry.name: known.sha256(entry) if known else None for entry in tree.files}
     unknown = [entry for entry in tree.files if hashes[entry.name] is None]
-    told = ProgressCounter(progress, sum(entry.status.st_size for entry in unknown))
+    counter = ProgressCounter(progress, sum(entry.status.st_size for entry in unknown))
     # hashlib lets other threads run: two cores, twice the speed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        hashing = pool.map(lambda entry: _sha256(entry, told), unknown)
+        hashing = pool.map(lambda entry: _sha256(entry, counter), unknown)
         read = dict(zip((one.name for one in unknown), hashing, strict=True))
     whole = {name: read.get(name) or str(digest) for name, digest in hashes.items()}
     if known:
@@ -66,11 +66,11 @@ def _key(tree: Tree, hashes: dict[str, str]) -> str:
         [entry.name] if entry.is_folder else [entry.name, entry.status.st_size, hashes[entry.name]]
         for entry in tree.entries
     ]
-    said = json.dumps({"packer": PACKER_VERSION, "entries": entries}, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = json.dumps({"packer": PACKER_VERSION, "entries": entries}, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _sha256(entry: Entry, told: ProgressCounter) -> str:
+def _sha256(entry: Entry, counter: ProgressCounter) -> str:
     digest = hashlib.sha256()
     left = entry.status.st_size
     buffer = memoryview(bytearray(min(left, _BUFFER_BYTES)))
@@ -79,7 +79,7 @@ def _sha256(entry: Entry, told: ProgressCounter) -> str:
             count = read_into(descriptor, buffer[:left], entry)
             digest.update(buffer[:count])
             left -= count
-            told(count)
+            counter(count)
     return digest.hexdigest()
 
 

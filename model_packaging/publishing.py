@@ -16,7 +16,7 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
     """The command that packs these inputs; run by the CDK CLI when it publishes, and only then."""
     request = {
         "key": expected_key,
-        "servables": [vars(one) for one in inputs.servables],
+        "servables": [vars(servable) for servable in inputs.servables],
         "code": inputs.code,
         "lib": inputs.lib,
         "handler": inputs.handler,

@@ -102,32 +102,32 @@ class CodeFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def files_of(self, one: Import, *, importer: Path) -> list[Path]:
+    def files_of(self, imported: Import, *, importer: Path) -> list[Path]:
         """The files of this folder that the import runs; [] where it is not our own module.
 
         The container puts code/ on the path, so that a name is looked up there first.
         """
         base = self._folder
-        if one.level:
-            base = importer.parents[one.level - 1]
-        parts = one.module.split(".") if one.module else []
+        if imported.level:
+            base = importer.parents[imported.level - 1]
+        parts = imported.module.split(".") if imported.module else []
         found = self._module(base, parts)
-        if one.level and not parts and (base / "__init__.py").is_file():
+        if imported.level and not parts and (base / "__init__.py").is_file():
             found.append(base / "__init__.py")
-        if one.level == 0 and not found and not base.joinpath(*parts).is_dir():
+        if imported.level == 0 and not found and not base.joinpath(*parts).is_dir():
             return []
-        for name in one.names:
+        for name in imported.names:
             found += [file for file in self._module(base, [*parts, name]) if file not in found]
         return found
 
-    def leaves(self, one: Import, *, importer: Path) -> bool:
+    def leaves(self, imported: Import, *, importer: Path) -> bool:
         """Whether a relative import goes above the outermost package of its file."""
-        return one.level >= len(importer.relative_to(self._folder).parts)
+        return imported.level >= len(importer.relative_to(self._folder).parts)
 
-    def lacks(self, one: Import) -> bool:
+    def lacks(self, imported: Import) -> bool:
         """Whether it names a submodule that a package of this folder does not have."""
-        top, *rest = one.module.split(".")
-        if one.level or not rest or not (self._folder / top / "__init__.py").is_file():
+        top, *rest = imported.module.split(".")
+        if imported.level or not rest or not (self._folder / top / "__init__.py").is_file():
             return False
         place = self._folder.joinpath(top, *rest)
         extensions = place.parent.glob(f"{place.name}.*") if place.parent.is_dir() else ()
@@ -172,28 +172,34 @@ class CodeFolder:
 
 
 def _missing(
-    file: Path, one: Import, code: CodeFolder, there: Collection[str], python: str
+    file: Path, imported: Import, code: CodeFolder, there: Collection[str], python: str
 ) -> Iterator[CodeFinding]:
-    if one.level:
-        problem = f"imports {'.' * one.level}{one.module}, which is not in the code folder"
-        yield CodeFinding(file, one.line, problem, _ADD_IT)
+    if imported.level:
+        problem = (
+            f"imports {'.' * imported.level}{imported.module}, which is not in the code folder"
+        )
+        yield CodeFinding(file, imported.line, problem, _ADD_IT)
         return
-    top = one.module.split(".")[0]
+    top = imported.module.split(".")[0]
     if top in there or code.vendors(top):
         return
     why = _WITHOUT_TENSORFLOW.get(top)
     if why and not code.requires(top):
-        yield CodeFinding(file, one.line, f"imports {one.module}; {why}", _CALL_SERVER)
+        yield CodeFinding(file, imported.line, f"imports {imported.module}; {why}", _CALL_SERVER)
     elif code.has_requirements:
         if not code.requires(top):
-            problem = f"imports {one.module}, which no line of requirements.txt is named after"
+            problem = f"imports {imported.module}, which no line of requirements.txt is named after"
             remedy = "check that one of its packages brings it"
-            yield CodeFinding(file, one.line, problem, remedy, "warning")
+            yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
-        problem = f"imports {one.module}, which neither the image, code/lib nor the code provides"
+        problem = (
+            f"imports {imported.module}, which neither the image, code/lib nor the code provides"
+        )
         if top in standard_library("3.7"):
-            problem = f"imports {one.module}, which left Python's standard library before {python}"
+            problem = (
+                f"imports {imported.module}, which left Python's standard library before {python}"
+            )
         remedy = (
             "name its package in code/requirements.txt, or import it inside try/except ImportError"
         )
-        yield CodeFinding(file, one.line, problem, remedy)
+        yield CodeFinding(file, imported.line, problem, remedy)

@@ -106,10 +106,10 @@ def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> Python
     line = source.split(b"\n")[ours.line - 1 : ours.line]
     if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
         return ours
-    found = re.search(r"error at (\d+):", message)
+    match = re.search(r"error at (\d+):", message)
     return (
-        PythonSyntaxError("invalid syntax", int(found[1]))
-        if found
+        PythonSyntaxError("invalid syntax", int(match[1]))
+        if match
         else PythonSyntaxError(message, ours.line)
     )
 
@@ -214,7 +214,7 @@ def _suppresses_import_errors(item: ast.withitem) -> bool:
     call = item.context_expr
     if not isinstance(call, ast.Call) or _last_name(call.func) != "suppress":
         return False
-    return any(_last_name(one) in _CAUGHT for one in call.args)
+    return any(_last_name(argument) in _CAUGHT for argument in call.args)
 
 
 def _never_in_the_container(test: ast.expr) -> bool:

@@ -137,7 +137,7 @@ def _by_content(content: bytes) -> str | None:
     if _PRIVATE_KEY.search(content):
         return "a private key"
     secrets = _SECRET_ACCESS_KEY.findall(content)
-    if any(b"EXAMPLE" not in one and len(set(one)) > 8 for one in secrets):
+    if any(b"EXAMPLE" not in secret and len(set(secret)) > 8 for secret in secrets):
         return "an AWS secret access key"
     if any(not one.endswith(b"EXAMPLE") for one in _ACCESS_KEY_ID.findall(content)):
         return "an AWS access key id"

@@ -1,4 +1,4 @@
-"""A file that is read whole and unchanged, or refused; and how far the reading is."""
+"""Reads a file completely and unchanged, or refuses it; and counts the progress."""
 
 import os
 import threading
@@ -50,7 +50,7 @@ def unchanged(entry: Entry) -> Iterator[int]:
 
 
 def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
-    """Fills the front of `space`; the number of bytes, at least one. Raises `PackagingError`."""
+    """Reads at least one byte to the start of `space`; returns the number. Raises `PackagingError`."""
     try:
         count = os.readv(descriptor, [space])
     except OSError as error:

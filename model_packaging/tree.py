@@ -1,4 +1,4 @@
-"""A folder as an archive sees it: names and contents, nothing of this machine."""
+"""A folder's names and contents for an archive, without anything specific to this computer."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ class Entry:
     """In the archive: UTF-8, relative, with forward slashes."""
     path: Path
     status: os.stat_result
-    """Of what a link points to, where `path` is a link."""
+    """Status of the file; of the target if `path` is a link."""
 
     @property
     def is_folder(self) -> bool:

@@ -18,11 +18,11 @@ def command(path: Path, *, sha256: str) -> list[str]:
 def main(path: str, sha256: str) -> int:
     try:
         with Path(path).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         print(f"{path}: cannot be read: {error.strerror}; let this user read it", file=sys.stderr)
         return 1
-    if found != sha256:
+    if digest != sha256:
         print(f"{path}: changed between synth and publishing; deploy again", file=sys.stderr)
         return 1
     print(path)

@@ -49,9 +49,9 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
         folder = Path(name)
         members, sha256 = unpack_what_counts(archive, folder)
         problems = [
-            f"{one.shown}: is a {one.kind}; pack files and folders only, inside the archive"
-            for one in members
-            if one.kind not in ("file", "folder")
+            f"{member.shown}: is a {member.kind}; pack files and folders only, inside the archive"
+            for member in members
+            if member.kind not in ("file", "folder")
         ]
         warnings: list[str] = []
         versions: list[tuple[str, int, SavedModelInfo]] = []

@@ -56,9 +56,9 @@ def pinned(files: Sequence[Path]) -> list[tuple[str, str]]:
     for file in files:
         for line in file.read_text(encoding="utf-8").splitlines():
             if line[:1].isalnum():
-                one = Requirement(line.partition("#")[0].strip(" \\"))
-                (pin,) = one.specifier
-                found.add((one.name, Version(pin.version)))
+                requirement = Requirement(line.partition("#")[0].strip(" \\"))
+                (pin,) = requirement.specifier
+                found.add((requirement.name, Version(pin.version)))
     return [(name, str(version)) for name, version in sorted(found)]
 
 

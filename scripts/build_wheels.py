@@ -26,6 +26,7 @@ PACKAGES = (
     "servable_client",
     "servable_handler",
     "servable_local",
+    "servable_scaling",
     "servable_tensors",
     "stacks",
 )

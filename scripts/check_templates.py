@@ -67,10 +67,12 @@ def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
 def validated(template: Path, engine: validate.RegoEngine) -> list[str]:
     """AWS's own validator, natively: what the CDK's built-in plugin would say, without its 7 s."""
     return [
-        f"cloudformation-validate: {one.rule_id}: {template.name}: {one.message}"
-        for one in engine.validate_template(str(template)).diagnostics
-        if one.severity not in BELOW_WARNING
-        and not (one.rule_id in ACCEPTED and ACCEPTED[one.rule_id] in one.message)
+        f"cloudformation-validate: {diagnostic.rule_id}: {template.name}: {diagnostic.message}"
+        for diagnostic in engine.validate_template(str(template)).diagnostics
+        if diagnostic.severity not in BELOW_WARNING
+        and not (
+            diagnostic.rule_id in ACCEPTED and ACCEPTED[diagnostic.rule_id] in diagnostic.message
+        )
     ]
 
 
@@ -91,9 +93,9 @@ def main() -> int:
         for (folder, out), findings in zip(outs.items(), said, strict=True):
             found += findings
             made = [
-                one
-                for one in sorted(out.glob("**/*.template.json"))
-                if json.loads(one.read_text()).get("Resources")
+                path
+                for path in sorted(out.glob("**/*.template.json"))
+                if json.loads(path.read_text()).get("Resources")
             ]
             if not made:
                 found.append(f"{folder}: nothing was synthesised")

@@ -46,27 +46,27 @@ class StatedFact:
 
     def old(self, today: datetime.date) -> bool:
         """Whether it is older than OLD_MONTHS; what has no date counts as old."""
-        found = _DATE.search(self.date)
-        if found is None:
+        match = _DATE.search(self.date)
+        if match is None:
             return True
-        age = (today.year - int(found[1])) * 12 + today.month - int(found[2])
-        return age > OLD_MONTHS or (age == OLD_MONTHS and today.day > int(found[3] or 1))
+        age = (today.year - int(match[1])) * 12 + today.month - int(match[2])
+        return age > OLD_MONTHS or (age == OLD_MONTHS and today.day > int(match[3] or 1))
 
     def __str__(self) -> str:
         return f"{self.date or 'undated':15} {self.file}: {self.what}: {self.source or 'no source'}"
 
 
 def claims(root: Path = ROOT) -> list[StatedFact]:
-    """Of every table and module of the two folders, oldest first."""
-    found: set[StatedFact] = set()
+    """The stated facts of every table and module of the two folders, oldest first."""
+    facts: set[StatedFact] = set()
     for folder in FOLDERS:
         for path in sorted((root / folder).iterdir()):
             file = f"{folder}/{path.name}"
             if path.suffix == ".json":
-                found |= set(_of_table(file, json.loads(path.read_text(encoding="utf-8"))))
+                facts |= set(_of_table(file, json.loads(path.read_text(encoding="utf-8"))))
             elif path.suffix == ".py":
-                found |= set(_of_module(file, path.read_text(encoding="utf-8")))
-    return sorted(found)
+                facts |= set(_of_module(file, path.read_text(encoding="utf-8")))
+    return sorted(facts)
 
 
 def _of_table(file: str, table: dict[str, Any]) -> Iterator[StatedFact]:

@@ -56,17 +56,17 @@ def main() -> int:
         finally:
             subprocess.run([*worktree, "remove", "--force", before], cwd=ROOT, check=True)
     masked: Counter[str] = Counter()
-    found = [
+    lines = [
         line
         for name in sorted(old.keys() | new.keys())
         for line in differences(
             name, old.get(name, ""), new.get(name, ""), {} if arguments.exact else MASKS, masked
         )
     ]
-    print("\n".join(found) or f"{len(new)} templates, no other difference")
+    print("\n".join(lines) or f"{len(new)} templates, no other difference")
     for mask, count in (+masked).items():
         print(f"masked: {mask}: {count} templates differ in it")
-    return int(bool(found))
+    return int(bool(lines))
 
 
 def templates(tree: Path, out: Path) -> dict[str, str]:
@@ -112,7 +112,7 @@ def differences(
 ) -> list[str]:
     """The first lines of a diff after masking; counts in `masked` which masks were needed."""
     for mask, pattern in masks.items():
-        before, after = ([found[0] for found in pattern.finditer(text)] for text in (old, new))
+        before, after = ([match[0] for match in pattern.finditer(text)] for text in (old, new))
         masked[mask] += before != after
         old, new = (pattern.sub(rf"\1<{mask}>", text) for text in (old, new))
     lines = difflib.unified_diff(

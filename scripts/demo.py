@@ -1,4 +1,4 @@
-"""`make demo`: examples/ranker deployed with the real CDK CLI to an embedded AWS, and asked.
+"""`make demo`: examples/ranker deployed with the real CDK CLI to a local AWS, and asked.
 
 Every step says its command, what came of it, and how long it took. Whatever ends this
 process, Ctrl-C at any step included, ends everything it started.
@@ -32,7 +32,7 @@ class DemoError(Exception):
 
 
 class Demo:
-    """The steps, over one embedded AWS."""
+    """The steps, over one local AWS."""
 
     def __init__(self, aws: EmbeddedAws) -> None:
         self._aws = aws
@@ -105,6 +105,18 @@ class Demo:
         self.cdk("destroy", STACKS, "--force")
 
 
+NEXT = f"""
+Next: deploy it to a local AWS that keeps running, and check it:
+
+    export PATH=$PWD/.venv/bin:$PATH
+    eval "$(servable local up)"
+    cdk bootstrap aws://{ACCOUNT}/{REGION}
+    cdk deploy '{STACKS}' --require-approval never
+    servable verify local --local
+    servable local down
+"""
+
+
 def _numbers(answer: dict[str, Any]) -> list[float]:
     (found,) = answer.values()
     return [float(one) for one in found]
@@ -112,7 +124,7 @@ def _numbers(answer: dict[str, Any]) -> list[float]:
 
 def main() -> None:
     start = time.monotonic()
-    console.print("\nAn AWS on this machine", style="bold cyan")
+    console.print("\nA local AWS on this computer", style="bold cyan")
     with running() as aws:
         console.print(f"  {aws.url}\n  {time.monotonic() - start:.1f} s", style="green")
         demo = Demo(aws)
@@ -126,9 +138,7 @@ def main() -> None:
     console.print(
         f"\nDone in {time.monotonic() - start:.0f} s. Nothing is left running.", style="bold"
     )
-    console.print(
-        "Next: edit environments/local.toml and run it again, or README.md, 'A real account'."
-    )
+    console.print(NEXT, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

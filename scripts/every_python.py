@@ -17,7 +17,7 @@ FOLDER = ROOT / ".servable" / "pythons"
 
 def found(version: str) -> Path | None:
     """The first on the path, or of pyenv's, that runs and can make a virtual environment."""
-    folders = [Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    folders = [Path(part) for part in os.environ.get("PATH", os.defpath).split(os.pathsep)]
     folders += sorted(Path.home().glob(f".pyenv/versions/{version}*/bin"))
     for program in (folder / f"python{version}" for folder in folders):
         # pyenv puts a script of that name on the path, also where that version is switched off.

@@ -178,8 +178,8 @@ def _value(message: Any) -> tuple[str, Any]:
 
 def _merged(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
     """Kernels that differ in the types of one attribute become one."""
-    found = {json.dumps(one, sort_keys=True): one for one in kernels}
-    for name in sorted({name for one in kernels for name in one}):
+    found = {json.dumps(kernel, sort_keys=True): kernel for kernel in kernels}
+    for name in sorted({name for kernel in kernels for name in kernel}):
         groups: dict[str, dict[str, list[int]]] = {}
         for one in found.values():
             rest = {key: types for key, types in one.items() if key != name}
@@ -230,8 +230,8 @@ def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
     """What the answers say; None where that TensorFlow does not look, does not say, or reads none."""
 
     def said(question: str, pattern: str) -> str | None:
-        found = re.search(pattern, answers[question])
-        return found[1] if found else None
+        match = re.search(pattern, answers[question])
+        return match[1] if match else None
 
     oldest, newest = said("oldest", r"Must be >= ([0-9]+)"), said("newest", r"Must be <= ([0-9]+)")
     run = [name for name, answer in answers.items() if name.startswith("bytecode-") and not answer]
@@ -251,10 +251,10 @@ def _stablehlo_operations(library: Path) -> dict[str, Any]:
 
 
 def _found(pattern: str, text: str, what: str) -> str:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise OpsTableError(f"{what} is not in: {text[:500]}")
-    return found[1]
+    return match[1]
 
 
 # Wheels.
@@ -310,7 +310,7 @@ def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]
             (folder / f"{name}.graph").write_bytes(_question(*question))
         _ask(folder)
         header = (folder / "version.h").read_text()
-        answers = {one.stem: one.read_text() for one in folder.glob("*.answer")}
+        answers = {path.stem: path.read_text() for path in folder.glob("*.answer")}
         number = r"{} ([0-9]+)"
         facts = {
             "tensorflow": f"tensorflow-cpu {full}",
@@ -355,7 +355,7 @@ def added_to(version: str) -> dict[str, tuple[str, str, str]]:
 def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """{operation: {version: its definition from then on, or None where it went}}."""
     rows: dict[str, dict[str, Any]] = {}
-    for op in sorted({name for one in tables.values() for name in one}):
+    for op in sorted({name for table in tables.values() for name in table}):
         before = None
         for version in sorted(tables, key=number):
             now = tables[version].get(op)

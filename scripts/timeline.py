@@ -81,7 +81,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Minute:
-    """One minute of the embedded AWS's clock. Latencies as the callers measured them, in ms."""
+    """One minute of the local AWS's clock. Latencies as the callers measured them, in ms."""
 
     number: int
     requests: int = 0
@@ -112,8 +112,8 @@ def minutes(
 
 
 def _minute(number: int, requests: Sequence[TimedRequest], said: list[str]) -> Minute:
-    latencies = sorted(one.latency_ms for one in requests)
-    errors = Counter(one.seen for one in requests if one.seen != OK)
+    latencies = sorted(request.latency_ms for request in requests)
+    errors = Counter(request.seen for request in requests if request.seen != OK)
     return Minute(
         number,
         len(requests),

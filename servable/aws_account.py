@@ -1,30 +1,32 @@
-"""The account that an environment is deployed to, asked as the shell's credentials may ask it."""
+"""The AWS account that an environment is deployed to, called with the shell's credentials."""
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable.project_folder import state_folder
 from servable_local.aws import EmbeddedAws, status
 
-# Whoever looks waits: a question that is not answered in this time is said to be open.
+# A command waits for each call at most this long, and then reports that AWS did not answer.
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
 _ATTEMPTS = 3
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Answered = TypeVar("Answered")
-# What AWS, or the way to it, may answer with.
+# The exceptions of a call: AWS answered with an error, or was not reached.
 AwsError = (BotoCoreError, ClientError)
 
 
 class Account:
-    """Clients of one region. `aws`: the embedded AWS, in the place of the shell's."""
+    """boto3 clients for one account and region. `aws`: the local AWS, if it is used instead of AWS."""
 
     def __init__(
         self,
@@ -34,10 +36,10 @@ class Account:
         aws: EmbeddedAws | None = None,
         endpoint_url: str | None = None,
     ) -> None:
-        """`number`: the account that is meant, 12 digits. Nothing is sent yet.
+        """`number`: the expected account id, 12 digits. No request is sent yet.
 
-        `endpoint_url`: where all of AWS answers the shell's credentials; None: where it does.
-        Raises `PackagingError` where the shell's AWS configuration cannot be read.
+        `endpoint_url`: the URL of all AWS APIs; None: AWS's own endpoints.
+        Raises `PackagingError` if the shell's AWS configuration cannot be read.
         """
         self.endpoint_url = endpoint_url if aws is None else aws.url
         self.region = region
@@ -51,7 +53,7 @@ class Account:
             raise PackagingError(Path("AWS configuration"), problem, "check AWS_PROFILE") from None
 
     def client(self, service: str) -> Any:
-        """The same for every call."""
+        """Return the boto3 client of a service; one client is kept for each."""
         if service not in self._clients:
             self._clients[service] = self._client(service)
         return self._clients[service]
@@ -69,69 +71,86 @@ class Account:
 
     @property
     def embedded(self) -> bool:
-        """Does something else than AWS answer, as far as this was told?"""
+        """Whether the local AWS, or another endpoint URL, answers instead of AWS."""
         return self.endpoint_url is not None
 
     def variables(self) -> dict[str, str] | None:
-        """The environment of a process that shall reach it; None: this one's."""
+        """Environment variables for a process that uses this account; None: those of this process."""
         if self._aws is None:
             return None
         return self._aws.environment_over(os.environ, account=self.number, region=self.region)
 
     def identity(self) -> dict[str, Any]:
-        """Account and Arn of who asks. Raises one of `AwsError`."""
-        found: dict[str, Any] = self.client("sts").get_caller_identity()
-        return found
+        """Return Account and Arn of the caller (sts:GetCallerIdentity). Raises one of `AwsError`."""
+        identity: dict[str, Any] = self.client("sts").get_caller_identity()
+        return identity
 
     def meant(self) -> None:
-        """Raises `PackagingError` where the credentials are of another account, or of nobody."""
+        """Raise `PackagingError` if the credentials are missing or belong to another account."""
         try:
-            found = str(self.identity()["Account"])
+            account = str(self.identity()["Account"])
         except AwsError as wrong:
             problem = f"could not be asked: {wrong}"
-            raise PackagingError(
-                Path("AWS"), problem, "give credentials; `servable doctor`"
-            ) from None
-        if found != self.number:
-            problem = f"these credentials are of account {found}; the environment is {self.number}"
+            remedy = remedy_for(wrong, "give valid credentials; `servable doctor ENV` checks them")
+            raise PackagingError(Path("AWS"), problem, remedy) from None
+        if account != self.number:
+            problem = (
+                f"these credentials are of account {account}; the environment is {self.number}"
+            )
             raise PackagingError(Path("AWS"), problem, f"use credentials of {self.number}")
 
-    def pages(self, service: str, operation: str, key: str, **asked: Any) -> Iterator[Any]:
-        """Every item of an operation that answers page by page."""
-        for page in self.client(service).get_paginator(operation).paginate(**asked):
+    def pages(self, service: str, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
+        """Yield every item of a paginated operation."""
+        for page in self.client(service).get_paginator(operation).paginate(**parameters):
             yield from page.get(key, [])
 
-    def all_unless_absent(self, service: str, operation: str, key: str, **asked: Any) -> list[Any]:
-        """As of `pages`; none where AWS says that what is asked about is not there."""
-        return unless_absent(lambda: list(self.pages(service, operation, key, **asked))) or []
+    def all_unless_absent(
+        self, service: str, operation: str, key: str, **parameters: Any
+    ) -> list[Any]:
+        """Return the items of `pages`, or an empty list if AWS answers that the resource does not exist."""
+        return unless_absent(lambda: list(self.pages(service, operation, key, **parameters))) or []
 
 
 def account_of(
     environment: Environment, *, local: bool = False, endpoint_url: str | None = None
 ) -> Account:
-    """`local`: the embedded AWS that runs. Raises `PackagingError` where none does."""
+    """Return the account of an environment. `local`: use the running local AWS.
+
+    Raises `PackagingError` if the local AWS is not running.
+    """
     aws = status(folder=state_folder()) if local else None
     if local and aws is None:
-        problem = "the embedded AWS is not running"
+        problem = "the local AWS is not running"
         raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
     region, number = environment.region, environment.account
     return Account(region=region, number=number, aws=aws, endpoint_url=endpoint_url)
 
 
+def remedy_for(error: Exception, otherwise: str) -> str:
+    """Return the remedy for a failed call: `otherwise`, unless a local AWS has stopped."""
+    url = str(getattr(error, "kwargs", {}).get("endpoint_url", ""))
+    if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
+        return otherwise
+    return (
+        "nothing answers at this address (--endpoint-url, or the shell's AWS_ENDPOINT_URL): start the "
+        'local AWS with `eval "$(servable local up)"` and deploy again, or use a new shell for AWS itself'
+    )
+
+
 def absent(error: ClientError) -> bool:
-    """Whether AWS says that it is not there; each service has words of its own for it."""
+    """Whether an error says that the resource does not exist; each service has its own code for it."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     message = str(error.response.get("Error", {}).get("Message", ""))
     words = ("NotFound", "NoSuch", "DoesNotExist", "NonExist", "404", "UnknownResource")
     # SageMaker and CloudFormation answer ValidationException for it.
-    said = ("Could not find", "does not exist", "not found")
-    return any(one in code for one in words) or any(one in message for one in said)
+    phrases = ("Could not find", "does not exist", "not found")
+    return any(word in code for word in words) or any(phrase in message for phrase in phrases)
 
 
-def unless_absent(call: Callable[..., Answered], **asked: Any) -> Answered | None:
-    """What AWS answers; None where it says that this is not there. Raises one of `AwsError`."""
+def unless_absent(call: Callable[..., Answered], **parameters: Any) -> Answered | None:
+    """Return the answer of a call, or None if the resource does not exist. Raises one of `AwsError`."""
     try:
-        return call(**asked)
+        return call(**parameters)
     except ClientError as error:
         if absent(error):
             return None

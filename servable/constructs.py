@@ -1,8 +1,8 @@
-"""The constructs, for a CDK app of one's own: `from servable.constructs import ModelEndpoint`.
+"""The constructs, for use in your own CDK app: `from servable.constructs import ModelEndpoint`.
 
-They are CDK constructs like any other: put them into your stacks, beside your own. Each has its
-reasons and units in its docstring. Nothing here reads environment files. They live in a package
-called `infra`; where your app has one of its own, importing this says so and what to do.
+They are CDK constructs like any other: add them to your stacks next to your own. Each docstring
+states reasons and units. Nothing here reads environment files. The constructs live in a package
+called `infra`; if your app has a package of that name, the import fails and says what to do.
 
     alarms = EndpointAlarms(stack, "Alarms", endpoint=watched, alarms=Alarms(p99_latency_ms=80))
     EndpointDashboard(stack, "Dashboard", endpoint=watched, alarms=alarms)
@@ -12,7 +12,7 @@ from servable.hidden import refuse_hidden
 
 refuse_hidden(("infra", "model_packaging"))
 
-# ruff: noqa: E402 - only what was found to be ours is imported
+# ruff: noqa: E402 - refuse_hidden has checked which `infra` this is
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs

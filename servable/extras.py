@@ -1,7 +1,7 @@
-"""What is installed only where it is asked for: `pip install 'servable[EXTRA]'`.
+"""Optional dependencies: `pip install 'servable[EXTRA]'`.
 
-A command that comes to need a package that is not there ends with one sentence that says which
-extra brings it, and with 2. pyproject.toml has the packages of each.
+A command whose package is missing ends with exit code 2 and one sentence that names the extra
+to install. pyproject.toml lists the packages of each extra.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tune": ("tune", "optuna"),
     "verify": ("synth", "aws_cdk"),
 }
-"""A command that does nothing without an extra -> which, and a module by which that is noticed.
+"""Command that needs an extra -> (the extra, a module that is missing without it).
 
-All that such a command imports is in its extra. The others look for theirs when they need it.
+The extra holds everything that the command imports. Other commands import theirs when needed.
 """
 MODULES: Mapping[str, str] = {
     "boto3": "aws",
@@ -37,11 +37,11 @@ MODULES: Mapping[str, str] = {
     "tensorflow": "local",
     "uv": "vendor",
 }
-"""What is imported, or started, only when it is needed -> the extra that brings it."""
+"""Module that is imported, or started, only when it is needed -> the extra that contains it."""
 
 
 class MissingExtraError(click.ClickException):
-    """A package is not installed. `str()` is the whole sentence, with the extra that brings it."""
+    """A package is not installed. `str()` is a whole sentence that names the extra to install."""
 
     exit_code = 2
 
@@ -52,7 +52,7 @@ class MissingExtraError(click.ClickException):
 
 
 def missing_for(command: str) -> MissingExtraError | None:
-    """What to say where a command's extra is not installed; None where it is, or needs none."""
+    """Return the error of a command whose extra is not installed; None if nothing is missing."""
     extra, module = COMMANDS.get(command, ("", ""))
     if not extra or find_spec(module) is not None:
         return None
@@ -60,14 +60,14 @@ def missing_for(command: str) -> MissingExtraError | None:
 
 
 def explained(error: ModuleNotFoundError, who: str) -> Exception:
-    """What to raise in the place of `error`: itself, where no extra brings the module."""
+    """Return the error to raise for `error`: a `MissingExtraError` if an extra contains the module."""
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
     return MissingExtraError(who, module, known) if known else error
 
 
 def without(name: str, summary: str, missing: MissingExtraError) -> click.Command:
-    """Stands for a command without its extra: its help says what is missing, a run exits with 2."""
+    """Return a placeholder for a command whose extra is missing: its help says so, a run exits with 2."""
 
     def run(arguments: tuple[str, ...]) -> None:
         raise missing

@@ -1,4 +1,4 @@
-"""Findings on the terminal: a line for each environment, then what is wrong, then what is open."""
+"""Findings on the terminal: one line for each environment, then the findings, then unchecked rules."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,19 +11,19 @@ from infra.preflight.rendering import line, not_checked, summary
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
 
 
-def print_findings(found: Mapping[str, Sequence[Finding]]) -> None:
-    """A summary to stdout, the findings to stderr; one that several environments share, once."""
-    width = max((len(name) for name in found), default=0)
-    for name, findings in found.items():
+def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
+    """Print the summary to stdout and the findings to stderr; a finding that environments share, once."""
+    width = max((len(name) for name in findings_by_name), default=0)
+    for name, findings in findings_by_name.items():
         click.echo(f"{name:{width}}  {summary(findings)}")
     sys.stdout.flush()
-    print_lines(one for findings in found.values() for one in findings)
-    for text in not_checked(found):
+    print_lines(finding for findings in findings_by_name.values() for finding in findings)
+    for text in not_checked(findings_by_name):
         click.secho(text, dim=True, err=True)
 
 
 def print_lines(findings: Iterable[Finding]) -> None:
-    """To stderr, each once, without those that only say that a rule was not checked."""
-    checked = [one for one in findings if one.severity is not Severity.NOT_CHECKED]
-    for text, severity in {line(one): one.severity for one in checked}.items():
+    """Print findings to stderr, each once, without those that say that a rule was not checked."""
+    checked = [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
+    for text, severity in {line(finding): finding.severity for finding in checked}.items():
         click.secho(text, fg=COLOURS[severity], err=True)

@@ -1,38 +1,38 @@
-"""Whether `infra`, `stacks` and `model_packaging` are ours: other projects have such names too."""
+"""Check that `infra`, `stacks` and `model_packaging` are Servable's: other projects use these names."""
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-# What a CDK project calls its own folders; every other package of ours begins with servable.
+# Names that CDK projects use for their own folders; the other packages begin with servable.
 SHARED_NAMES = ("infra", "model_packaging", "stacks")
 HOME = Path(__file__).resolve().parents[1]
 
 
 class HiddenPackageError(ImportError):
-    """A package of ours cannot be imported. `str()` is the whole sentence, with the remedy."""
+    """A package of Servable is hidden by another. `str()` is a whole sentence with the remedy."""
 
 
 def refuse_hidden(names: tuple[str, ...] = SHARED_NAMES) -> None:
-    """Raises `HiddenPackageError` where Python finds another package of one of these names first."""
+    """Raise `HiddenPackageError` if Python finds another package of one of these names first."""
     for name in names:
-        place = _place(name)
-        if place is not None and place != HOME / name:
+        path = _path(name)
+        if path is not None and path != HOME / name:
             raise HiddenPackageError(
-                f"{place}: hides the package {name!r} that Servable has in {HOME}; rename yours, for "
+                f"{path}: this package hides the package {name!r} of Servable in {HOME}; rename yours, for "
                 f"example to my_{name}, or start Python without that folder on its path "
                 "(python -P, without PYTHONPATH)"
             )
 
 
-def _place(name: str) -> Path | None:
-    """The folder that `import name` takes, or has taken; None where there is none."""
+def _path(name: str) -> Path | None:
+    """Return the folder that `import name` uses, or has used; None if there is no such package."""
     module = sys.modules.get(name)
     spec = find_spec(name) if module is None else module.__spec__
     if spec is None:
         return None
-    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
-    found = Path(places[0]).resolve() if places else None
-    if found is None or not spec.origin:
-        return found
-    return found.parent if spec.submodule_search_locations is not None else found
+    paths = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    path = Path(paths[0]).resolve() if paths else None
+    if path is None or not spec.origin:
+        return path
+    return path.parent if spec.submodule_search_locations is not None else path

@@ -1,6 +1,6 @@
-"""`servable …`: parses and calls, holds no logic.
+"""The command `servable`: finds the subcommand and calls it.
 
-Exit codes: 0 done, 1 found problems, 2 wrong use, 130 interrupted.
+Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted.
 """
 
 import importlib
@@ -12,32 +12,33 @@ import click
 
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
+from servable.signals import raise_on_ctrl_c
 
 COMMANDS = {
-    "check": "Every finding of the environments, before anything is deployed.",
-    "package": "Pack the models of an environment, and say what went in.",
-    "plan": "What the next deploy of an environment does, in how many deploys.",
-    "pin": "Hold an environment's artifacts to what lies in S3 now.",
-    "cost": "What an environment costs, and what a change costs.",
-    "init": "A first environment file for a SavedModel.",
-    "new": "A project for a service: a folder with environments, workflows, and no Python.",
-    "doctor": "Is this machine ready, and the account?",
-    "history": "What was deployed when, and the way back.",
-    "verify": "Is what is live what was deployed?",
-    "invoke": "One prediction from wherever an environment runs.",
-    "serve": "The endpoint of an environment, on this machine.",
-    "conformance": "Does a container or an endpoint answer as the image's own code did?",
-    "tune": "Search the settings of an environment's container.",
-    "report": "The page of a run of load or tune, or of two beside each other.",
-    "load": "How much load an environment takes, step by step.",
-    "local": "The embedded AWS on this machine.",
+    "check": "Check environments against every rule, before anything is deployed.",
+    "package": "Pack the models of an environment, and list what the archive holds.",
+    "plan": "Show what the next deploy of an environment changes, and in how many deploys.",
+    "pin": "Write the hash and size of an environment's artifacts in S3 into its file.",
+    "cost": "Show what an environment costs, and what a change to it costs.",
+    "init": "Write a first environment file for a SavedModel.",
+    "new": "Create a project for a service: a folder with environments and workflows, without Python.",
+    "doctor": "Check whether this computer and the AWS account are ready.",
+    "history": "List what was deployed when, and restore an earlier deployment.",
+    "verify": "Compare what is live with what was deployed.",
+    "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
+    "serve": "Serve an environment's endpoint on this computer.",
+    "conformance": "Compare the answers of a container or an endpoint with those of the AWS image.",
+    "tune": "Search the best container settings of an environment.",
+    "report": "Write the report page of a load or tune run, or of two runs side by side.",
+    "load": "Measure how much load an environment takes, step by step.",
+    "local": "Start, show and stop the local AWS on this computer.",
 }
-# Each in servable/NAME/command.py, but for:
+# Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
 
 
 class Lazy(click.Group):
-    """Imports a command when it is called: `check` must not wait for what only `local` needs."""
+    """A group that imports a command when it is called, so that `check` does not load what `local` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -48,8 +49,9 @@ class Lazy(click.Group):
         if missing := missing_for(cmd_name):
             return without(cmd_name, COMMANDS[cmd_name], missing)
         module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
-        found: click.Command = getattr(module, cmd_name)
-        return found
+        command: click.Command = getattr(module, cmd_name)
+        raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -61,17 +63,17 @@ class Lazy(click.Group):
     "--project",
     type=click.Path(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="The project, a folder with environments/ in it (default: the one that you are in).",
+    help="Project folder, which contains environments/ (default: the project of the working folder).",
 )
 def servable(project: str | None) -> None:
     """TensorFlow models behind Amazon SageMaker endpoints, as code."""
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """The console script. Never a stack trace for a user's mistake."""
+    """The console script: runs the command and turns errors of use into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A name that this terminal cannot show is shown escaped.
+            # Characters that the terminal cannot show are escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
         refuse_hidden()
@@ -86,7 +88,7 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo(str(wrong), err=True)
         sys.exit(2)
     except OSError as wrong:
-        # A full disk, a folder that may not be written: the machine's state, and no mistake of ours.
+        # A full disk or a read-only folder: the state of the computer, not a fault of the code.
         click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
@@ -95,7 +97,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _run(arguments: list[str] | None) -> Any:
-    """What the command returns. Raises `MissingExtraError` in the place of ModuleNotFoundError."""
+    """Return the command's result. Raises `MissingExtraError` instead of ModuleNotFoundError."""
     try:
         return servable.main(args=arguments, prog_name="servable", standalone_mode=False)
     except ModuleNotFoundError as missing:

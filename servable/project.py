@@ -1,4 +1,4 @@
-"""Which project and which of its environments a command is about, with the keys set for this run."""
+"""The project and the environments that a command works on, with the keys set for this run."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -12,46 +12,52 @@ from infra.preflight.check import check, errors
 from infra.preflight.rendering import listed
 from servable.project_folder import FOLDER, is_project, standing_in
 
-# What packing decides, which comes first where a model is served on this machine.
+# Packing vendors the code, and a model is packed before it is served on this computer.
 MENDED_BY_PACKING = "code-not-vendored"
 
 FIRST = "`servable init SAVED_MODEL` writes a first one"
-ENVIRONMENTS = click.option("--environments", "folder", default=FOLDER, help="Folder of the files.")
+ENVIRONMENTS = click.option(
+    "--environments", "folder", default=FOLDER, help="Folder of the environment files."
+)
 SET = click.option(
-    "--set", "sets", multiple=True, metavar="ENV.KEY=VALUE", help="One key, for this run."
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="[ENV.]KEY=VALUE",
+    help="Set one key for this run; ENV may be left out where one environment is named.",
 )
 
 
 def project(folder: str) -> tuple[Path, Path]:
-    """(the project, the folder of its environment files), both absolute.
+    """Return (project folder, folder of its environment files), both absolute.
 
     `folder`: relative to the working folder or to the project. Paths in an environment are relative
-    to the project. Files outside of it belong to the nearest project, or folder with a
-    cdk.json, above them. Raises click.UsageError.
+    to the project. Environment files outside the project belong to the nearest project, or folder
+    with a cdk.json, above them. Raises click.UsageError.
     """
     root = standing_in()
     if folder == FOLDER:
-        # Of the project, also where a folder below has one of the same name; a link too.
+        # The project's own folder, even if the working folder has one of the same name; a link too.
         if not (root / FOLDER).is_dir():
             raise click.UsageError(
-                f"{root}: there is no environments/ here, nor in a folder above; make a project with "
-                "`servable new DIRECTORY`, or name one: `servable --project FOLDER COMMAND`"
+                f"{root}: neither this folder nor one above it contains environments/; create a project with "
+                "`servable new DIRECTORY`, or name a project: `servable --project FOLDER COMMAND`"
             )
         return root, root / FOLDER
-    places = (Path.cwd() / folder, root / folder)
-    files = next((one.resolve() for one in places if one.is_dir()), None)
+    candidates = (Path.cwd() / folder, root / folder)
+    files = next((path.resolve() for path in candidates if path.is_dir()), None)
     if files is None:
         raise click.UsageError(
-            f"{folder}: there is no such folder here, nor in {root}; give --environments FOLDER"
+            f"{folder}: no such folder here or in {root}; give --environments FOLDER"
         )
     if files.is_relative_to(root):
         return root, files
-    above = [one for one in files.parents if is_project(one) or (one / "cdk.json").is_file()]
+    above = [path for path in files.parents if is_project(path) or (path / "cdk.json").is_file()]
     return (above[0] if above else root, files)
 
 
 def unknown(name: str, known: Collection[str]) -> click.UsageError:
-    """What to raise for an environment that is not there: which are, and which was meant."""
+    """Return the error for an environment that does not exist; it lists the known ones."""
     if not known:
         return click.UsageError(f"there is no environment {name!r}, nor any other; {FIRST}")
     return click.UsageError(
@@ -60,34 +66,36 @@ def unknown(name: str, known: Collection[str]) -> click.UsageError:
 
 
 def named(loaded: Iterable[Loaded], name: str) -> Loaded:
-    """Raises click.UsageError where none is."""
-    known = {one.name: one for one in loaded}
+    """Return the environment of this name. Raises click.UsageError if there is none."""
+    known = {environment.name: environment for environment in loaded}
     if name not in known:
         raise unknown(name, known)
     return known[name]
 
 
-def loaded_with(sets: tuple[str, ...], root: Path, files: Path) -> list[Loaded]:
-    """Every environment of the folder. `sets`: ENV.KEY=VALUE.
+def loaded_with(
+    sets: tuple[str, ...], root: Path, files: Path, *, name: str | None = None
+) -> list[Loaded]:
+    """Return every environment of the folder. `sets`: ENV.KEY=VALUE; with `name` also KEY=VALUE of it.
 
-    Raises click.UsageError for what is no key of one.
+    Raises click.UsageError for a key that no environment has.
     """
-    overrides = from_options(dict(_parted(one) for one in sets))
+    overrides = from_options(dict(_parted(option, of=name) for option in sets))
     loaded = load(root, files, overrides, "--set")
-    lost = strangers(overrides, [one.name for one in loaded], "--set")
+    lost = strangers(overrides, [environment.name for environment in loaded], "--set")
     if lost:
         raise click.UsageError("\n".join(map(str, lost)))
     return loaded
 
 
 def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[Loaded, Path]:
-    """(an environment without problems of shape, the folder of its file).
+    """Return (an environment whose file loads, the folder of its file).
 
-    `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for a name that is not there,
+    `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for an unknown name, and
     ClickException for a file that does not load.
     """
     root, files = project(folder)
-    overrides = from_options(dict(_parted(one, of=name) for one in sets))
+    overrides = from_options(dict(_parted(option, of=name) for option in sets))
     loaded = named(load(root, files, overrides, "--set"), name)
     if loaded.environment is None:
         raise click.ClickException(f"{loaded.file}: does not load:\n{listed(loaded.findings)}")
@@ -95,17 +103,20 @@ def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple
 
 
 def refused(loaded: Loaded) -> list[str]:
-    """What `servable check` refuses of it, but for what packing mends."""
-    return [str(one) for one in errors(check(loaded)) if one.rule != MENDED_BY_PACKING]
+    """Return the errors of `servable check`, without those that packing corrects."""
+    return [str(finding) for finding in errors(check(loaded)) if finding.rule != MENDED_BY_PACKING]
 
 
 def _parted(option: str, of: str | None = None) -> tuple[str, str]:
-    """("ENV.KEY", VALUE) of an option. `of`: the environment, where it may be left out."""
+    """Return ("ENV.KEY", VALUE) of an option. `of`: the environment's name, if it may be left out."""
     key, equals, value = option.partition("=")
-    if of is not None:
-        key = key.removeprefix(f"{of}.")
-        key = key and f"{of}.{key}"
-    if not equals or "." not in key:
-        form = "ENV.KEY=VALUE" if of is None else "KEY=VALUE"
-        raise click.UsageError(f"--set {option}: not of the form {form}")
-    return key, value
+    if of is not None and key:
+        key = f"{of}.{key.removeprefix(f'{of}.')}"
+    if equals and "." in key:
+        return key, value
+    if of is not None or not equals:
+        raise click.UsageError(f"--set {option}: expected {'' if of else 'ENV.'}KEY=VALUE")
+    raise click.UsageError(
+        f"--set {option}: expected ENV.KEY=VALUE, because not exactly one environment is named; "
+        f"write --set prod.{option} to set the key of prod"
+    )

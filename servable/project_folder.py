@@ -1,4 +1,4 @@
-"""The folder of the project that somebody stands in. Imports nothing that takes time."""
+"""The project folder of the working folder. This module imports nothing that is slow."""
 
 from pathlib import Path
 
@@ -7,29 +7,29 @@ import click
 from model_packaging.places import MADE
 
 FOLDER = "environments"
-"""What makes a folder a project."""
+"""The subfolder that makes a folder a project."""
 
 
 def is_project(folder: Path) -> bool:
-    """Whether it has an environments/ of ours: with TOML files or their schema, or empty."""
+    """Whether a folder is a project: its environments/ holds TOML files or their schema, or is empty."""
     try:
-        inside = [one.name for one in (folder / FOLDER).iterdir()]
+        inside = [name.name for name in (folder / FOLDER).iterdir()]
     except OSError:
-        return False  # no folder, or one that this user may not read
-    return not inside or any(one.endswith(".toml") or one == "schema.json" for one in inside)
+        return False  # not a folder, or not readable
+    return not inside or any(name.endswith(".toml") or name == "schema.json" for name in inside)
 
 
 def standing_in() -> Path:
-    """The folder of --project; else the nearest project from the working folder upwards, as git
-    looks for its own; else the working folder."""
+    """Return the folder of --project; else the nearest project at or above the working folder (as git
+    finds its repository); else the working folder."""
     here = Path.cwd()
     context = click.get_current_context(silent=True)
     given: str | None = context.find_root().params.get("project") if context else None
     if given is not None:
         return (here / given).resolve()
-    return next((one for one in (here, *here.parents) if is_project(one)), here)
+    return next((folder for folder in (here, *here.parents) if is_project(folder)), here)
 
 
 def state_folder() -> Path:
-    """What a project keeps on this computer, its local AWS included."""
+    """Return the folder for a project's local state, for example its local AWS."""
     return standing_in() / MADE

@@ -1,4 +1,4 @@
-"""What callers give becomes named arrays; what comes back is given to them as such."""
+"""Conversion of the caller's inputs to named arrays, and the named outputs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,9 +14,9 @@ Arrays = Mapping[str, Array]
 
 
 class Outputs(dict[str, Array]):
-    """A model's outputs by name. Numbers share the answer's memory and are read-only.
+    """A model's outputs by name. Numeric arrays share the answer's memory and are read-only.
 
-    `variant`: which one answered, None where there are no variants.
+    `variant`: the production variant that answered; None for a container.
     """
 
     def __init__(self, arrays: Arrays, variant: str | None = None) -> None:
@@ -25,14 +25,14 @@ class Outputs(dict[str, Array]):
 
     @property
     def only(self) -> Array:
-        """The output of a model that has one. Raises `ValueError` for one that has more."""
+        """The output of a model that has exactly one. Raises `ValueError` if it has more."""
         if len(self) != 1:
             raise ValueError(f"the model has {len(self)} outputs: {', '.join(self)}; name one")
         return next(iter(self.values()))
 
 
 def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
-    """One array of each input: of a mapping, of keywords, or of a single value without a name.
+    """Return one array for each input: from a mapping, keywords, or a single value without a name.
 
     Text becomes bytes in UTF-8, in an array of `object`, as TensorFlow's strings are.
     Raises `BadInputError`.
@@ -59,7 +59,7 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def typed(inputs: Any, named: Mapping[str, Any]) -> bool:
-    """Whether every value has a type of NumPy's, and none is a list that NumPy has to guess for."""
+    """Whether every value has a NumPy type, so that none is a list whose type NumPy has to guess."""
     values = [*(inputs.values() if isinstance(inputs, Mapping) else (inputs,)), *named.values()]
     return all(hasattr(value, "dtype") for value in values if value is not None)
 
@@ -74,21 +74,21 @@ def _array(name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise BadInputError(f"{name}: is no array: {error}") from None
+        raise BadInputError(f"{name}: cannot be converted to an array: {error}") from None
     if not hasattr(value, "dtype"):
         array = _unchanged(name, value, leaves, array)
     if array.dtype.kind not in "OSU":
         return array
     texts = np.empty(array.size, object)
-    texts[:] = [_bytes(name, one) for one in array.ravel().tolist()]
+    texts[:] = [_bytes(name, text) for text in array.ravel().tolist()]
     return texts.reshape(array.shape)
 
 
 def _leaves(value: Any) -> list[Any]:
-    """What is in Python's lists, at the depth where something other than a list begins."""
+    """Return the elements of nested lists at the depth where something other than a list begins."""
     level = [value]
-    while level and all(isinstance(one, list | tuple) for one in level):
-        level = [leaf for one in level for leaf in one]
+    while level and all(isinstance(nested, list | tuple) for nested in level):
+        level = [leaf for nested in level for leaf in nested]
     return level
 
 
@@ -97,18 +97,18 @@ _HOLDS = {"b": _TRUTH, **dict.fromkeys("iufc", _NUMBERS), **dict.fromkeys("SU", 
 
 
 def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
-    """`array`, which NumPy made of Python's lists and scalars, with the values that they have.
+    """Return `array`, which NumPy made of Python's lists and scalars, with unchanged values.
 
     NumPy writes 1 beside "a" as "1" and True beside 2 as 1, drops zeros at a string's end, and
     makes float64 of [2**63, 1] and of integers beside a 0.5: it rounds those above 2**53.
     Raises `BadInputError`.
     """
-    if any(isinstance(one, np.ndarray) for one in leaves):
-        if len({getattr(one, "dtype", None) for one in leaves}) == 1:
+    if any(isinstance(each, np.ndarray) for each in leaves):
+        if len({getattr(each, "dtype", None) for each in leaves}) == 1:
             return array
-        pieces = [np.asarray(one, getattr(one, "dtype", object)).ravel() for one in leaves]
+        pieces = [np.asarray(each, getattr(each, "dtype", object)).ravel() for each in leaves]
         leaves = [leaf for piece in pieces for leaf in piece.tolist()]
-    kinds = {one: _kind(one) for one in set(map(type, leaves))}
+    kinds = {leaf_type: _kind(leaf_type) for leaf_type in set(map(type, leaves))}
     if not all(kind in _HOLDS for kind in kinds.values()):
         return array  # nothing that can be looked into, as a range; or nothing that can be sent
     held = sorted({_HOLDS[kind] for kind in kinds.values()})
@@ -117,7 +117,7 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
     if held == [_STRINGS]:
         return np.asarray(value, object)
     if held == [_NUMBERS] and array.dtype.kind in "fcO":
-        whole = [one for one in leaves if kinds[type(one)] in "iu"]
+        whole = [each for each in leaves if kinds[type(each)] in "iu"]
         if len(whole) == len(leaves):
             return _integers(name, whole).reshape(array.shape)
         if array.dtype.kind == "O" or not all(map(_same_as_float, whole)):
@@ -129,11 +129,13 @@ def _unchanged(name: str, value: Any, leaves: list[Any], array: Array) -> Array:
 
 
 def _kind(kind: type) -> str:
-    """NumPy's letter for what values of this type are; empty for what is none of its types."""
+    """Return NumPy's kind letter for a Python or NumPy type; empty for any other type."""
     if issubclass(kind, np.generic):
         return np.dtype(kind).kind
     python = {"b": bool, "i": int, "f": float, "c": complex, "S": bytes, "U": str}
-    return next((letter for letter, one in python.items() if issubclass(kind, one)), "")
+    return next(
+        (letter for letter, python_type in python.items() if issubclass(kind, python_type)), ""
+    )
 
 
 def _integers(name: str, leaves: list[Any]) -> Array:
@@ -176,7 +178,8 @@ def _utf8(name: str, text: str) -> bytes:
 
 
 def total_bytes(arrays: Iterable[Array]) -> int:
-    """Of numbers what they take; of strings what is in them."""
+    """Return the bytes of the arrays: buffer sizes of numbers, lengths of strings."""
     return sum(
-        sum(map(len, one.ravel().tolist())) if one.dtype == object else one.nbytes for one in arrays
+        sum(map(len, array.ravel().tolist())) if array.dtype == object else array.nbytes
+        for array in arrays
     )

@@ -1,4 +1,4 @@
-"""The same in asyncio: each call runs on a thread, since boto3 knows no event loop."""
+"""`Endpoint` for asyncio: each call runs on a thread, since boto3 does not support event loops."""
 
 import functools
 from collections.abc import Callable
@@ -21,14 +21,14 @@ class AsyncEndpoint:
         async with AsyncEndpoint("ranker-prod") as ranker:
             first, second = await asyncio.gather(ranker.predict(x=a), ranker.predict(x=b))
 
-    A call that is cancelled is no longer waited for; what was sent is not called back.
+    A cancelled call is no longer awaited; a request that was sent is not revoked.
     """
 
-    def __init__(self, name: str | Endpoint, **told: Any) -> None:
+    def __init__(self, name: str | Endpoint, **options: Any) -> None:
         """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too. Raises `BadInputError`."""
-        if isinstance(name, Endpoint) and told:
-            raise BadInputError(f"{', '.join(told)}: say it to the Endpoint that you give")
-        self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **told)
+        if isinstance(name, Endpoint) and options:
+            raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
+        self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
         self._closed = False
         in_each_process(self._start)
 
@@ -38,28 +38,28 @@ class AsyncEndpoint:
         )
 
     @classmethod
-    def local(cls, url: str, **told: Any) -> Self:
-        """A container at an address."""
-        return cls(Endpoint.local(url, **told))
+    def local(cls, url: str, **options: Any) -> Self:
+        """Return an endpoint for a container at an address."""
+        return cls(Endpoint.local(url, **options))
 
-    async def predict(self, inputs: Any = None, /, **told: Any) -> Outputs:
-        """As `Endpoint.predict`; `progress` is told on another thread."""
-        return await self._run(self.endpoint.predict, inputs, **told)
+    async def predict(self, inputs: Any = None, /, **options: Any) -> Outputs:
+        """As `Endpoint.predict`; `progress` is called on another thread."""
+        return await self._run(self.endpoint.predict, inputs, **options)
 
-    async def invoke(self, body: bytes, **told: Any) -> Answer:
+    async def invoke(self, body: bytes, **options: Any) -> Answer:
         """As `Endpoint.invoke`."""
-        return await self._run(self.endpoint.invoke, body, **told)
+        return await self._run(self.endpoint.invoke, body, **options)
 
-    async def submit(self, inputs: Any = None, /, **told: Any) -> Job:
+    async def submit(self, inputs: Any = None, /, **options: Any) -> Job:
         """As `Endpoint.submit`; wait with `result`."""
-        return await self._run(self.endpoint.submit, inputs, **told)
+        return await self._run(self.endpoint.submit, inputs, **options)
 
     async def result(self, job: Job, timeout_seconds: float) -> Outputs:
         """As `Job.result`."""
         return await self._run(job.result, timeout_seconds)
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Wait for the running calls, then close the connections."""
         import asyncio  # here alone: half of what `import servable_client` would take beside NumPy
 
         self._closed = True
@@ -75,10 +75,12 @@ class AsyncEndpoint:
     async def __aexit__(self, *failure: object) -> None:
         await self.close()
 
-    async def _run(self, call: Callable[..., Result], *given: Any, **told: Any) -> Result:
+    async def _run(self, call: Callable[..., Result], *given: Any, **options: Any) -> Result:
         import asyncio
 
         if self._closed:
             raise BadInputError(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, functools.partial(call, *given, **told))
+        return await loop.run_in_executor(
+            self._executor, functools.partial(call, *given, **options)
+        )

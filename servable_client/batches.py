@@ -1,4 +1,4 @@
-"""The batches of one endpoint: cut, asked for in parts side by side, and put together.
+"""Batches of one endpoint: cut into parts, predicted side by side, and merged.
 
 Each part goes on a thread and a connection of its own.
 """
@@ -20,28 +20,28 @@ from servable_client.split import Part, Split, parts, rows_of
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a long batch is: told after each part, in the thread that called `predict`."""
+    """The progress of a long batch, reported after each part in the thread that called `predict`."""
 
     rows_done: int
     rows: int
     parts_done: int
     parts: int
     seconds: float
-    """Since the first part was sent."""
+    """Seconds since the first part was sent."""
 
     @property
     def seconds_left(self) -> float:
-        """By the speed so far."""
+        """Estimated seconds left, at the speed so far."""
         return self.seconds * (self.rows - self.rows_done) / max(self.rows_done, 1)
 
 
 Told = Callable[[Progress], None]
 Predict = Callable[[Part], Outputs]
-"""Asks for one part. Raises `PredictionError`."""
+"""A function that predicts one part. Raises `PredictionError`."""
 
 
 class Batches:
-    """As many parts at a time as there are connections. Safe between threads."""
+    """Sends as many parts at a time as there are connections. Thread-safe."""
 
     def __init__(self, name: str, connections: int) -> None:
         self._name = name
@@ -53,20 +53,22 @@ class Batches:
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def predict(self, arrays: Arrays, split: Split, predict: Predict, told: Told | None) -> Outputs:
-        """The answer of all parts. Raises `PredictionError`."""
+    def predict(
+        self, arrays: Arrays, split: Split, predict: Predict, report: Told | None
+    ) -> Outputs:
+        """Return the merged answer of all parts. Raises `PredictionError`."""
         rows = rows_of(arrays, split.whole)
         count = self._part_sizes.parts(rows) if split.measured else 1
         pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
         executor = self._threads() if len(pieces) > 1 else _OwnThread()
-        found = predict_parts(pieces, predict, executor, told, split.constant)
+        outputs = predict_parts(pieces, predict, executor, report, split.constant)
         if split.measured:
             self._part_sizes.record(rows, count, time.monotonic() - began)
-        return found
+        return outputs
 
     def close(self) -> None:
-        """Waits for the parts under way; the others are not sent."""
+        """Wait for the running parts; the others are not sent."""
         with self._lock:
             executor, self._executor = self._executor, None
         if executor:
@@ -80,7 +82,7 @@ class Batches:
 
 
 class _OwnThread(Executor):
-    """For a batch of one part: going to another thread and back is a tenth of a millisecond."""
+    """Runs a batch of one part in the calling thread, which saves a tenth of a millisecond."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """What `fn` raises is the future's; an interruption is the caller's."""
@@ -96,20 +98,20 @@ def predict_parts(
     pieces: Sequence[Part],
     predict: Predict,
     executor: Executor,
-    told: Told | None,
+    report: Told | None,
     constant: frozenset[str] | None = None,
 ) -> Outputs:
-    """The answers in order, as one. Raises `PartFailedError` for the first part that failed.
+    """Return the merged answers. Raises `PartFailedError` for the first part that failed.
 
     `constant`: as in `Split`.
     """
-    answers, failed = _answers_and_failures(pieces, predict, executor, told)
+    answers, failed = _answers_and_failures(pieces, predict, executor, report)
     if failed:
         number = min(failed)
         first, rows = failed[number], pieces[number].rows
         raise PartFailedError(number, len(pieces), rows, first, len(failed) - 1) from first
     ordered = [answers[number] for number in range(len(pieces))]
-    variants = {one.variant for one in ordered}
+    variants = {answer.variant for answer in ordered}
     return Outputs(
         merged(ordered, [len(piece.rows) for piece in pieces], constant),
         variants.pop() if len(variants) == 1 else None,
@@ -117,9 +119,12 @@ def predict_parts(
 
 
 def _answers_and_failures(
-    pieces: Sequence[Part], predict: Predict, executor: Executor, told: Told | None
+    pieces: Sequence[Part], predict: Predict, executor: Executor, report: Told | None
 ) -> tuple[dict[int, Outputs], dict[int, PredictionError]]:
-    """By the part's number. After a failure no other part is sent; those under way are waited for."""
+    """Return (answers, failures) by part number.
+
+    After a failure no other part is sent, and the running ones are awaited.
+    """
     began, rows_done, stopped = time.monotonic(), 0, threading.Event()
 
     def send(part: Part) -> Outputs | None:
@@ -146,15 +151,15 @@ def _answers_and_failures(
                     answer = future.result()
                 except PredictionError as failure:
                     failed[number] = failure
-                    waiting -= {one for one in waiting if one.cancel()}
+                    waiting -= {unsent for unsent in waiting if unsent.cancel()}
                     continue
                 if answer is None:
                     continue
                 answers[number] = answer
                 rows_done += len(pieces[number].rows)
-                if told:
+                if report:
                     seconds, total = time.monotonic() - began, pieces[-1].rows.stop
-                    told(
+                    report(
                         Progress(
                             rows_done=rows_done,
                             rows=total,

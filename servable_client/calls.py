@@ -13,7 +13,7 @@ UNSUPPORTED = 415
 
 
 class Calls:
-    """To one endpoint. Safe between threads."""
+    """The calls to one endpoint. Thread-safe."""
 
     def __init__(self, transport: Transport, retries: Retries, *, largest_body_bytes: int) -> None:
         self._transport = transport
@@ -33,15 +33,16 @@ class Calls:
         form: str,
         inference_id: str | None,
     ) -> Outputs:
-        """`form`: where neither the options nor what was learnt say another.
+        """Encode, send and decode one prediction.
 
+        `form`: the format, unless the options name another or the container takes only JSON.
         Raises `PredictionError`.
         """
         form = options.format or ("json" if self._json_only else form)
         try:
             answer = self.send(request(arrays, form, options, inference_id), options, deadline)
         except RefusedError as refusal:
-            # A container without our handler: it has read the content type and no more.
+            # A container without Servable's handler has read only the content type.
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
             again = request(arrays, "json", options, inference_id)
@@ -54,7 +55,7 @@ class Calls:
         return Outputs(decode(answer.content_type, answer.body), answer.variant)
 
     def send(self, request: Request, options: Options, deadline: Deadline) -> Answer:
-        """Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
+        """Send a request. Raises `PredictionError`; `BodyTooLargeError` before anything is sent."""
         if len(request.body) > self._largest_body_bytes:
             raise BodyTooLargeError(
                 f"the {request.content_type} body has {len(request.body):,} bytes and SageMaker "
@@ -69,8 +70,8 @@ class Calls:
 
 
 def request(arrays: Arrays, form: str, options: Options, inference_id: str | None) -> Request:
-    """Raises `BadInputError`."""
-    # Who asks for JSON wants the model server's own, which the handler relays as it is.
+    """Return the encoded request. Raises `BadInputError`."""
+    # format="json" asks for the model server's own JSON, which the handler relays unchanged.
     wanted = content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),

@@ -1,4 +1,4 @@
-"""A container's /invocations, without SageMaker in between: `servable serve`, or a test's."""
+"""Requests to a container's /invocations, without SageMaker in between."""
 
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
@@ -23,7 +23,7 @@ _POOLS = {
 
 
 class ContainerHttp:
-    """`url` is the container's, as http://127.0.0.1:8080. No signature, no proxy."""
+    """Requests to a container, unsigned and without a proxy. `url`: as http://127.0.0.1:8080."""
 
     def __init__(self, url: str, *, connections: int) -> None:
         if not url.startswith(("http://", "https://")):

@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: one endpoint, deployed, embedded or on this machine."""
+"""Predictions of one endpoint: in AWS, in the local AWS, or of a container on this computer."""
 
 import time
 import uuid
@@ -22,9 +22,9 @@ CONNECTIONS = 10
 
 
 class Endpoint:
-    """Safe between threads, and in forked children, which begin with connections of their own.
+    """An endpoint, by name. Thread-safe, also in forked children, which open their own connections.
 
-    `close` it, or use it in a `with`, to end its connections; then it is closed for good.
+    `close` it, or use it in a `with`, to close its connections; it cannot be opened again.
 
         with Endpoint("ranker-prod") as ranker:
             ranker.predict(feat_ids=ids, feat_vals=values)["prob"]
@@ -48,11 +48,11 @@ class Endpoint:
         sleep: Callable[[float], None] = time.sleep,
         **options: Any,
     ) -> None:
-        """`session`: a boto3 Session. `endpoint_url`: of another AWS than AWS's, as boto3 has it.
+        """`session`: a boto3 Session. `endpoint_url`: URL of the AWS APIs, as in boto3.
 
-        `upload_to`: where `submit` puts requests, as s3://bucket/prefix/. `largest_body_bytes`: what
-        AWS's API states; its developer guide states 25,000,000 for the same endpoints, so that who has
-        seen a larger request answered may say so. Raises `BadInputError`.
+        `upload_to`: where `submit` stores requests, as s3://bucket/prefix/. `largest_body_bytes`: the
+        default is the limit of AWS's API reference; AWS's developer guide states 25,000,000 for the
+        same endpoints, so it may be raised up to that. Raises `BadInputError`.
         """
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts: give 1 or more")
@@ -73,12 +73,12 @@ class Endpoint:
         self._batches = Batches(name, connections)
 
     @classmethod
-    def local(cls, url: str, **told: Any) -> Self:
-        """A container at an address, as `servable serve` prints it: no AWS in between."""
+    def local(cls, url: str, **options: Any) -> Self:
+        """Return an endpoint for a container at an address, as `servable serve` prints it."""
         from servable_client.container_http import ContainerHttp
 
-        connections = told.setdefault("connections", CONNECTIONS)
-        return cls(url, transport=ContainerHttp(url, connections=connections), **told)
+        connections = options.setdefault("connections", CONNECTIONS)
+        return cls(url, transport=ContainerHttp(url, connections=connections), **options)
 
     def predict(
         self,
@@ -98,13 +98,13 @@ class Endpoint:
         target_model: str | None = None,
         **named: Any,
     ) -> Outputs:
-        """The outputs of named inputs, of a mapping of them, or of a model's only one.
+        """Return the outputs for named inputs, for a mapping of them, or for a model's only input.
 
-        `split`: cut a batch into parts that are asked for side by side. `timeout_seconds` is
-        for the whole call; where it is not given, each part has the endpoint's.
+        `split`: cut a batch into parts that are predicted side by side. `timeout_seconds` applies
+        to the whole call; if it is not given, each part has the endpoint's timeout.
         Raises `PredictionError`.
         """
-        told: dict[str, Any] = {
+        given: dict[str, Any] = {
             "format": format,
             "timeout_seconds": timeout_seconds,
             "retry_unsafe": retry_unsafe,
@@ -116,10 +116,10 @@ class Endpoint:
         }
         self.check_open()
         options = self._options
-        if any(value is not None for value in told.values()):
-            options = options.with_(**told)
+        if any(value is not None for value in given.values()):
+            options = options.with_(**given)
         arrays = as_arrays(inputs, named)
-        # Of the whole batch: a small part in JSON would have other types than the others.
+        # Chosen for the whole batch: a small part in JSON would have other types than the others.
         form = options.format or chosen(arrays, typed=typed(inputs, named))
         if split is None:
             deadline = Deadline(options.timeout_seconds)
@@ -148,17 +148,17 @@ class Endpoint:
         inference_id: str | None = None,
         **options: Any,
     ) -> Answer:
-        """Bytes in, bytes out: for a body that is ready. Raises `PredictionError`."""
+        """Send an encoded body and return the answer's bytes. Raises `PredictionError`."""
         self.check_open()
-        said = self._options.with_(**options)
+        merged = self._options.with_(**options)
         ready = Request(
             body=body,
             content_type=content_type,
             accept=accept,
-            selection=said.selection,
+            selection=merged.selection,
             inference_id=inference_id,
         )
-        return self._calls.send(ready, said, Deadline(said.timeout_seconds))
+        return self._calls.send(ready, merged, Deadline(merged.timeout_seconds))
 
     def submit(
         self,
@@ -169,7 +169,10 @@ class Endpoint:
         upload_to: str | None = None,
         **named: Any,
     ) -> Job:
-        """An asynchronous inference: the request into S3, a `Job` back. Raises `PredictionError`."""
+        """Start an asynchronous inference: store the request in S3 and return a `Job`.
+
+        Raises `PredictionError`.
+        """
         self.check_open()
         options, place = self._options, upload_to or self._upload_to
         if place:  # once for all attempts: what is put again replaces what was put
@@ -184,13 +187,13 @@ class Endpoint:
         )
 
     def close(self) -> None:
-        """Waits for what is under way. Closes in this process, not in others that it was forked into."""
+        """Wait for running calls and close. Forked processes are not affected."""
         self.closed = True
         self._batches.close()
         self._transport.close()
 
     def check_open(self) -> None:
-        """Raises `BadInputError` after `close`."""
+        """Raise `BadInputError` after `close`."""
         if self.closed:
             raise BadInputError(f"{self.name}: this Endpoint is closed; make another")
 
@@ -207,11 +210,11 @@ class Endpoint:
         self.close()
 
 
-def _sagemaker(name: str, *told: Any) -> Transport:
-    # Only here is boto3 needed: who has a local endpoint or a fake one does not wait for it.
+def _sagemaker(name: str, *settings: Any) -> Transport:
+    # Imported here: local and fake endpoints do not need boto3.
     from servable_client.sagemaker_runtime import SageMakerRuntime
 
-    region, session, endpoint_url, connections, timeout_seconds = told
+    region, session, endpoint_url, connections, timeout_seconds = settings
     return SageMakerRuntime(
         name,
         region=region,

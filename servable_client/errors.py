@@ -1,4 +1,4 @@
-"""What a prediction can end as, when it does not end as an answer.
+"""The errors of a prediction.
 
 PredictionError
 ├── BadInputError               not sent: the arrays or the settings cannot be a request
@@ -46,7 +46,7 @@ class PredictionError(Exception):
         """The container's HTTP status where it answered, else SageMaker's, else None."""
         self.retry_after_seconds = retry_after_seconds
         self.attempts = 0
-        """How often it was sent or tried to be."""
+        """Number of attempts to send the request."""
         if executed is not None:
             self.executed = executed
 
@@ -117,7 +117,7 @@ class JobFailedError(PredictionError):
 
 
 class PartFailedError(PredictionError):
-    """`failure` is that part's own error; `rows` the rows of the batch that it held."""
+    """A part of a batch failed. `failure`: its error; `rows`: the rows of the batch in it."""
 
     def __init__(self, part: int, parts: int, rows: range, failure: PredictionError, more: int):
         others = f"; {more} other parts failed as well" if more else ""

@@ -10,8 +10,8 @@ from servable_client.options import Selection
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 MOST_BODY_BYTES = 6_291_456
-# What the developer guide has of the same endpoints: who has seen more than the first answered may
-# set `largest_body_bytes` up to this:
+# The developer guide states another bound for the same endpoints; `largest_body_bytes` may be raised
+# up to it:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
 GUIDE_BODY_BYTES = 25_000_000
 
@@ -23,7 +23,7 @@ class Request:
     accept: str
     selection: Selection
     inference_id: str | None = None
-    """Joins the request to what data capture keeps of it."""
+    """Identifies the request in captured data."""
 
     def __post_init__(self) -> None:
         for name in ("content_type", "accept", "inference_id"):
@@ -43,9 +43,9 @@ class Answer:
 
 
 def check_framed(headers: Mapping[str, str]) -> None:
-    """Refuses an answer that ends where its connection ends: half of it would look whole.
+    """Refuse an answer without a stated length, since a truncated one would look complete.
 
-    `headers` in any case, or in lower case. Raises `BadAnswerError`.
+    `headers`: case-insensitive, or in lower case. Raises `BadAnswerError`.
     """
     length = headers.get("content-length", "")
     chunked = "chunked" in headers.get("transfer-encoding", "").lower()
@@ -57,12 +57,12 @@ def check_framed(headers: Mapping[str, str]) -> None:
 
 
 class Deadline:
-    """Until when, on time.monotonic()'s clock."""
+    """A deadline on the clock of time.monotonic()."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._at = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds; negative when it is over."""
+        """Return the seconds left; negative after the deadline."""
         return self._at - time.monotonic()

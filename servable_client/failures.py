@@ -1,7 +1,7 @@
-"""What SageMaker or a container answered instead of a prediction, as our errors.
+"""Translation of error answers of SageMaker and containers into `PredictionError`s.
 
-What is turned away was not executed: 429, by whoever. A 5xx may come from a model that had
-begun, a 503 too: the handler gives one when a model server dies over a request.
+A 429 means that the request was not executed. A 5xx may come from a model that had begun, also a
+503: the handler answers it when a model server dies during a request.
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 """
 
@@ -34,15 +34,15 @@ _SHOWN = 2000  # characters of a container's words
 
 
 def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
-    """The error in a botocore ClientError's `response`."""
+    """Return the error for a botocore ClientError's `response`."""
     error, about = response.get("Error", {}), response.get("ResponseMetadata", {})
-    code, said = str(error.get("Code", "")), error.get("Message") or "no message"
+    code, reason = str(error.get("Code", "")), error.get("Message") or "no message"
     status = about.get("HTTPStatusCode")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
     if code == "ModelError":
-        words = response.get("OriginalMessage") or said
+        words = response.get("OriginalMessage") or reason
         return of_container(endpoint, response.get("OriginalStatusCode"), words, None)
-    message = f"{endpoint}: {said}"
+    message = f"{endpoint}: {reason}"
     if code == "ModelNotReadyException":
         return BusyError(f"{message}; the model is loading", status=status)
     if code in _THROTTLED or status == 429:
@@ -51,7 +51,7 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     if code in _NOT_ALLOWED or status in (401, 403):
         hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"
         return NotAllowedError(f"{message} ({code}); {hint}", status=status)
-    if "not found" in said.lower() and status is not None and status < 500:
+    if "not found" in reason.lower() and status is not None and status < 500:
         hint = "check its name, the region and the account"
         return EndpointNotFoundError(f"{message} {hint}", status=status)
     if status is not None and 400 <= status < 500:
@@ -62,33 +62,33 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
 def of_container(
     endpoint: str, status: int | None, words: str, retry_after: str | None
 ) -> PredictionError:
-    """The error that a container's own status means."""
-    said = f"{endpoint}: {_sentence(words)}"
+    """Return the error for a container's HTTP status."""
+    reason = f"{endpoint}: {_sentence(words)}"
     if status == 429:
-        return QueueFullError(said, status=429, retry_after_seconds=_seconds(retry_after))
+        return QueueFullError(reason, status=429, retry_after_seconds=_seconds(retry_after))
     if status == 404:
-        return EndpointNotFoundError(f"the container answers 404: {said}", status=404)
+        return EndpointNotFoundError(f"the container answers 404: {reason}", status=404)
     if status == 415:
         hint = 'without a handler it takes JSON, JSON lines and CSV only: set handler = "servable"'
-        return RefusedError(f"the container answers 415: {said}; {hint}", status=415)
+        return RefusedError(f"the container answers 415: {reason}; {hint}", status=415)
     if status is not None and 400 <= status < 500:
-        return RefusedError(f"the container answers {status}: {said}", status=status)
+        return RefusedError(f"the container answers {status}: {reason}", status=status)
     answers = f"answers {status}" if status else "does not answer"
-    return ModelFailedError(f"the container {answers}: {said}", status=status or None)
+    return ModelFailedError(f"the container {answers}: {reason}", status=status or None)
 
 
 def _sentence(words: str) -> str:
-    """Of {"error": "…"} what is in it."""
+    """Return the message in {"error": "…"}, or the text itself."""
     try:
-        said = json.loads(words)["error"]
+        reason = json.loads(words)["error"]
     except (ValueError, TypeError, KeyError):
-        said = words
-    return str(said).strip()[:_SHOWN] or "it says nothing"
+        reason = words
+    return str(reason).strip()[:_SHOWN] or "the answer is empty"
 
 
 def _seconds(header: str | None) -> float | None:
     try:
-        found = float(header) if header else None
+        seconds = float(header) if header else None
     except ValueError:
         return None  # a date, which neither SageMaker nor our handler sends
-    return found if found is not None and 0 <= found < 3600 else None
+    return seconds if seconds is not None and 0 <= seconds < 3600 else None

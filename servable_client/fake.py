@@ -1,4 +1,4 @@
-"""An endpoint for the tests of those who use one: a function answers, nothing is sent."""
+"""A fake endpoint for the tests of applications: a function answers, nothing is sent."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ Model = Callable[..., Mapping[str, Any]]
 
 
 class FakeEndpoint(Endpoint):
-    """`FakeEndpoint(lambda x: {"y": 2 * x})`: all that `Endpoint` does but for the network.
+    """`FakeEndpoint(lambda x: {"y": 2 * x})`: an `Endpoint` without the network.
 
     Inputs are encoded and decoded, batches split, limits kept, failures raised or retried.
     The model gets arrays by name, or one array where the input has no name. `failures` are
@@ -31,11 +31,11 @@ class FakeEndpoint(Endpoint):
         *,
         failures: Iterable[PredictionError | None] = (),
         name: str = "fake",
-        **told: Any,
+        **options: Any,
     ) -> None:
         self._fake = _FakeTransport(model, failures)
-        # Nobody waits in a test: between attempts either.
-        super().__init__(name, transport=self._fake, sleep=lambda seconds: None, **told)
+        # A test does not wait between attempts.
+        super().__init__(name, transport=self._fake, sleep=lambda seconds: None, **options)
 
     @property
     def calls(self) -> list[dict[str, Array]]:
@@ -60,8 +60,8 @@ class _FakeTransport:
         inputs = _inputs(request)
         with self._lock:
             self.calls.append(inputs)
-        one = UNNAMED in inputs
-        outputs = self._model(inputs[UNNAMED]) if one else self._model(**inputs)
+        unnamed = UNNAMED in inputs
+        outputs = self._model(inputs[UNNAMED]) if unnamed else self._model(**inputs)
         return _answer(as_arrays(outputs, {}), request)
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
@@ -79,7 +79,7 @@ class _FakeTransport:
 
 
 def _inputs(request: Request) -> dict[str, Array]:
-    """As the model server would see them."""
+    """Decode the inputs as the model server would."""
     for codec in codecs().values():
         if codec.content_type == request.content_type:
             return codec.read_inputs(request.body)

@@ -1,11 +1,11 @@
-"""Connections, threads, locks and what was learnt belong to one process; a forked child starts anew.
+"""Renewal of connections, threads, locks and caches in forked children.
 
 A child of os.fork shares its parent's sockets, has none of its threads, and inherits locks as
 they stood: two processes on one connection read each other's answers, an executor without its
 threads never finishes, and a lock that another thread held is never released.
 
 `os.register_at_fork` renews every object in the child before any other code of the child runs.
-A check of the process id at every call was the other way: it costs every call, needs a lock of
+The alternative, a check of the process id at every call, costs every call, needs a lock of
 its own against two threads that notice at once, and leaves the parent's sockets open until then.
 multiprocessing, Gunicorn and uWSGI run these hooks. A program that starts by exec or spawn
 inherits nothing: sockets close on exec.
@@ -30,7 +30,7 @@ def in_each_process(start: Callable[[], None]) -> None:
 
 
 def close_in_children(connected: socket.socket) -> None:
-    """The socket is this process's: a forked child closes its copy and sends nothing on it."""
+    """Register a socket of this process: a forked child closes its copy and sends nothing on it."""
     _sockets.add(connected)
 
 

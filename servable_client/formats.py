@@ -1,6 +1,6 @@
-"""Which form arrays are sent in, and the two ways between arrays and bodies.
+"""The choice of a format for arrays, and encoding and decoding of bodies.
 
-The forms are the codecs of servable_tensors/codecs.py that have a name there.
+The formats are the codecs of servable_tensors/codecs.py that have a name there.
 """
 
 import functools
@@ -23,7 +23,7 @@ MOST_JSON_BYTES = 2048
 
 @functools.cache
 def codecs() -> "dict[str, Codec]":
-    """By form, as `format=` names it."""
+    """Return the codecs by format name, as in `format=`."""
     # On first use: protobuf alone would double the time of `import servable_client`.
     from servable_tensors.codecs import CODECS
 
@@ -31,7 +31,7 @@ def codecs() -> "dict[str, Codec]":
 
 
 def content_type(form: str) -> str:
-    """Raises `BadInputError` for no form."""
+    """Return the content type of a format. Raises `BadInputError` for an unknown one."""
     if form not in codecs():
         raise BadInputError(
             f"format {form!r}: give one of {', '.join(codecs())}, or none to have one chosen"
@@ -40,10 +40,10 @@ def content_type(form: str) -> str:
 
 
 def chosen(arrays: Arrays, *, typed: bool = True) -> str:
-    """protobuf for arrays, npy for one without a name, JSON for a few values of mixed types.
+    """Choose protobuf for arrays, npy for an unnamed one, JSON for a few values of mixed types.
 
-    And JSON for a few numbers that come in lists: [1.5] is float64 to NumPy, and in JSON
-    whatever the signature wants.
+    JSON is also chosen for a few numbers in lists: [1.5] is float64 in NumPy, and in JSON the type
+    that the signature requires.
     """
     kinds = {array.dtype.kind for array in arrays.values()}
     mixed = len(kinds) > 1 or "O" in kinds or not typed
@@ -68,8 +68,8 @@ def _few(arrays: Arrays) -> bool:
 
 
 def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
-    """The body. Raises `BadInputError` for what the form cannot hold."""
-    content_type(form)  # or it is none
+    """Return the encoded body. Raises `BadInputError` for values that the format cannot hold."""
+    content_type(form)  # raises for an unknown format
     try:
         return codecs()[form].write_request(arrays, choice)
     except TensorError as bad:
@@ -77,13 +77,13 @@ def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
 
 
 def decode(content_type: str, body: bytes) -> dict[str, Array]:
-    """The outputs of an answer, by name. Raises `BadAnswerError`."""
+    """Return the outputs of an answer, by name. Raises `BadAnswerError`."""
     kind = content_type.partition(";")[0].strip().lower()
-    codec = next((one for one in codecs().values() if one.content_type == kind), None)
+    codec = next((known for known in codecs().values() if known.content_type == kind), None)
     if codec is None:
         raise BadAnswerError(
             f"the answer is {content_type or 'of no content type'}; this client reads "
-            f"{', '.join(one.content_type for one in codecs().values())}; "
+            f"{', '.join(known.content_type for known in codecs().values())}; "
             "invoke() gives the bytes as they are"
         )
     try:

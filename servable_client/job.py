@@ -16,7 +16,10 @@ LONGER_EACH_TIME = 1.5
 
 
 class Job:
-    """`result()` when it is wanted. The two locations are all that another process needs."""
+    """A running asynchronous inference; `result()` waits for it.
+
+    Another process needs only its two locations in S3.
+    """
 
     def __init__(
         self,
@@ -43,13 +46,17 @@ class Job:
         )
 
     def done(self) -> bool:
-        """Whether `result()` would return at once. Raises `JobFailedError`, and what a look may meet."""
+        """Return whether `result()` would return at once. Raises `JobFailedError` and errors of S3."""
         if self._outputs is None and (answer := self._look()):
             self._outputs = Outputs(decode(answer.content_type, answer.body))
         return self._outputs is not None
 
     def result(self, timeout_seconds: float) -> Outputs:
-        """The outputs, waited for. Raises `JobFailedError`, and `DeadlineExceededError`: ask again later."""
+        """Wait for the outputs and return them.
+
+        Raises `JobFailedError`, and `DeadlineExceededError` if they are not there in time; then it may
+        be called again.
+        """
         if timeout_seconds < 0:
             raise BadInputError(
                 f"timeout_seconds {timeout_seconds:g}: give how long to wait at most"
@@ -69,7 +76,7 @@ class Job:
         return self._outputs
 
     def _done_or_unknown(self) -> bool:
-        """False also where S3 could not be asked just now; `_met` says what was in the way."""
+        """Return `done()`; False also if S3 failed in a repeatable way, which `_met` keeps."""
         try:
             return self.done()
         except PredictionError as failure:

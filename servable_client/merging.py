@@ -1,4 +1,4 @@
-"""The answers of a batch's parts become the answer of the batch."""
+"""Merging of the answers of a batch's parts."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _EXACT_IN_FLOAT64 = 2**53
 def merged(
     answers: Sequence[Arrays], rows: Sequence[int], constant: frozenset[str] | None = None
 ) -> dict[str, Array]:
-    """Outputs joined in the parts' order; `rows`, of each part. Raises `BadAnswerError`.
+    """Return the merged outputs. `rows`: the number of rows of each part. Raises `BadAnswerError`.
 
     An output with as many rows as its part, in every part, is joined; any other, as a model's
     version, must be the same in every part. Parts that all have one length do not tell a
@@ -42,9 +42,9 @@ def merged(
 def _joined(
     name: str, pieces: Sequence[Array], rows: Sequence[int], constant: frozenset[str] | None
 ) -> Array:
-    said = constant is not None and name in constant
+    is_constant = constant is not None and name in constant
     by_length = all(piece.ndim and len(piece) == n for piece, n in zip(pieces, rows, strict=True))
-    if by_length and not said:
+    if by_length and not is_constant:
         if constant is None and len(set(rows)) == 1 and _same(pieces):
             raise BadAnswerError(
                 f"{name}: every part has {rows[0]} rows and gives the same {rows[0]} values: they may "

@@ -1,6 +1,6 @@
-"""What may be said of a request beside its inputs: once for an endpoint, or call by call.
+"""Options of a request, for an endpoint or for one call.
 
-Who is to answer (a variant, a model, a version, a signature), in which format, and by when.
+They select who answers (variant, model, version, signature), the format and the timeout.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +19,10 @@ MOST_ATTRIBUTES = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """None is the endpoint's default. Raises `BadInputError` for what no header can carry."""
+    """What answers; None is the endpoint's default.
+
+    Raises `BadInputError` for a value that cannot be sent in a header.
+    """
 
     variant: str | None = None
     """A production variant of the endpoint; one by weight otherwise."""
@@ -29,7 +32,7 @@ class Selection:
     target_model: str | None = None
     """The archive's key, on a multi-model endpoint."""
     custom_attributes: str = field(init=False, repr=False, compare=False)
-    """What the container's front and the handler read; empty for nothing chosen.
+    """The header that the container's NGINX and the handler read; empty if nothing is selected.
 
     Source: https://github.com/aws/sagemaker-tensorflow-serving-container (README)
     """
@@ -55,24 +58,24 @@ class Selection:
             raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
 
     def _attributes(self) -> str:
-        said = {
+        attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,
             "tfs-signature-name": self.signature,
         }
-        return ",".join(f"{key}={value}" for key, value in said.items() if value is not None)
+        return ",".join(f"{key}={value}" for key, value in attributes.items() if value is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Raises `BadInputError` for what cannot be."""
+    """Options of a request. Raises `BadInputError` for invalid values."""
 
     format: str | None = None
-    """Of the request's body; chosen by size and types where it is None."""
+    """Format of the request's body; None: chosen by size and types."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    """From the call to the answer, every attempt and the waits between them included."""
+    """Seconds from the call to the answer, including every attempt and the waits between them."""
     retry_unsafe: bool = False
-    """Repeat also what may have been executed: where twice does no harm."""
+    """Also retry a request that may have been executed."""
     selection: Selection = field(default_factory=Selection)
 
     def __post_init__(self) -> None:
@@ -81,16 +84,16 @@ class Options:
         if not self.timeout_seconds > 0:
             raise BadInputError(f"timeout_seconds {self.timeout_seconds!r}: give more than 0")
 
-    def with_(self, **told: Any) -> "Options":
-        """These, but for what is given: fields of this and of `Selection`; None is what they say.
+    def with_(self, **changes: Any) -> "Options":
+        """Return these options with changes: fields of this class and of `Selection`; None: unchanged.
 
-        Raises TypeError for a name that is neither's.
+        Raises TypeError for a name that neither has.
         """
-        given = {name: value for name, value in told.items() if value is not None}
+        given = {name: value for name, value in changes.items() if value is not None}
         selected = {name: given.pop(name) for name in [*given] if name in _SELECTED}
         if selected:
             given["selection"] = replace(self.selection, **selected)
         return replace(self, **given)
 
 
-_SELECTED = {one.name for one in fields(Selection) if one.init}
+_SELECTED = {option.name for option in fields(Selection) if option.init}

@@ -1,7 +1,7 @@
-"""Into how many parts: found by measuring what batches of that size took.
+"""The best number of parts for a batch, found by measuring batches of that size.
 
-Numbers of parts double, from one, up to one part for each connection, and twice as many. They
-are measured in turn, so that a slow moment of the machine meets them all, each three times; the
+The candidates are powers of two up to one part for each connection, and twice that. They
+are measured in turn, so that a slow moment of the computer affects them all, each three times; the
 middle of three is not moved by one hiccup, nor by the first batch's opening of connections. What
 comes after one that is slower than the best by a half is left out. Then the lowest is kept, or
 the fewest parts that take as long, and now and then a neighbour is measured again, since a busier
@@ -29,10 +29,10 @@ ASK_AGAIN_EVERY = 20
 
 @dataclass
 class _Measured:
-    """For batches of about the same number of rows."""
+    """Measurements of batches with about the same number of rows."""
 
     seconds_per_row: dict[int, deque[float]] = field(default_factory=dict)
-    """By number of parts."""
+    """Seconds per row of recent batches, by number of parts."""
     kept: int = 0
     """Batches since a neighbour was asked."""
     asked: int = 0
@@ -41,13 +41,13 @@ class _Measured:
         return len(self.seconds_per_row.get(parts, ()))
 
     def middle(self, parts: int) -> float:
-        """Of an even number, the lower one."""
-        found = sorted(self.seconds_per_row[parts])
-        return found[(len(found) - 1) // 2]
+        """Return the median seconds per row; of an even number of values, the lower one."""
+        ordered = sorted(self.seconds_per_row[parts])
+        return ordered[(len(ordered) - 1) // 2]
 
 
 class PartSizes:
-    """One endpoint's. Safe between threads."""
+    """The best number of parts for one endpoint. Thread-safe."""
 
     def __init__(self, connections: int) -> None:
         doubled = (1 << power for power in range(connections.bit_length()))
@@ -57,7 +57,7 @@ class PartSizes:
         self._lock = threading.Lock()
 
     def parts(self, rows: int) -> int:
-        """Into how many parts to cut the next batch. `record` what it took under this number."""
+        """Return into how many parts to cut the next batch; `record` its duration under this number."""
         with self._lock:
             measured = self._measured.setdefault(rows.bit_length(), _Measured())
             counts = [count for count in self._counts if count <= max(1, rows)]
@@ -68,7 +68,7 @@ class PartSizes:
             return _kept_or_neighbour(tried, measured)
 
     def record(self, rows: int, parts: int, seconds: float) -> None:
-        """The whole batch, its parts side by side, took so long."""
+        """Record how long a whole batch took."""
         if rows == 0:
             return
         with self._lock:
@@ -78,7 +78,7 @@ class PartSizes:
 
 
 def _worth_trying(counts: list[int], measured: _Measured) -> list[int]:
-    """Upwards, to one that is not measured yet or is slower than the best by a half."""
+    """Return the counts up to one that is not measured yet or is slower than the best by a half."""
     best = float("inf")
     for place, count in enumerate(counts):
         if not measured.count(count):

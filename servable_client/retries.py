@@ -1,4 +1,4 @@
-"""Again, when nothing was executed and there is time; never otherwise, unless asked to.
+"""Retries of requests that were not executed, while there is time; of others only if asked to.
 
 Waits double with full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
 One request that is throttled holds back the others of the endpoint too.
@@ -21,18 +21,18 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
     attempts: int = 6
-    """In all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
+    """Attempts in all. Waits of up to 0.1, 0.2 … 1.6 s lie between them: a burst's length."""
     first_seconds: float = 0.1
     most_seconds: float = 5.0
 
     def seconds(self, failed_attempts: int, asked_seconds: float | None) -> float:
-        """How long to wait; at least what was asked for."""
+        """Return how long to wait; at least `asked_seconds`."""
         most = min(self.first_seconds * 2.0 ** (failed_attempts - 1), self.most_seconds)
         return float((asked_seconds or 0.0) + most * random.random())
 
 
 class Retries:
-    """All requests to one endpoint. Safe between threads."""
+    """Runs all requests to one endpoint. Thread-safe."""
 
     def __init__(self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep) -> None:
         self._backoff = backoff
@@ -46,9 +46,9 @@ class Retries:
     def run(
         self, attempt: Callable[[float], Result], deadline: Deadline, *, unsafe: bool
     ) -> Result:
-        """The first result; `attempt` is told how many seconds it has. Raises `PredictionError`.
+        """Return the first result; `attempt` gets the seconds that it may take. Raises `PredictionError`.
 
-        `unsafe`: repeat also what may have been executed. What the error says of that is true
+        `unsafe`: also retry what may have been executed. What the error says of that is true
         of all attempts: one that may have been executed is not undone by a later one that was not.
         """
         attempts, last = 0, None

@@ -36,7 +36,7 @@ LOOK_SECONDS = 20.0
 
 
 class Store:
-    """`client` is a boto3 client for S3 that makes one attempt. Safe between threads."""
+    """Requests and answers in S3. `client`: a boto3 client that makes one attempt. Thread-safe."""
 
     def __init__(self, client: Any) -> None:
         self._s3 = client
@@ -44,9 +44,9 @@ class Store:
         client.meta.events.register("provide-client-params.s3.*", self._set_timeout)
 
     def put(self, location: str, body: bytes, content_type: str, seconds: float) -> None:
-        """Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
+        """Store a request. Raises `BadInputError`, `NotAllowedError`, `BusyError`, `UnreachableError`.
 
-        The model was not asked then.
+        After any of them the model has not been called.
         """
         bucket, key = _parted(location)
         self._attempt.seconds = seconds
@@ -58,14 +58,14 @@ class Store:
             raise UnreachableError(f"{location}: cannot be written: {error}") from None
 
     def look(self, output: str, failure: str | None) -> Answer | None:
-        """The answer, None while there is none.
+        """Return the answer, None while there is none.
 
-        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` where another look may do.
+        Raises `JobFailedError`; `BusyError` and `ConnectionLostError` if another attempt may succeed.
         """
-        if found := self._get(output):
-            return found
-        if failure and (said := self._get(failure)):
-            raise JobFailedError(f"{failure}: {said.body[:_SHOWN].decode(errors='replace')}")
+        if answer := self._get(output):
+            return answer
+        if failure and (failed := self._get(failure)):
+            raise JobFailedError(f"{failure}: {failed.body[:_SHOWN].decode(errors='replace')}")
         return None
 
     def close(self) -> None:
@@ -75,8 +75,8 @@ class Store:
         bucket, key = _parted(location)
         self._attempt.seconds = LOOK_SECONDS
         try:
-            found = self._s3.get_object(Bucket=bucket, Key=key)
-            return Answer(body=found["Body"].read(), content_type=found["ContentType"])
+            content = self._s3.get_object(Bucket=bucket, Key=key)
+            return Answer(body=content["Body"].read(), content_type=content["ContentType"])
         except ClientError as error:
             if error.response["Error"]["Code"] in _NOT_YET:
                 return None
@@ -102,5 +102,5 @@ def _refusal(message: str, error: ClientError) -> PredictionError:
 def _parted(location: str) -> tuple[str, str]:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     if not location.startswith("s3://") or not bucket or not key:
-        raise BadInputError(f"{location}: give a place in S3, as s3://bucket/prefix/")
+        raise BadInputError(f"{location}: give a location in S3, as s3://bucket/prefix/")
     return bucket, key

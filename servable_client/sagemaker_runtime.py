@@ -1,4 +1,4 @@
-"""InvokeEndpoint and InvokeEndpointAsync, by boto3: signing, pools and kept connections are its."""
+"""InvokeEndpoint and InvokeEndpointAsync through boto3, which signs and pools connections."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from servable_client.forks import in_each_process
 from servable_client.job import Job
 from servable_client.observed_connections import ATTEMPT, observed
 
-# As long as one lost packet of a handshake may take, twice.
+# Enough for two lost packets of a handshake.
 CONNECT_TIMEOUT_SECONDS = 5.0
 _PIECE_BYTES = 1 << 20
 _POOLS = {
@@ -49,7 +49,7 @@ _NO_CREDENTIALS = (
 
 
 class SageMakerRuntime:
-    """One endpoint, by name. The boto3 client is made on first use, in each process."""
+    """Requests to one endpoint. The boto3 client is created on first use, in each process."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class SageMakerRuntime:
     def send(self, request: Request, *, seconds: float) -> Answer:
         with self._errors(seconds):
             deadline = Deadline(seconds)
-            told = self._told(request)
+            parameters = self._told(request)
             if request.selection.variant:
-                told["TargetVariant"] = request.selection.variant
+                parameters["TargetVariant"] = request.selection.variant
             if request.selection.target_model:
-                told["TargetModel"] = request.selection.target_model
-            answer = self._connected().invoke_endpoint(Body=request.body, **told)
+                parameters["TargetModel"] = request.selection.target_model
+            answer = self._connected().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
             try:
                 check_framed(headers)
@@ -118,10 +118,10 @@ class SageMakerRuntime:
             self._stored().put(upload_to, request.body, request.content_type, seconds)
             # From here on: what was written until now went to S3.
             client = self._connected()
-            said = client.invoke_endpoint_async(InputLocation=upload_to, **self._told(request))
-            output, failure = said["OutputLocation"], said.get("FailureLocation")
+            accepted = client.invoke_endpoint_async(InputLocation=upload_to, **self._told(request))
+            output, failure = accepted["OutputLocation"], accepted.get("FailureLocation")
             return Job(
-                inference_id=said["InferenceId"],
+                inference_id=accepted["InferenceId"],
                 output_location=output,
                 failure_location=failure,
                 look=lambda: self._stored().look(output, failure),
@@ -131,21 +131,21 @@ class SageMakerRuntime:
         with self._lock:
             client, store = self._client, self._store
             self._client = self._store = None
-        for one in (client, store):
-            if one is not None:
-                one.close()
+        for opened in (client, store):
+            if opened is not None:
+                opened.close()
 
     def _told(self, request: Request) -> dict[str, Any]:
-        told = {
+        parameters = {
             "EndpointName": self._endpoint,
             "ContentType": request.content_type,
             "Accept": request.accept,
         }
         if request.selection.custom_attributes:
-            told["CustomAttributes"] = request.selection.custom_attributes
+            parameters["CustomAttributes"] = request.selection.custom_attributes
         if request.inference_id:
-            told["InferenceId"] = request.inference_id
-        return told
+            parameters["InferenceId"] = request.inference_id
+        return parameters
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -206,10 +206,10 @@ class SageMakerRuntime:
 
 
 def observe(client: Any) -> bool:
-    """Has this boto3 client's connections observed; False where botocore is built otherwise.
+    """Observe this boto3 client's connections; returns False if botocore does not allow it.
 
-    botocore has no public way to its connections. Where this one is gone, every failure counts
-    as one after which the request may have been executed.
+    botocore has no public access to its connections. Without it, every failure counts as one after
+    which the request may have been executed.
     """
     try:
         client._endpoint.http_session._pool_classes_by_scheme.update(_POOLS)
@@ -222,7 +222,7 @@ def observe(client: Any) -> bool:
 
 
 def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:
-    """All of it. botocore notices a body cut short when it has read to the end."""
+    """Read the whole body; botocore notices a truncated one only at its end."""
     try:
         if length and int(length) <= _PIECE_BYTES:
             small: bytes = stream.read()

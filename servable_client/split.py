@@ -13,7 +13,7 @@ from servable_client.errors import BadInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """How large a part is: `rows`, or `bytes` of its arrays; neither: by measured latency.
+    """The size of a part: `rows`, or `bytes` of its arrays; neither: chosen by measured latency.
 
     Inputs named in `whole`, and scalars, go into every part as they are. `constant` names the
     outputs that are one for all parts, and by it the others have a row for each row; None: the
@@ -38,7 +38,7 @@ class Split:
 
 
 def as_split(given: "Split | int | Literal['measured']") -> Split:
-    """A number is rows. Raises `BadInputError`."""
+    """Return the split; a number means rows. Raises `BadInputError`."""
     if isinstance(given, Split):
         return given
     if given == "measured":
@@ -55,7 +55,7 @@ class Part:
 
 
 def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
-    """How many rows all arrays have. Raises `BadInputError` where they differ."""
+    """Return the number of rows of all arrays. Raises `BadInputError` if they differ."""
     if missing := whole - arrays.keys():
         raise BadInputError(f"split: {', '.join(sorted(missing))}: no such input to be sent whole")
     counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
@@ -71,7 +71,7 @@ def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
 
 
 def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]:
-    """In order; views, not copies. One part, without rows, of an empty batch."""
+    """Cut arrays into parts, in order; views, not copies. An empty batch is one part without rows."""
     total = rows_of(arrays, split.whole)
     cut = [array for name, array in arrays.items() if array.ndim and name not in split.whole]
     if total == 0:
@@ -95,7 +95,7 @@ def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]
 
 
 def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
-    """So that an answer's lengths tell rows from a constant, which is as long for every part.
+    """Change bounds so that parts differ in length: then an answer's lengths tell rows from constants.
 
     Where parts may be longer, the first takes a row of the last (`free`); else the last is cut in
     two, which is one request more. Parts that may have one row each stay as they are.
@@ -110,7 +110,7 @@ def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
 
 
 def _bounds_by_bytes(cut: Sequence[Array], total: int, most_bytes: int) -> list[int]:
-    """Where parts begin and end; each of at most so many bytes, or of one row."""
+    """Return where parts begin and end; each has at most `most_bytes`, or one row."""
     per_row = np.zeros(total, np.int64)
     for array in cut:
         if array.dtype == object:

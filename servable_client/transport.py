@@ -1,4 +1,4 @@
-"""Who carries requests: what an endpoint needs of SageMaker's API, a container, or a fake."""
+"""The transport of requests: SageMaker's API, a container, or a fake."""
 
 from typing import Protocol
 
@@ -7,13 +7,13 @@ from servable_client.job import Job
 
 
 class Transport(Protocol):
-    """SageMaker's API, a container, or a fake. Safe between threads, and in forked children."""
+    """What an `Endpoint` needs of its transport. Thread-safe, also in forked children."""
 
     def send(self, request: Request, *, seconds: float) -> Answer:
-        """One attempt. Raises `PredictionError`."""
+        """Send a request once. Raises `PredictionError`."""
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
-        """One attempt at an asynchronous inference. Raises `PredictionError`."""
+        """Submit an asynchronous inference once. Raises `PredictionError`."""
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close all connections."""

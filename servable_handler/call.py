@@ -1,4 +1,4 @@
-"""What one request asks for: model, version, signature, method, and until when."""
+"""The target of one request: model, version, signature, method and deadline."""
 
 import functools
 import re
@@ -10,7 +10,7 @@ from servable_tensors.predict_messages import model_spec, model_spec_bytes
 
 DEFAULT_SIGNATURE = "serving_default"
 METHODS = ("predict", "classify", "regress")
-# The image's own default, source: its README; older images tell the handler no timeout.
+# The image's own default (its README); older images pass no timeout to the handler.
 DEFAULT_TIMEOUT_SECONDS = 60.0
 
 _PATH = re.compile(r"/v1/models/(?P<model>.+?)(?:/versions/[^/:]*)?:[^:/]*$")
@@ -18,34 +18,34 @@ _SIGNATURE = re.compile(r"tfs-signature-name=([^,]+)")
 
 
 class Call(NamedTuple):
-    """One request's aim. `signature` is None where the caller named none."""
+    """The target of one request. `signature` is None if the caller named none."""
 
     model: str
     version: int | None
     signature: str | None
     method: str
     model_named: bool
-    """Whether the caller named the model; else it is the container's default."""
+    """Whether the caller named the model; else it is the container's default model."""
     deadline: float
-    """On time.monotonic()'s clock, seconds."""
+    """Deadline on time.monotonic()'s clock, in seconds."""
 
     @property
     def path(self) -> str:
-        """Of the model server's REST interface."""
+        """Path of the request in the model server's REST interface."""
         version = f"/versions/{self.version}" if self.version is not None else ""
         return f"/v1/models/{self.model}{version}:{self.method}"
 
     def overriding(self, *, body_names_model: bool) -> bytes:
-        """What to append to a serialized request: a later field wins, as the URL does in REST.
+        """Bytes to append to a serialized request, in which a later field wins, as the URL does in REST.
 
-        A body that names no model gets the default one; what it names itself stays, unless
-        the caller's custom attributes say otherwise.
+        A body that names no model gets the default one; a model that it names stays, unless the
+        caller's custom attributes name another.
         """
         named_here = body_names_model and not self.model_named
         return model_spec_bytes("" if named_here else self.model, self.version, self.signature)
 
     def asking(self, signature: str) -> bytes:
-        """The beginning of a serialized request for this signature."""
+        """The first bytes of a serialized request for this signature."""
         return model_spec_bytes(self.model, self.version, signature)
 
     def model_spec(self) -> Any:
@@ -54,7 +54,7 @@ class Call(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What calls with the same headers have in common."""
+    """The target that all requests with the same headers have."""
 
     model: str
     version: int | None
@@ -67,19 +67,19 @@ class Aim(NamedTuple):
 
 
 def timeout_of(context: Any, most_seconds: float | None = None) -> float:
-    """The container's, or `most_seconds` where that is less."""
+    """The container's timeout in seconds, or `most_seconds` if that is less."""
     timeout = float(getattr(context, "timeout", None) or DEFAULT_TIMEOUT_SECONDS)
     return timeout if most_seconds is None else min(timeout, most_seconds)
 
 
 def aim_of(context: Any) -> Aim:
-    """What the container's context asks for. Raises `RequestError`."""
+    """The target that the container's context names. Raises `RequestError`."""
     version, method = context.model_version, (context.method or "predict").lower()
-    # Signed 64 bits in the message that carries it.
+    # The version is a signed 64-bit number in the message.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
-        raise RequestError(400, f"tfs-model-version: {version!r:.40} is no version; send digits")
+        raise RequestError(400, f"tfs-model-version: {version!r:.40} is not a version; send digits")
     if method not in METHODS:
-        raise RequestError(400, f"tfs-method: {method!r:.40} is none of {', '.join(METHODS)}")
+        raise RequestError(400, f"tfs-method: {method!r:.40} is unknown; send {', '.join(METHODS)}")
     attributes = context.custom_attributes
     signature = _SIGNATURE.search(attributes) if attributes else None
     return Aim(
@@ -93,5 +93,5 @@ def aim_of(context: Any) -> Aim:
 
 @functools.lru_cache(maxsize=256)
 def _model_of(rest_uri: str) -> str:
-    found = _PATH.search(rest_uri)
-    return found["model"] if found else "model"
+    match = _PATH.search(rest_uri)
+    return match["model"] if match else "model"

@@ -1,7 +1,7 @@
-"""One request, from its body to its answer: the container calls `handler(data, context)`.
+"""Handles one request from its body to its answer: the container calls `handler(data, context)`.
 
-Text without hooks is relayed over REST: the model server's parser beats Python's. Arrays and
-protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
+Text without hooks is relayed over REST, because the model server's parser is faster than Python's.
+Arrays and protobuf go over gRPC. docs/serving.md describes bodies, answers and errors.
 """
 
 import json
@@ -38,9 +38,9 @@ Answer = tuple[bytes, str]
 
 
 class Record:
-    """What happened to one request: a structured log line, and the time that each stage took.
+    """The log record of one request: a structured log line, and the duration of each stage.
 
-    Never holds a body. Stages are read, decode, model and encode.
+    It never contains a body. The stages are read, decode, model and encode.
     """
 
     __slots__ = ("_began", "_ends", "facts")
@@ -51,7 +51,7 @@ class Record:
         self.facts: dict[str, object] = {}
 
     def stage(self, name: str) -> None:
-        """What went on since the last stage was this one."""
+        """Ends the stage `name`, which began at the end of the last one."""
         self._ends.append((name, time.perf_counter()))
 
     def server_timing(self) -> str:
@@ -66,12 +66,12 @@ class Record:
         ]
 
     def answered(self, status: int, bytes_out: int, content_type: str) -> None:
-        """A line at debug."""
+        """Logs an answer at level debug."""
         if LOG.isEnabledFor(logging.DEBUG):
             self._log(logging.DEBUG, status=status, bytes_out=bytes_out, out=content_type)
 
     def refused(self, status: int, message: str) -> None:
-        """A line at warning. The model server's own sentences may quote values: left out."""
+        """Logs an error at level warning, without the model server's messages, which may quote values."""
         if LOG.isEnabledFor(logging.WARNING):
             self._log(logging.WARNING, status=status, reason=message.partition(":")[0][:100])
 
@@ -89,14 +89,14 @@ class Record:
 
 
 class Handler:
-    """`handler(data, context)`. Holds nothing of the network until the first request."""
+    """`handler(data, context)`. It opens no connection before the first request."""
 
     def __init__(self, settings: Settings, hooks: Hooks, variables: Mapping[str, str]) -> None:
         self._settings, self._hooks = settings, hooks
         self._plans = Plans(settings, variables, hooked=hooks.preprocess is not None)
 
     def __call__(self, data: Any, context: Any) -> Answer:
-        """Body and content type. Raises a falcon.HTTPError for every status but 200."""
+        """Returns body and content type. Raises a falcon.HTTPError for every status but 200."""
         record = Record()
         try:
             body, content_type = self._answer(data, context, record)
@@ -105,7 +105,7 @@ class Handler:
             record.refused(refusal.status, refusal.message)
             raise as_falcon(refusal, self._timing(record)) from None
         except Exception as error:
-            # Our own mistake. Its message may quote the request, so that it stays here.
+            # A bug of the handler. Its message may quote the request, so it is not sent.
             LOG.error("the handler failed: %s", _where(error))
             failure = RequestError(500, f"the handler failed ({type(error).__name__})")
             record.refused(500, failure.message)
@@ -133,7 +133,8 @@ class Handler:
         if call.method != "predict" and not (message and plan.answer.is_message):
             raise RequestError(
                 400,
-                f"tfs-method: {call.method} takes JSON and gives JSON, or protobuf and protobuf",
+                f"tfs-method: {call.method} answers JSON with JSON, and protobuf with protobuf; send one "
+                "of them and accept the same",
             )
         if codec is not None and message and self._settings.transport != "rest":
             reply = self._reply_to_message(body, codec, model, call, record)
@@ -179,7 +180,7 @@ class Handler:
         return body, content_type
 
     def _relays(self, codec: Codec, plan: Plan, body_bytes: int) -> bool:
-        """Whether the body goes to the REST port as text, and what comes is the answer."""
+        """Whether the body is relayed to the REST port as text, and its answer returned as it is."""
         if not codec.is_text or plan.answer.content_type != JSON:
             return False
         if plan.aim.method != "predict":
@@ -216,7 +217,7 @@ class Handler:
         try:
             return model.servers.grpc(_GRPC_METHODS[call.method], request, call)
         except RequestError as refusal:
-            # 500: a server's parser may know no better word for what is no message, as for
+            # A server's parser may answer 500 for a body that is not a message, for example with
             # a name that is not UTF-8.
             if refusal.status in (400, 500) and predicts:
                 self._explain(body, codec, refusal.message, call, model)
@@ -225,7 +226,7 @@ class Handler:
     def _explain(
         self, body: bytes, codec: Codec, refusal: str, call: Call, model: ServedModels
     ) -> None:
-        """Raises a `RequestError` that names the tensor, where the signature tells which it is."""
+        """Raises a `RequestError` that names the tensor, if the signature shows which one is wrong."""
         try:
             codec.explain(body, model.signature(call))
         except (RequestError, TensorError) as error:
@@ -238,7 +239,7 @@ class Handler:
 
 
 def read_body(stream: Any, length: int | None) -> bytes:
-    """The whole body. `length` is its Content-Length, None for a chunked one. Raises `RequestError`."""
+    """Reads the body. `length` is its Content-Length, None if it is chunked. Raises `RequestError`."""
     if length is None:
         body: bytes = stream.read(MOST_BODY_BYTES + 1)
     elif length > MOST_BODY_BYTES:
@@ -253,9 +254,9 @@ def read_body(stream: Any, length: int | None) -> bytes:
 
 
 def _reader(stream: Any) -> Any:
-    # Gunicorn's body asks its own reader for 1024 bytes at a time until release 26: 4 MB
-    # cost 9 CPU-ms that way, and 2.5 when the reader is asked for all of it. Nothing is in
-    # the body's buffer yet: nobody has read from it.
+    # Gunicorn's body reads 1024 bytes at a time from its own reader until release 26: 4 MB cost
+    # 9 CPU-ms that way, and 2.5 if the reader is called for all of it. The body's buffer is still
+    # empty, because nothing has been read from it.
     reader = getattr(stream, "reader", None)
     return reader if type(reader).__name__ == "LengthReader" else stream
 

@@ -35,23 +35,23 @@ Postprocess = Callable[[Arrays, Any], Any]
 
 
 class InputError(ValueError):
-    """A hook raises it for what the caller did wrong: a 400 with this message."""
+    """A hook raises this for a mistake of the caller, who gets a 400 with the message."""
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """None stands for a hook that is not there."""
+    """The hooks of a model; None for a hook that is not defined."""
 
     preprocess: Preprocess | None = None
     postprocess: Postprocess | None = None
 
     def arrays(self, body: bytes, context: Any, signature: Signature) -> dict[str, Array]:
-        """What preprocess makes of the body, as the signature's types.
+        """The arrays that preprocess returns for the body, converted to the signature's types.
 
-        Raises `RequestError`: 400 for a value that its type does not hold, for it is the caller's
-        as a rule; 500 for what is the hook's mistake whatever the caller sent.
+        Raises `RequestError`: 400 for a value that its type cannot hold, which is usually the
+        caller's mistake; 500 for a mistake of the hook that does not depend on the request.
         """
-        assert self.preprocess is not None  # asked only where there is one
+        assert self.preprocess is not None  # callers check
         made = _called("preprocess", self.preprocess, body, context)
         if not isinstance(made, Mapping):
             kind = type(made).__name__
@@ -66,13 +66,13 @@ class Hooks:
             raise RequestError(status, f"the hook preprocess: {error}") from None
         except (ValueError, TypeError) as error:
             raise RequestError(
-                500, f"the hook preprocess made no arrays ({_kind(error)})"
+                500, f"the hook preprocess returned values that are not arrays ({_kind(error)})"
             ) from None
         return arrays
 
     def body(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
-        """Body and content type that postprocess makes of the outputs. Raises `RequestError`."""
-        assert self.postprocess is not None  # asked only where there is one
+        """The body and content type that postprocess returns for the outputs. Raises `RequestError`."""
+        assert self.postprocess is not None  # callers check
         made = _called("postprocess", self.postprocess, arrays, context)
         content_type = None
         if isinstance(made, tuple) and len(made) == 2:
@@ -88,20 +88,21 @@ class Hooks:
                 500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
             ) from None
         except (TypeError, ValueError, RecursionError) as error:
-            # NumPy's own numbers and arrays are no JSON values, except float64.
+            # NumPy's own numbers and arrays are not JSON values, except float64.
             raise RequestError(
                 500,
-                f"the hook postprocess returned {type(made).__name__}, which is no JSON "
-                f"({_reason(error)}); it returns bytes, str or JSON values: use .tolist()",
+                f"the hook postprocess returned {type(made).__name__}, which is not JSON "
+                f"({_reason(error)}); return bytes, str or JSON values, and convert NumPy's arrays and "
+                "numbers with .tolist(), as {'score': scores[0].tolist()}",
             ) from None
 
 
 def load_hooks(folder: Path) -> Hooks:
-    """The hooks of transforms.py in `folder`, where there is one.
+    """Loads the hooks of transforms.py in `folder`, if there is one.
 
-    Loaded by its path, under a name of its own: in multi-model mode every model has one, in one
-    process. Raises what importing it raises, and ImportError when it has neither hook: the
-    container then does not start, which beats an endpoint that leaves out a step.
+    It is loaded by its path under a unique name, because in multi-model mode every model has one in
+    the same process. Raises what importing it raises, and ImportError if it has neither hook: the
+    container then does not start, which is better than an endpoint that skips a step.
     """
     file = folder / "transforms.py"
     if not file.is_file():
@@ -127,12 +128,12 @@ def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
     except RequestError:
         raise
     except Exception as error:
-        # Neither message nor traceback: they may quote the request.
+        # Neither the message nor the traceback is logged, because they may quote the request.
         raise RequestError(500, f"the hook {name} failed ({_kind(error)}{_place(error)})") from None
 
 
 class _UnfitValueError(RequestError):
-    """A value that the signature's type does not hold."""
+    """A value that the signature's type cannot hold."""
 
 
 def _fitted(name: str, made: Any, signature: Signature) -> Array:
@@ -185,7 +186,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's code it happened, without quoting anything."""
+    """File and line in the user's code at which the hook failed, without quoting anything."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,8 +1,8 @@
-"""What the container loads: code/inference.py, beside the handler's packages and transforms.py.
+"""The code/inference.py that the container loads, next to the handler's packages and transforms.py.
 
-Imported once in Gunicorn's master, before it forks, with its folder on the path: reads its
-settings and the user's hooks, opens nothing. In multi-model mode every worker imports it once for
-each model, all into one process, and only code/lib/ of the models is on the path.
+Gunicorn's master imports it once before it forks, with its folder on the path; it reads its settings
+and the user's hooks, and opens no connection. In multi-model mode every worker imports it once for
+each model into one process, and only code/lib/ of the models is on the path.
 Source: python_service.py and serve.py in the image's public source,
 https://github.com/aws/deep-learning-containers (scripts/docker/tensorflow/inference/sagemaker)
 """
@@ -18,12 +18,12 @@ from types import ModuleType
 
 @contextmanager
 def own_modules(folder: Path) -> Iterator[None]:
-    """Inside the block the modules of `folder` can be imported, and no other model's of those names.
+    """Makes the modules of `folder` importable inside the block, and no other model's of those names.
 
-    Nothing is done where `folder` is on the path already: then it is the only one. Otherwise the
-    modules leave `sys.modules` behind the block, so that the next model finds its own
-    (another version of this handler, too); who imported them keeps them. An import that first
-    runs in a function, with a request, does not find them any more.
+    It does nothing if `folder` is on the path already, as with a single model. Otherwise the modules
+    are removed from `sys.modules` after the block, so that the next model finds its own, which may be
+    another version of this handler; importers keep theirs. An import inside a function, which first
+    runs with a request, no longer finds them.
     """
     if str(folder) in sys.path:
         yield

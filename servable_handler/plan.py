@@ -1,6 +1,6 @@
-"""What requests with the same headers have in common: worked out for the first of them.
+"""The plan for requests with the same headers: codecs and target, computed for the first of them.
 
-Which form of answer the Accept header asks for: RFC 9110, sections 12.4.2 and 12.5.1
+The Accept header is evaluated by RFC 9110, sections 12.4.2 and 12.5.1.
 """
 
 import functools
@@ -19,7 +19,7 @@ from servable_tensors.codecs import CODECS, JSON, Codec
 from servable_tensors.npy import NpyRelay
 
 _MOST_PLANS = 256
-_MOST_LETTERS = 2_000  # of headers: a caller's oddities are not kept
+_MOST_LETTERS = 2_000  # plans for longer headers are not kept
 Told = tuple[Any, ...]
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
@@ -41,10 +41,10 @@ class Plan:
 
 
 class Plans:
-    """Those of this process; with nothing of the network until one is asked for."""
+    """The plans of this process. No connection is opened before the first plan is needed."""
 
     def __init__(self, settings: Settings, variables: Mapping[str, str], *, hooked: bool) -> None:
-        """`hooked`: the hook preprocess takes any body, and gives arrays."""
+        """`hooked` means that the hook preprocess takes any body and returns arrays."""
         self._settings, self._hooked = settings, hooked
         self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
         self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
@@ -53,9 +53,9 @@ class Plans:
         self._process = 0
 
     def of(self, context: Any) -> Plan:
-        """Raises `RequestError`."""
+        """The plan for the context's headers. Raises `RequestError`."""
         if self._process != os.getpid():
-            # After a fork: connections belong to the process that made them.
+            # Created after the fork, because connections belong to the process that opened them.
             self._models, self._plans, self._process = {}, {}, os.getpid()
         told = (
             context.model_name,
@@ -124,27 +124,27 @@ def media_type(header: str) -> str:
 
 
 def _codec_of(content_type: str) -> Codec:
-    """Raises `RequestError` for one that is not taken."""
+    """The codec of a content type. Raises `RequestError` if it is not supported."""
     codec = CODECS.get(content_type)
     if codec is None:
         raise RequestError(
-            415, f"Content-Type {content_type!r:.80} is not taken; send {', '.join(CODECS)}"
+            415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
         )
     return codec
 
 
 @functools.lru_cache(maxsize=256)
 def chosen(accept: str, own: str) -> str:
-    """A content type of `CODECS`; `own` is the form that goes with the request's body.
+    """The content type of the answer, one of `CODECS`; `own` is that of the request's body.
 
-    Each form has the q of the range that names it most closely. The highest q wins; of
-    equals the one named more closely, then what stands first in the header, then `own`. A
-    header that allows none of our forms is passed over, as the container does without code.
+    Each type has the q of the most specific range that matches it. The highest q wins; with equal q
+    the more specific one, then the first in the header, then `own`. A header that allows no supported
+    type is ignored, as the container does without code.
     """
     ranges = [_parsed(item) for item in accept.lower().split(",")]
     best: tuple[float, int, int, bool] | None = None
     found = own
-    # Each once; CODECS has one by every content type that it is read from.
+    # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
         matches = [
             (closeness, -position, weight)
@@ -165,7 +165,7 @@ def _parsed(item: str) -> tuple[str, float]:
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         if key.strip() == "q":
-            # Not a number of the header's grammar: as if the range were not there.
+            # A q that is not a number by the grammar: the range is ignored.
             return (name, float(value.strip())) if _WEIGHT.fullmatch(value.strip()) else ("", 0.0)
     return name, 1.0
 

@@ -1,4 +1,4 @@
-"""Arrays to the model and back, over gRPC or REST, by what the signature says."""
+"""Sends arrays to the model and returns its outputs, over gRPC or REST, by the signature."""
 
 import json
 
@@ -24,7 +24,7 @@ _MOST_ELEMENTS_AS_TEXT = 1 << 20
 
 
 class ServedModels:
-    """The models behind these servers. Signatures are asked for once: they never change."""
+    """The models behind these servers. Signatures are requested once, because they never change."""
 
     def __init__(self, servers: ModelServers) -> None:
         self.servers = servers
@@ -33,7 +33,7 @@ class ServedModels:
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
     def signature(self, call: Call, name: str | None = None) -> Signature:
-        """The signature that the call, else `name`, asks for. Raises `RequestError`."""
+        """The signature that the call names, or else `name`. Raises `RequestError`."""
         known = self._known(call)
         wanted = call.signature or name or DEFAULT_SIGNATURE
         if wanted not in known:
@@ -42,9 +42,9 @@ class ServedModels:
         return known[wanted]
 
     def check_ranks(self, text: bytes, call: Call) -> None:
-        """Of JSON that is about to be relayed. Raises `TensorError` for a rank of another number.
+        """Checks the ranks in JSON before it is relayed. Raises `TensorError` for a wrong rank.
 
-        TensorFlow's process can end over it (docs/decisions/0050).
+        A wrong rank can crash TensorFlow's process (docs/decisions/0050).
         """
         if known := self._with_ranks(call):
             request = JsonRequest(text)
@@ -53,13 +53,13 @@ class ServedModels:
                 signature.check_ranks(request.ranks(signature.ranks))
 
     def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
-        """As `check_ranks`, of a PredictRequest."""
+        """Checks the ranks of a PredictRequest like `check_ranks`."""
         asked, name = call, call.signature
         if described.spec:
             try:
                 spec = wire.ModelSpec.FromString(described.spec)
             except DecodeError:
-                return  # a name that is no UTF-8: the model server refuses it
+                return  # a name that is not UTF-8: the model server refuses it
             name = call.signature or spec.signature_name
             if described.model_named and not call.model_named:
                 asked = asked._replace(model=spec.name)
@@ -70,29 +70,29 @@ class ServedModels:
             signature.check_ranks(described.ranks)
 
     def _with_ranks(self, call: Call) -> dict[str, Signature]:
-        """Those of the model's signatures whose ranks are held to; none where no server tells."""
+        """The model's signatures whose ranks are checked; empty if no server answers."""
         key = call.model, call.version
         if key not in self._ranked:
             try:
                 known = self._known(call)
             except RequestError:
-                return {}  # who asks for a prediction is told why
+                return {}  # the prediction itself gets the error
             self._ranked[key] = {name: one for name, one in known.items() if one.ranks}
         return self._ranked[key]
 
     def _known(self, call: Call) -> dict[str, Signature]:
         key = call.model, call.version
         if key not in self._signatures:
-            asked = wire.GetModelMetadataRequest(
+            request = wire.GetModelMetadataRequest(
                 model_spec=call.model_spec(), metadata_field=["signature_def"]
             )
-            asked.model_spec.ClearField("signature_name")
-            reply = self.servers.grpc("GetModelMetadata", asked.SerializeToString(), call)
+            request.model_spec.ClearField("signature_name")
+            reply = self.servers.grpc("GetModelMetadata", request.SerializeToString(), call)
             self._signatures[key] = signatures(wire.GetModelMetadataResponse.FromString(reply))
         return self._signatures[key]
 
     def relay(self, codec: Codec, aim: Aim) -> NpyRelay | None:
-        """What is known of such bodies for this model, version and signature, whoever sends them."""
+        """The cached layouts of such bodies for this model, version and signature."""
         if codec.relay is None:
             return None
         if len(self._relays) >= _MOST_RELAYS:
@@ -101,7 +101,7 @@ class ServedModels:
         return self._relays.setdefault(key, codec.relay())
 
     def over_rest(self, arrays: Arrays, signature: Signature, call: Call) -> dict[str, Array]:
-        """The outputs. Raises `RequestError`."""
+        """Sends the arrays over REST and returns the outputs. Raises `RequestError`."""
         body = as_columns(arrays, key="inputs")
         status, answer = self.servers.rest(call.path, with_signature(body, signature.name), call)
         if status != 200:
@@ -146,15 +146,15 @@ def outputs_of(reply: bytes) -> dict[str, Array]:
 
 
 def said(answer: bytes) -> str:
-    """The sentence in a model server's {"error": …}."""
+    """The message in a model server's {"error": …}."""
     return error_of(answer) or answer[:500].decode(errors="replace")
 
 
 def error_of(answer: bytes) -> str | None:
-    """The model server's sentence; None where the body is none of its errors."""
+    """The model server's error message; None if the body is not one of its errors."""
     try:
-        found = json.loads(answer)
+        parsed = json.loads(answer)
     except ValueError:
         return None
-    error = found.get("error") if isinstance(found, dict) else None
+    error = parsed.get("error") if isinstance(parsed, dict) else None
     return error if isinstance(error, str) else None

@@ -1,4 +1,4 @@
-"""Why a request is not answered, as the container's Falcon sends it to the caller."""
+"""Errors of requests, and their conversion to what the container's Falcon sends to the caller."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ JSON = "application/json"
 
 
 class RequestError(Exception):
-    """A status and a whole sentence: what came, what is wanted, what to do."""
+    """An HTTP status and a message: what was sent, what is allowed, what to do."""
 
     def __init__(self, status: int, message: str, *, retry_after_seconds: int | None = None):
         super().__init__(message)
@@ -20,7 +20,7 @@ class RequestError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def body(self) -> bytes:
-        """{"error": …}, the form that the model server and NGINX use as well."""
+        """The body {"error": …}, which the model server and NGINX use as well."""
         return json.dumps({"error": self.message}).encode()
 
     def headers(self) -> dict[str, str]:
@@ -29,7 +29,7 @@ class RequestError(Exception):
 
 
 def refusal_of(error: RequestError | TensorError) -> RequestError:
-    """What the caller is told of it: a body that cannot be read is a 400, a too large one a 413."""
+    """The error for the caller: 400 for a body that cannot be read, 413 for a too large one."""
     if isinstance(error, RequestError):
         return error
     return RequestError(413 if isinstance(error, TensorTooLargeError) else 400, str(error))
@@ -38,12 +38,12 @@ def refusal_of(error: RequestError | TensorError) -> RequestError:
 def falcon_answer(
     status: int, body: bytes, content_type: str, headers: Mapping[str, str], sentence: str = ""
 ) -> Exception:
-    """An exception that becomes exactly this answer, whatever the request accepts.
+    """An exception that Falcon turns into exactly this answer, whatever the request accepts.
 
-    A handler can only return a 200; every other status it must raise, as a falcon.HTTPError:
-    the container passes only those on. But Falcon drops an HTTPError's body unless the caller
-    accepts JSON or XML. What Falcon sends as it is, is an HTTPStatus, and one that is raised
-    while it handles an error takes that error's place (falcon/app.py, _handle_exception).
+    A handler can only return a 200 and must raise every other status as a falcon.HTTPError, because
+    the container passes on only those. But Falcon drops an HTTPError's body unless the caller accepts
+    JSON or XML. Falcon sends an HTTPStatus unchanged, and one that is raised while Falcon handles an
+    error replaces that error (falcon/app.py, _handle_exception).
     """
     return _answer_class()(status, body, content_type, headers, sentence)
 
@@ -82,7 +82,7 @@ def _answer_class() -> type[Exception]:
 
 
 def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
-    """The exception to raise for a refusal; `headers` beside its own."""
+    """The exception to raise for an error, with `headers` in addition to its own."""
     return falcon_answer(
         refusal.status, refusal.body(), JSON, {**refusal.headers(), **headers}, refusal.message
     )

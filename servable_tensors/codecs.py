@@ -91,8 +91,8 @@ class Codec(ABC):
         """The answer's body. Raises `TensorError`."""
 
     def to_json(self, body: bytes) -> bytes:
-        """Of a text alone."""
-        raise TypeError(f"{self.content_type} is no text")
+        """The body as JSON, for text formats only."""
+        raise TypeError(f"{self.content_type} is not a text format")
 
     def hand_on(self, reply: bytes) -> bytes | None:
         """The answer's body by a PredictResponse's bytes; None where arrays must come between."""
@@ -267,7 +267,7 @@ class ProtobufCodec(Codec):
         return reply
 
     def explain(self, body: bytes, signature: Signature) -> None:
-        """Of names, types and shapes alone."""
+        """Checks names, types and shapes without reading values."""
         signature.check(described_inputs(body)[0])
 
     def write_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:

@@ -74,13 +74,13 @@ def _pattern(name: str) -> re.Pattern[bytes]:
 def _parsed(text: bytes) -> Mapping[str, Any]:
     try:
         # The first of two equal names counts, as RapidJSON's FindMember finds it.
-        found = json.loads(
+        parsed = json.loads(
             text.decode(errors="surrogateescape"),
             object_pairs_hook=lambda pairs: dict(reversed(pairs)),
         )
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _ranks_of(request: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:

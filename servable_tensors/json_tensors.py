@@ -37,14 +37,14 @@ class _NamedFloat(float):
 def parse(body: bytes) -> dict[str, Any]:
     """The object that a request is. Raises `TensorError`, also for a key that an object has twice."""
     try:
-        found = _loads(body)
-        if isinstance(found, dict) and _entries(found) != body.count(b":"):
+        parsed = _loads(body)
+        if isinstance(parsed, dict) and _entries(parsed) != body.count(b":"):
             _refuse_duplicates(body)
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error!s:.200}") from None
-    if not isinstance(found, dict) or ("instances" in found) == ("inputs" in found):
+    if not isinstance(parsed, dict) or ("instances" in parsed) == ("inputs" in parsed):
         raise TensorError('send an object with either "inputs" (columns) or "instances" (rows)')
-    return found
+    return parsed
 
 
 def parse_answer(body: bytes) -> Any:

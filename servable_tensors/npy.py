@@ -109,11 +109,11 @@ def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
     if header.count("(") > 1 or header.count("{") > 1 or "[" in header:
         raise ValueError("it holds records")  # and no deep nesting reaches Python's parser
     try:
-        said = ast.literal_eval(header)
-        descr, fortran, shape = said["descr"], said["fortran_order"], said["shape"]
+        literal = ast.literal_eval(header)
+        descr, fortran, shape = literal["descr"], literal["fortran_order"], literal["shape"]
         if not isinstance(descr, str) or not isinstance(shape, tuple):
             raise ValueError("it holds no plain numbers or strings")
-        if len(said) != 3 or not isinstance(fortran, bool):
+        if len(literal) != 3 or not isinstance(fortran, bool):
             raise ValueError("the header holds more than NumPy writes")
         dtype = np.dtype(descr)
     except (SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
@@ -189,7 +189,7 @@ def header_of(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = Fals
 
 def _fixed_width(strings: Array, name: str) -> Array:
     texts = strings.ravel().tolist()
-    if any(one.endswith(b"\0") for one in texts):
+    if any(text.endswith(b"\0") for text in texts):
         raise TensorError(
             f"{name}: NumPy's files cut zeros at a string's end; use application/json or protobuf"
         )

@@ -49,7 +49,7 @@ class DescribedRequest(NamedTuple):
     spec: bytes
     """The serialized ModelSpec, several joined as parsers merge them."""
     ranks: Mapping[str, int]
-    """Of each input."""
+    """Rank of each input."""
 
 
 class _Known(NamedTuple):
@@ -67,7 +67,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
     if known is None:
         named, spec, tensors, _ = _walked(body)
         ranks = {name: len(one.sizes) for name, one in tensors.items()}
-        filled = [one for one in tensors.values() if one.content_bytes]
+        filled = [tensor for tensor in tensors.values() if tensor.content_bytes]
         contents = [one.content_at for one in filled if one.content_at]
         truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
         known = _Known(DescribedRequest(named, spec, ranks), tuple(truths))
@@ -146,7 +146,7 @@ def _model_named(body: bytes, start: int, end: int, named: bool) -> bool:
             named = last > first if number == 1 else named
         elif number == 2:
             _require_bytes(number, kind)
-            if any(one[:2] != (1, VARINT) for one in fields(body, first, last)):
+            if any(field[:2] != (1, VARINT) for field in fields(body, first, last)):
                 raise WireError("the model's version is no number")
     return named
 

@@ -96,11 +96,11 @@ def packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
 
     Raises `WireError` for bytes that are no varints.
     """
-    found = np.frombuffer(body, np.uint8, end - start, start)
+    array = np.frombuffer(body, np.uint8, end - start, start)
     count, least, greatest, at = 0, 1 << 63, -(1 << 63), 0
-    while at < len(found):
+    while at < len(array):
         # In pieces: what is worked out for each byte would fill the memory for all of them.
-        chunk = found[at : at + _CHUNK_BYTES]
+        chunk = array[at : at + _CHUNK_BYTES]
         ends = np.flatnonzero(chunk < 0x80)
         lengths = np.diff(ends, prepend=-1)
         if not len(ends) or lengths.max() > _VARINT_BYTES:

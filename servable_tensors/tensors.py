@@ -239,11 +239,11 @@ def _bfloat16_bits(array: Array) -> Array:
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
     floats = np.ascontiguousarray(array, "<f4").reshape(-1)
-    found = np.empty(len(floats), "<u2")
+    empty_array = np.empty(len(floats), "<u2")
     # In pieces: what is worked out in between is many times as large as what comes of it.
     for at in range(0, len(floats), _FLOATS_AT_ONCE):
-        found[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
-    return found.reshape(array.shape)
+        empty_array[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+    return empty_array.reshape(array.shape)
 
 
 def _rounded_bits(floats: Array) -> Array:

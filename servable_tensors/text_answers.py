@@ -93,9 +93,9 @@ def rows(arrays: Arrays) -> list[str]:
 def _sendable(array: Array) -> Array:
     if array.dtype.kind != "O":
         return array
-    found = np.empty(array.size, object)
-    found[:] = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
-    return found.reshape(array.shape)
+    empty_array = np.empty(array.size, object)
+    empty_array[:] = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
+    return empty_array.reshape(array.shape)
 
 
 class _Base64(bytes):

@@ -1,18 +1,21 @@
 """The CDK app of a project: every file in environments/ is a stage, deployed with `cdk deploy 'NAME/*'`."""
 
 import gc
+import os
+import signal
 import sys
 from pathlib import Path
 
 
 def synthesise(root: Path) -> None:
-    """Writes the assembly of the project in `root`, where the CDK CLI asks for it.
+    """Writes the cloud assembly of the project in `root` to the folder that the CDK CLI names.
 
-    The CLI's context says which folder of files (`environments`), which keys for this run, and
-    whether roles of a pipeline and audits are wanted. Ends the process with a sentence where
-    that cannot be done.
+    The CLI's context selects the folder of environment files (`environments`), overrides, the roles of
+    a pipeline, and audits. Exits with a message if synthesis is not possible.
     """
-    # A process of seconds: looking for cycles among what was only just read is a twentieth of its time.
+    # Ctrl-C ends it without a trace of Python's: the next synthesis writes everything anew.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    # The process lives for seconds: garbage collection would take a twentieth of its time.
     gc.disable()
     try:
         import aws_cdk as cdk
@@ -25,7 +28,7 @@ def synthesise(root: Path) -> None:
     from stacks.environment_stage import add_environment
 
     # The built-in validator takes 7 s of every synth; `make check` runs its native twin in 0.1 s.
-    # Nobody reads tree.json, and traces would show CDK's JavaScript, not the line in Python.
+    # tree.json is not used, and stack traces would show CDK's JavaScript instead of the line in Python.
     app = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=False,
@@ -59,6 +62,6 @@ def synthesise(root: Path) -> None:
 
         audit(app, str(nag))
 
-    # The CLI reads an old report as this run's, and refuses what has been mended since.
+    # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()

@@ -15,7 +15,7 @@ _PACKS: dict[str, Callable[..., cdk_nag.NagPack]] = {
 
 
 def audit(app: Construct, chosen: str) -> None:
-    """`chosen`: names with commas between; "true" is AwsSolutions. Raises KeyError."""
+    """Adds rule packs. `chosen` are comma-separated names; "true" means AwsSolutions. Raises KeyError."""
     names = ["AwsSolutions"] if chosen == "true" else chosen.split(",")
     packs = [_PACKS[name](app, verbose=True) for name in names]
     cdk.Validations.of(app).add_plugins(*packs)

@@ -1,4 +1,4 @@
-"""ENV/data: what must outlive the endpoint. Only there when something must."""
+"""The stack ENV/data with the resources that outlive the endpoint; it exists only if there are any."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from infra.parameters.retained import Asynchronous, Capture
 
 
 class DataStack(cdk.Stack):
-    """Read by ENV/endpoint and never the other way; what it exports does not change."""
+    """ENV/endpoint imports from this stack and never the other way; its exports do not change."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""ENV/endpoint: everything one environment deploys."""
+"""The stack ENV/endpoint with everything that one environment deploys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +25,9 @@ from model_packaging.places import MADE
 
 
 class EndpointStack(cdk.Stack):
-    """One stack, because its parts reference each other and change together.
+    """The endpoint and its dependencies in one stack, because they reference each other.
 
-    Exports between stacks would be held in use by the very deploy that changes them.
+    Exports between stacks could not change, since a deploy cannot change an export that is in use.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class EndpointStack(cdk.Stack):
         queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
     ) -> None:
-        """`root`: the project that paths in the environment are relative to.
-        `captured`: where samples go, with [capture]. `queued`: requests and answers, with
+        """`root` is the project that paths in the environment are relative to. `captured` is the
+        destination of samples with [capture], `queued` that of requests and answers with
         [asynchronous]."""
         super().__init__(
             scope,
@@ -78,7 +78,7 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[one.recorded for one in self._variants],
+            variants=[variant.recorded for variant in self._variants],
             after=endpoint.resource,
             root=root,
             made=root / MADE,
@@ -92,7 +92,7 @@ class EndpointStack(cdk.Stack):
         captured: Destination | None,
         queued: AsyncInferenceLocations | None,
     ) -> ModelEndpoint:
-        """With what it must find when it is made: its logs, its queue and its models."""
+        """Creates the endpoint after its dependencies: logs, queue and models."""
         table = environment.endpoint
         logs = EndpointLogs(
             self,
@@ -154,7 +154,7 @@ class EndpointStack(cdk.Stack):
         queued: AsyncInferenceLocations | None,
         notified: Notifications,
     ) -> None:
-        """How it is updated, scaled and called."""
+        """Adds the rollout, scaling and callers."""
         EndpointRollout(
             self,
             "Rollout",

@@ -1,4 +1,4 @@
-"""One environment: a CDK stage with its stacks, or one that says why there are none."""
+"""The CDK stage of an environment, with its stacks or with an empty stack that carries its errors."""
 
 import hashlib
 import re
@@ -17,10 +17,10 @@ from stacks.endpoint_stack import EndpointStack
 
 
 class RefusedStack(cdk.Stack):
-    """Stops `cdk deploy` of its own environment, with every error at once, and of no other.
+    """An empty stack that stops `cdk deploy` of its own environment with every error, and of no other.
 
-    In the environment's stage, where it is listed like any other; and beside all stages, so that
-    `cdk synth` without a selector fails too. An id with `_` is no environment's name.
+    It is in the environment's stage, where it is listed like others, and in the app itself, so that
+    `cdk synth` without a selector fails too. Its id has `_`, which no environment's name can have.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class RefusedStack(cdk.Stack):
 
 
 def add_environment(scope: Construct, loaded: Loaded) -> None:
-    """A stage with what the file asks for, or one with an empty stack that says what is wrong.
+    """Adds the stage of an environment, with an empty stack that lists the errors if it has any.
 
-    Whatever goes wrong with one environment stops that one, and no hotfix of another.
+    An error of one environment never stops a hotfix of another.
     """
     findings = check(loaded)
     wrong = errors(findings)
@@ -54,14 +54,14 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
     name = loaded.name
     if re.fullmatch(NAME, name):
         RefusedStack(cdk.Stage(scope, name), "endpoint", errors=wrong)
-    else:  # it cannot be selected by its name, nor deployed
+    else:  # an environment without a valid name can neither be selected nor deployed
         name = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    # Without a selector the CLI looks at the stacks of the app itself, and all others are in stages.
+    # Without a selector the CLI uses the stacks of the app itself; all others are in stages.
     RefusedStack(scope, f"refused_{name}", errors=wrong, stack_name=f"refused-{name}")
 
 
 class EnvironmentStage(cdk.Stage):
-    """`cdk deploy 'ENV/*'`."""
+    """The stage of one environment, deployed with `cdk deploy 'ENV/*'`."""
 
     def __init__(self, scope: Construct, loaded: Loaded, findings: list[Finding]) -> None:
         environment = loaded.environment
@@ -73,7 +73,7 @@ class EnvironmentStage(cdk.Stage):
         )
         data = None
         if environment.capture is not None or environment.asynchronous is not None:
-            # CDK's modules of S3 and KMS: only who keeps something waits for them.
+            # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
             from stacks.data_stack import DataStack
 
             data = DataStack(

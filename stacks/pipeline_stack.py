@@ -1,4 +1,4 @@
-"""pipeline-ENV: the roles that a repository's workflows take on. Only with -c pipeline=OWNER@ID/NAME@ID."""
+"""The stack pipeline-ENV with the roles of a repository's workflows (-c pipeline=OWNER@ID/NAME@ID)."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -19,7 +19,7 @@ from infra.parameters.loading import Loaded
 
 
 class PipelineStack(cdk.Stack):
-    """A role for deployments of one environment, and one that only compares, for pull requests."""
+    """A role for deployments of one environment, and a read-only role for pull requests."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class PipelineStack(cdk.Stack):
         repository: str,
         provider_arn: str | None,
     ) -> None:
-        """`repository`: OWNER@ID/NAME@ID. `provider_arn`: of an account that has GitHub's already; None
-        makes it."""
+        """`repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in the
+        account; None creates one."""
         super().__init__(
             scope,
             construct_id,
-            # With the prefix of every stack of the service: another service has a pipeline-ENV too.
+            # It has the service's prefix, because another service may have a pipeline-ENV too.
             stack_name=f"{environment.service}-{construct_id}" if environment.service else None,
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=f"What the pipelines of {repository} may do for {name}",
@@ -72,9 +72,9 @@ class PipelineStack(cdk.Stack):
 def add_pipelines(
     app: Construct, environments: list[Loaded], repository: str, provider_arn: str | None
 ) -> None:
-    """One stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
+    """Adds a stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
 
-    An account has one provider of an issuer: where several environments share it, the first makes it.
+    An account has one provider per issuer: if several environments share it, the first creates it.
     """
     made: dict[str, PipelineStack] = {}
     for loaded in environments:
@@ -96,8 +96,10 @@ def add_pipelines(
 
 
 def _provider(stack: cdk.Stack) -> str:
-    made = iam.CfnOIDCProvider(stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
-    return made.attr_arn
+    provider = iam.CfnOIDCProvider(
+        stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
+    )
+    return provider.attr_arn
 
 
 def _shared(environment: Environment) -> str:
@@ -105,10 +107,10 @@ def _shared(environment: Environment) -> str:
 
 
 def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
-    """What `servable plan` and `cdk diff` ask of this environment.
+    """Actions and resources of `servable plan` and `cdk diff` for this environment.
 
-    A pull request is anybody's code until it is reviewed, so that its role takes on none of the
-    bootstrap's: the lookup role has AWS's ReadOnlyAccess and reads nearly all of the account.
+    A pull request may run anybody's code until it is reviewed, so its role may not assume the
+    bootstrap's: the lookup role has AWS's ReadOnlyAccess and can read nearly all of the account.
     Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11-22)
     """
     stacks = [
@@ -123,7 +125,7 @@ def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dic
         stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
         for kind, which in (
             ("endpoint", environment.endpoint.name.lower()),
-            # Named by CloudFormation, not after the endpoint.
+            # CloudFormation names these resources, not after the endpoint.
             ("endpoint-config", "*"),
         )
     )
@@ -136,7 +138,7 @@ def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dic
 
 
 def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
-    """Of this environment, what a resource can be named for."""
+    """Read actions for this environment that can be restricted to resources."""
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
@@ -144,12 +146,12 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
         for kind, which in (
             ("endpoint", environment.endpoint.name.lower()),
-            # Named by CloudFormation, after the stack.
+            # CloudFormation names these resources after the stack.
             ("endpoint-config", "*"),
             ("model", "*"),
         )
     ]
-    # The capture's and the queue's, named by CloudFormation.
+    # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
     path = environment.security.iam_path or "/"
@@ -189,13 +191,15 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
 def _reads_archives(
     stack: cdk.Stack, environment: Environment, samples: str
 ) -> dict[str, list[str]]:
-    """What was published or is pinned, and answers of the queue: `servable verify` reads them whole."""
+    """Archives, published or pinned, and answers of the queue, which `servable verify` reads."""
     bucket = _assets(stack, environment)
     pinned = [
         f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
-        for uri in sorted({one.artifact.uri for one in environment.models.values() if one.artifact})
+        for uri in sorted(
+            {model.artifact.uri for model in environment.models.values() if model.artifact}
+        )
     ]
-    # Who may not list is told of what is gone that it is forbidden.
+    # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
     return {
@@ -212,7 +216,7 @@ def _assets(stack: cdk.Stack, environment: Environment) -> str:
 
 
 def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """Of the archives, to read them whole, and of the queue."""
+    """Permissions for the keys of the archives and of the queue."""
     given = environment.kms_keys
     archives = [
         arn
@@ -229,7 +233,7 @@ def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str
 
 
 def _asks_the_queue(environment: Environment, endpoint: str, bucket: str) -> dict[str, list[str]]:
-    """To send the golden request through the queue, if there is one, encrypted as every other."""
+    """Permissions to send the golden request through the queue, if there is one, with its key."""
     if environment.asynchronous is None:
         return {}
     return {

@@ -34,7 +34,7 @@ LONGEST = (
     "demo/test_demo.py",
     "docs/test_tutorial.py",
     "servable_handler/test_fuzz.py",
-    "demo/test_demo_trouble.py",
+    "demo/test_demo_faults.py",
     "pipelines/test_deploy_steps.py",
     "fuzz/test_bodies.py",
     "wheels/test_new_project.py",

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import tempfile
 from typing import Any
 
 import aws_cdk as cdk
@@ -43,6 +44,8 @@ def templates(name: str) -> dict[str, dict[str, Any]]:
 
 def synthesised(loaded: Loaded) -> dict[str, dict[str, Any]]:
     """{stack: its template}, of an environment without an error."""
-    stage = EnvironmentStage(cdk.App(context=FLAGS), loaded, check(loaded))
-    stacks = [one for one in stage.node.children if isinstance(one, cdk.Stack)]
-    return {one.node.id: dict(Template.from_stack(one).to_json()) for one in stacks}
+    with tempfile.TemporaryDirectory() as out:
+        app = cdk.App(context=FLAGS, outdir=out)
+        stage = EnvironmentStage(app, loaded, check(loaded))
+        stacks = [one for one in stage.node.children if isinstance(one, cdk.Stack)]
+        return {one.node.id: dict(Template.from_stack(one).to_json()) for one in stacks}

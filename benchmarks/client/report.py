@@ -62,7 +62,7 @@ def _targets(result: dict[str, Any]) -> list[str]:
 
 
 def interval(ordered: list[float]) -> tuple[float, float]:
-    """Of the median, about 95 %: order statistics, which assume no distribution."""
+    """Confidence interval of the median, about 95 %, by order statistics, without a distribution."""
     # Half of the values, less about two deviations of a binomial: 6th and 15th of 20.
     low = max(0, round(len(ordered) / 2 - len(ordered) ** 0.5 + 0.4) - 1)
     return ordered[low], ordered[len(ordered) - 1 - low]

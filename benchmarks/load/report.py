@@ -81,9 +81,9 @@ def _failed(rounds: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _queues(queues: list[dict[str, Any]]) -> list[str]:
-    knees = [abs(one["knee_rps"] / one["known_rps"] - 1) for one in queues]
-    fulls = [abs(one["full_rps"] / one["known_full_rps"] - 1) for one in queues]
-    held = sum(one["low_rps"] <= one["known_rps"] <= one["high_rps"] for one in queues)
+    knees = [abs(queue["knee_rps"] / queue["known_rps"] - 1) for queue in queues]
+    fulls = [abs(queue["full_rps"] / queue["known_full_rps"] - 1) for queue in queues]
+    held = sum(queue["low_rps"] <= queue["known_rps"] <= queue["high_rps"] for queue in queues)
     lines = [
         "The knee, on simulated queues whose answer is known exactly (M/M/c, work of 10 ms at random;",
         f"{len(queues)} load tests in open loop, an error is a share of the known rate):",

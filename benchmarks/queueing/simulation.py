@@ -28,7 +28,7 @@ class SimulatedRun:
     began_at: NDArray[np.float64]
     """Likewise, of each request that began in the time, by when it ended."""
     latencies_ms: NDArray[np.float64]
-    """Of the requests that began in the time: each is waited for, however long it takes."""
+    """Latencies of the requests that began in the measured time; all of them are waited for."""
 
     @property
     def throughput_rps(self) -> float:

@@ -16,7 +16,7 @@ class SimulatedBatching:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Of one request, in milliseconds of one core that has nothing else to do."""
+    """The work of one request, in milliseconds of one idle core."""
 
     handler_ms: float = 0.0
     """In a worker, half before the model is asked and half after."""
@@ -25,7 +25,7 @@ class Work:
     row_ms: float = 0.0
     """In a model server; of a batch, for each request in it."""
     parallel_share: float = 0.0
-    """Of the model's work that more intra-op threads do at once (Amdahl's law)."""
+    """Share of the model's work that intra-op threads do in parallel (Amdahl's law)."""
     spread: Spread = "exponential"
     worker_mib: float = 0.0
     process_mib: float = 0.0
@@ -47,7 +47,7 @@ class System:
     """Its intra-op threads."""
     batching: SimulatedBatching | None = None
     switching_share: float = 0.0
-    """Of all cores' time lost for each thread beyond the cores, per core: the collapse."""
+    """Share of all cores' time that each thread beyond the number of cores costs, per core."""
     work: Work
 
     @property
@@ -60,15 +60,15 @@ class System:
 
     @property
     def speedup(self) -> float:
-        """Of the model's work, by its intra-op threads on idle cores."""
+        """Speedup of the model's work by its intra-op threads on idle cores."""
         threads, share = min(self.threads_per_call, self.cores), self.work.parallel_share
         return 1 / (1 - share + share / threads)
 
     def efficiency(self, threads: int) -> float:
-        """Of the cores, with so many threads that have work."""
+        """Efficiency of the cores with so many busy threads."""
         beyond = max(0, threads - self.cores) / self.cores
         return 1 / (1 + self.switching_share * beyond)
 
     def speed(self, threads: int) -> float:
-        """Of each thread: 1.0 is a core of its own."""
+        """Speed of each thread; 1.0 is a core of its own."""
         return min(1.0, self.cores / threads) * self.efficiency(threads) if threads else 1.0

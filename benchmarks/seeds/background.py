@@ -72,15 +72,15 @@ class BackgroundCallers:
 @contextmanager
 def background_callers(url: str, target: ModelPath, *, count: int) -> Iterator[BackgroundCallers]:
     """Raises RuntimeError at the end where one of them was refused."""
-    found = BackgroundCallers(target)
-    threads = [threading.Thread(target=found._call, args=[url]) for _ in range(count)]
+    callers = BackgroundCallers(target)
+    threads = [threading.Thread(target=callers._call, args=[url]) for _ in range(count)]
     for thread in threads:
         thread.start()
     try:
-        yield found
+        yield callers
     finally:
-        found._stop.set()
+        callers._stop.set()
         for thread in threads:
             thread.join()
-    if found._wrong:
-        raise RuntimeError(found._wrong[0])
+    if callers._wrong:
+        raise RuntimeError(callers._wrong[0])

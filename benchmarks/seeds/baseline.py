@@ -64,7 +64,7 @@ def _difference(running: Running) -> float:
         npy = form == workload.NPY
         found = np.load(io.BytesIO(body)) if npy else np.array(json.loads(body)["predictions"])
         answers.append(found.astype(np.float64))
-    return float(max(np.abs(one - answers[0]).max() for one in answers))
+    return float(max(np.abs(answer - answers[0]).max() for answer in answers))
 
 
 def _requests(running: Running, bench: Bench) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def _requests(running: Running, bench: Bench) -> list[dict[str, Any]]:
 
 
 def _cost(url: str, spent: Callable[[], Cpu], form: str, rows: int) -> dict[str, float]:
-    """Of one request, as they come one after the other on one connection; the median latency."""
+    """Cost and median latency of one request; requests follow each other on one connection."""
     caller, body = EndpointCaller(url), workload.body(form, rows)
     for _ in range(3):
         _answer(caller, body, form)
@@ -105,13 +105,13 @@ def _answer(caller: EndpointCaller, body: bytes, form: str) -> bytes:
 def _throughput(bench: Bench, flask: FlaskServer, one_worker: str) -> list[dict[str, Any]]:
     """The same servers, then with more workers."""
     few, many = WORKERS
-    found = _rates(few, flask.url, one_worker)
+    rates = _rates(few, flask.url, one_worker)
     bench.told(f"{CALLERS} callers, {few} worker")
     flask.add_workers(many - few)
     with bench.serve("small", ContainerSettings(gunicorn_workers=many)) as ours:
-        found += _rates(many, flask.url, ours.url)
+        rates += _rates(many, flask.url, ours.url)
     bench.told(f"{CALLERS} callers, {many} workers")
-    return found
+    return rates
 
 
 def _rates(workers: int, flask: str, ours: str) -> list[dict[str, Any]]:

@@ -56,12 +56,12 @@ class FlaskServer:
             time.sleep(0.05)
 
     def cpu(self) -> Cpu:
-        """So far, of all processes: the model is in the gateway."""
-        times = [one.cpu_times() for one in self._processes()]
+        """CPU time of all processes so far; the model runs in the web workers."""
+        times = [process.cpu_times() for process in self._processes()]
         return Cpu(sum(one.user + one.system for one in times) * 1000, 0.0)
 
     def memory_mb(self) -> float:
-        return pss_mb(one.pid for one in self._processes())
+        return pss_mb(process.pid for process in self._processes())
 
     def _processes(self) -> list[psutil.Process]:
         return [self._master, *self._master.children(recursive=True)]
@@ -93,8 +93,8 @@ def flask_server(model: Path, *, how: How, workers: int, folder: Path) -> Iterat
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
-            for one in psutil.Process(process.pid).children(recursive=True):
-                one.kill()
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
             process.kill()
             process.wait()
 

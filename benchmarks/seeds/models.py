@@ -17,7 +17,7 @@ from benchmarks.workload import COLUMNS
 WIDTHS = {"small": 512, "large": 6_950, "largest": 9_870}
 SEED = 20
 SAID_CHARACTERS = 2_000
-"""Of a failure: its end."""
+"""Characters of a failure's output that are shown, from its end."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Of each series, for each group, the repeats' values."""
+    """Series to group to the values of the repeats."""
 
     groups: list[str]
     series: dict[str, list[list[float]]]
@@ -64,7 +64,7 @@ def _baseline(found: dict[str, Any]) -> Grid:
         groups=[f"{words[what]}, {SIZES[rows]}, ms" for what, rows in columns],
         series={
             way: [values(requests, what, way=way, rows=rows) for what, rows in columns]
-            for way in sorted({one["way"] for one in requests})
+            for way in sorted({request["way"] for request in requests})
         },
     )
 

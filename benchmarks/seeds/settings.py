@@ -1,4 +1,4 @@
-"""S2: settings as a tuple, at this machine's cores in the place of the article's 36, and simulated at 36.
+"""S2: settings as a tuple, on this computer's cores instead of the article's 36, and simulated at 36.
 
 The simulated model's work is not known, but three of the article's five rows tell it: with one of
 everything a request takes handler and call, one after the other; with 36 workers before one

@@ -63,7 +63,7 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
 
 
 def _parts(endpoint: Endpoint, array: Any) -> int:
-    """That the client chooses now."""
+    """Number of parts that the client would choose now."""
     told: list[Progress] = []
     endpoint.predict(array, split="measured", progress=told.append)
     return told[-1].parts

@@ -131,7 +131,7 @@ def _back(models: MultiModelEndpoint) -> dict[str, float]:
 
 def _together(bench: Bench, versions: Path) -> list[Row]:
     """The small model's latency alone, and while a larger one is asked beside it."""
-    found: list[Row] = []
+    rows: list[Row] = []
     both = bench.packed("both", "", MODELS)
     with (
         bench.start(both, {DEFAULT_MODEL_NAME: "small"}) as one_process,
@@ -153,9 +153,9 @@ def _together(bench: Bench, versions: Path) -> list[Row]:
             for way, (url, (small, largest)) in ways.items():
                 for busy in (False, True):
                     row = _beside(url, small, largest if busy else None)
-                    found.append({"repeat": repeat, "way": way, "busy": busy, **row})
+                    rows.append({"repeat": repeat, "way": way, "busy": busy, **row})
             bench.told(f"two models, repeat {repeat + 1} of {REPEATS}")
-    return found
+    return rows
 
 
 def _beside(url: str, asked: ModelPath, busy: ModelPath | None) -> dict[str, float]:

@@ -1,10 +1,10 @@
-"""Where SageMaker hosts models on an instance type."""
+"""The regions in which SageMaker hosts models on an instance type."""
 
 from infra.catalog.table import table
 
 
 def regions() -> tuple[str, ...]:
-    """Regions that the table knows; of another nothing can be said."""
+    """Regions in the table; nothing is known about others."""
     return tuple(table("availability")["regions"])
 
 

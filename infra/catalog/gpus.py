@@ -1,27 +1,27 @@
-"""What a GPU is, and what it can run."""
+"""Facts about GPUs: compute capability, CUDA and TensorFlow versions that they run."""
 
 from infra.catalog.table import table
 
 
 def newest_cuda(gpu: str) -> int | None:
-    """The last CUDA major version with kernels for this GPU; None while there is no end."""
+    """The last CUDA major version with kernels for this GPU; None if it is still supported."""
     found: int | None = table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
     return found
 
 
 def newest_tensorflow(gpu: str) -> str | None:
-    """The last TensorFlow version that SageMaker runs on this GPU; None while there is no end."""
+    """The last TensorFlow version that SageMaker runs on this GPU; None if it is still supported."""
     found: str | None = table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
     return found
 
 
 def oldest_cuda(gpu: str) -> str | None:
-    """The first CUDA version with kernels for this GPU, as 11.8; None where no image is older."""
+    """The first CUDA version with kernels for this GPU, for example 11.8; None if no image is older."""
     found: str | None = table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
     return found
 
 
 def compute_capability(gpu: str) -> float | None:
-    """As 7.5; None where no source states it."""
+    """The compute capability, for example 7.5; None if no source states it."""
     found: float | None = table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
     return found

@@ -1,4 +1,4 @@
-"""SageMaker's TensorFlow Serving images: which version, for which device, in which region."""
+"""SageMaker's TensorFlow Serving images, by version, device and region."""
 
 import functools
 import re
@@ -9,15 +9,15 @@ from infra.catalog.table import table
 
 @dataclass(frozen=True)
 class Image:
-    """One published image, in one region."""
+    """A published image in one region."""
 
     account: str
-    """Of the registry, not ours."""
+    """Account id of the registry."""
     region: str
     repository: str
     tag: str
     own_uri: str | None = None
-    """As the file gives it, for an image of one's own."""
+    """The address from the environment file, for your own image."""
 
     @property
     def uri(self) -> str:
@@ -43,12 +43,15 @@ def registry_accounts(region: str | None = None) -> frozenset[str]:
     """Accounts whose registries hold AWS's images, in this region or in any."""
     registries: list[dict[str, str]] = table("images")["registries"]
     return frozenset(
-        account for one in registries for place, account in one.items() if region in (None, place)
+        account
+        for registry in registries
+        for place, account in registry.items()
+        if region in (None, place)
     )
 
 
 def image(*, version: str, device: str, region: str) -> Image:
-    """The image of a TensorFlow version for cpu or gpu. Raises KeyError where there is none."""
+    """The image of a TensorFlow version for cpu or gpu. Raises KeyError if there is none."""
     images = table("images")
     row = images["versions"][version]
     return Image(
@@ -67,22 +70,22 @@ _OWN = re.compile(
 
 
 def own_image(uri: str) -> Image | None:
-    """An image of one's own, in a registry of ECR; None when the address is not of that form.
+    """Parses the address of your own image in ECR; None if it is not an ECR address.
 
-    `tag` is empty where the address has a digest alone, and 'latest' where it has neither.
+    `tag` is empty if the address has only a digest, and 'latest' if it has neither.
     """
-    found = _OWN.fullmatch(uri)
-    if found is None:
+    match = _OWN.fullmatch(uri)
+    if match is None:
         return None
-    tag = found["tag"] or ("" if found["digest"] else "latest")
-    return Image(found["account"], found["region"], found["repository"], tag, own_uri=uri)
+    tag = match["tag"] or ("" if match["digest"] else "latest")
+    return Image(match["account"], match["region"], match["repository"], tag, own_uri=uri)
 
 
 def ended(version: str, *, on: str | None = None) -> str | None:
-    """The day patches of this version, or of a newer one, ended; None while none of them has.
+    """The day on which patches of this version, or of a newer one, ended; None if they have not.
 
-    `on`: a day, as 2026-11-21. Left out, the day of the catalog and not of a clock: the same
-    file checks the same.
+    `on` is a day such as 2026-11-21. By default it is the catalog's day and not the clock's, so that
+    the same file always gives the same findings.
     """
     facts = table("image_facts")
     day = on or facts["date"]
@@ -96,25 +99,25 @@ def ended(version: str, *, on: str | None = None) -> str | None:
 
 
 def number(version: str) -> tuple[int, ...]:
-    """2.19.1 as (2, 19), to compare versions."""
+    """The version as numbers for comparisons: 2.19.1 is (2, 19)."""
     return tuple(int(part) for part in version.split("."))[:2]
 
 
 def has(what: str, version: str) -> bool:
-    """Whether the image of this version is new enough for a row of image_facts.json's `since`.
+    """Whether the image of this version has a feature, a row of image_facts.json's `since`.
 
-    Raises KeyError for what is not there.
+    Raises KeyError for an unknown feature.
     """
     return number(version) >= number(table("image_facts")["since"][what]["version"])
 
 
 def cuda(version: str) -> str | None:
-    """CUDA of the version's GPU image, as '12.9'; None where no source states it."""
+    """CUDA version of the version's GPU image, for example '12.9'; None if no source states it."""
     return _fact(version, "cuda")
 
 
 def built_cuda(version: str) -> str:
-    """`cuda`, or where no source states it what TensorFlow of this version is built with."""
+    """`cuda`, or if no source states it, the CUDA version that TensorFlow's wheel is built with."""
     since: dict[str, str] = table("image_facts")["built_with_cuda"]["since"]
     return (
         cuda(version)
@@ -123,23 +126,23 @@ def built_cuda(version: str) -> str:
 
 
 def python(version: str) -> str | None:
-    """Python that runs inference.py, as '3.12'; None where no source states it."""
+    """Python version that runs inference.py, for example '3.12'; None if no source states it."""
     return _fact(version, "python")
 
 
 @dataclass(frozen=True)
 class ImageModules:
-    """What code in one image can import."""
+    """The modules that code in an image can import."""
 
     python: str
     """"3.12"."""
     modules: frozenset[str]
-    """Top-level names beside the standard library. tensorflow is in none: the model server is a
-    program of its own."""
+    """Top-level names in addition to the standard library. tensorflow is never one: the model server is
+    a separate program."""
 
 
 def image_modules(version: str) -> ImageModules | None:
-    """Of the version's image; None where nobody has looked into it."""
+    """The modules of the version's image; None if they are not known."""
     facts = table("image_facts")["versions"].get(_short(version), {})
     if "modules" not in facts:
         return None

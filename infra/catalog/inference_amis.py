@@ -1,4 +1,4 @@
-"""The host images whose NVIDIA driver a GPU container runs on."""
+"""Inference AMIs: the host images that have the NVIDIA driver for GPU containers."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def ami_for(*, cuda: str, family: str) -> str | None:
-    """The oldest inference AMI for the family (g5) whose driver carries this CUDA version.
+    """The oldest inference AMI for the family (such as g5) whose driver supports this CUDA version.
 
-    None for CUDA 11, which the driver that every GPU family starts with carries, and where AWS
-    lists no AMI for the family (p2, p3). Without one, ml.g4dn and ml.g5 start with driver 470
-    (CUDA 11.4), on which a CUDA 12 image fails at start.
+    It is None for CUDA 11, which the default driver of every GPU family supports, and if AWS lists no
+    AMI for the family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4),
+    on which a CUDA 12 image fails at start.
     """
     wanted = _number(cuda)
     if wanted < (12,):
@@ -24,7 +24,7 @@ def ami_for(*, cuda: str, family: str) -> str | None:
 
 
 def newest_ami(family: str) -> str | None:
-    """The AMI with the newest driver for the family; None where AWS lists none."""
+    """The AMI with the newest driver for the family; None if AWS lists none."""
     rows = _rows(family)
     return max(rows, key=lambda row: _number(row["cuda"]))["name"] if rows else None
 
@@ -34,12 +34,12 @@ def _rows(family: str) -> list[dict[str, Any]]:
 
 
 def names() -> tuple[str, ...]:
-    """The inference AMIs for GPUs."""
+    """Names of the inference AMIs for GPUs."""
     return tuple(row["name"] for row in table("inference_amis")["amis"])
 
 
 def cuda_of(name: str) -> str:
-    """The CUDA version that the AMI's driver carries, as 12.2. Raises KeyError."""
+    """The CUDA version that the AMI's driver supports, for example 12.2. Raises KeyError."""
     return str(_row(name)["cuda"])
 
 
@@ -50,7 +50,7 @@ def families_of(name: str) -> tuple[str, ...]:
 
 
 def runs_on(name: str, family: str) -> bool:
-    """Whether AWS lists the AMI for this family; p6-b200 is of p6. Raises KeyError."""
+    """Whether AWS lists the AMI for this family; p6-b200 belongs to p6. Raises KeyError."""
     return family.split("-")[0] in families_of(name)
 
 

@@ -1,4 +1,4 @@
-"""The machines that SageMaker hosts models on."""
+"""The instance types that SageMaker hosts models on."""
 
 import functools
 from collections.abc import Mapping
@@ -17,29 +17,29 @@ class Instance:
     architecture: str
     """x86_64 or arm64."""
     burstable: bool
-    """Runs on CPU credits (t2); Application Auto Scaling refuses it."""
+    """Whether it runs on CPU credits (t2); Application Auto Scaling refuses such types."""
     local_nvme_gb: int
-    """0: the volume is EBS, with a size and a key of our choice. Else: local and fixed."""
+    """Size of the local NVMe in GB. 0 means an EBS volume, whose size and key can be chosen."""
     gpu: str | None = None
     gpus: int = 0
     gpu_memory_gib: float = 0.0
-    """Of one GPU."""
+    """Memory of one GPU, in GiB."""
     successor: str | None = None
-    """Set on a retired type: what to use instead."""
+    """The type to use instead of a retired one; else empty."""
 
     @property
     def family(self) -> str:
-        """As AWS names it: g5 of ml.g5.xlarge."""
+        """The instance family: g5 for ml.g5.xlarge."""
         return self.name.split(".")[1]
 
     @property
     def device(self) -> str:
-        """Which image fits: cpu or gpu."""
+        """The device of the image that fits: cpu or gpu."""
         return "gpu" if self.gpus else "cpu"
 
 
 @functools.cache
 def instances() -> Mapping[str, Instance]:
-    """Every instance type we know, by name."""
+    """Every known instance type, by name."""
     rows = table("instances")["instances"] | table("retired_instances")["instances"]
     return {name: Instance(name=name, **row) for name, row in rows.items()}

@@ -1,4 +1,4 @@
-"""The ranges that AWS accepts: generated from its service models, or documented."""
+"""The ranges that AWS accepts, generated from its service models or taken from its documentation."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from infra.catalog.table import table
 
 
 def limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:
-    """min, max, pattern and enum of a shape of the service model, those that it states.
+    """The min, max, pattern and enum that the service model states for a shape.
 
     Raises KeyError for a shape that limits.json does not have.
     """
@@ -25,5 +25,5 @@ def least(shape: str, *, service: str = "sagemaker") -> int:
 
 
 def documented(name: str) -> Any:
-    """A limit that AWS states in words only. Raises KeyError."""
+    """A limit that only AWS's documentation states. Raises KeyError."""
     return table("documented_limits")["limits"][name]["value"]

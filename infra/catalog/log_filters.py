@@ -1,4 +1,4 @@
-"""Lines of the container's log that are worth counting, and how to find them."""
+"""Metric filters: lines of the container's log that are counted, and their patterns."""
 
 import functools
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
+"""The metrics that an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
 
 import math
 import re
@@ -8,14 +8,14 @@ from typing import Any
 from infra.catalog.instances import Instance
 from infra.catalog.table import table
 
-# The endpoint's name is part of it: a metric filter cannot give its metric a fixed dimension.
+# The namespace contains the endpoint's name, because a metric filter cannot set a fixed dimension.
 OWN = "Servable/"
 REAL_TIME = "real_time"
 _PERCENTILE = re.compile(r"p(\d{1,2}(\.\d+)?|100)")
 
 
 class UnpublishedMetricError(ValueError):
-    """Nobody publishes it: an alarm on it would never fire, a graph of it would stay empty."""
+    """The metric is not published: an alarm on it would never fire and a graph would stay empty."""
 
 
 def check(
@@ -25,20 +25,20 @@ def check(
     dimensions: Collection[str],
     kind: str = REAL_TIME,
 ) -> None:
-    """Raises `UnpublishedMetricError` for what is not in the list of metrics.json.
+    """Raises `UnpublishedMetricError` for a metric that is not in metrics.json.
 
-    `kind` of the endpoint: real_time, asynchronous, serverless.
+    `kind` is the endpoint's: real_time, asynchronous or serverless.
     """
     kinds = table("metrics")["namespaces"]
     of_namespace = kinds.get(_listed(namespace))
     if of_namespace is None:
-        raise UnpublishedMetricError(f"no namespace {namespace}; there are {', '.join(kinds)}")
+        raise UnpublishedMetricError(f"namespace {namespace} is unknown; known: {', '.join(kinds)}")
     metric = of_namespace["metrics"].get(name)
     if metric is None:
         known = ", ".join(of_namespace["metrics"])
-        raise UnpublishedMetricError(f"no metric {name} in {namespace}; there are {known}")
+        raise UnpublishedMetricError(f"{namespace} has no metric {name}; it has {known}")
     if kind not in metric.get("kinds", [REAL_TIME]):
-        raise UnpublishedMetricError(f"{name} is not published of a {kind} endpoint")
+        raise UnpublishedMetricError(f"{kind} endpoints do not publish {name}")
     if statistic not in metric["statistics"] and not (
         metric.get("percentiles") and _PERCENTILE.fullmatch(statistic)
     ):
@@ -59,14 +59,14 @@ def least_samples(percentile: str) -> int:
 
 
 def unit(namespace: str, name: str) -> str:
-    """CloudWatch's word for it. Raises KeyError."""
+    """CloudWatch's unit of a metric. Raises KeyError."""
     return str(_metric(namespace, name)["unit"])
 
 
 def full_percent(namespace: str, name: str, instance: Instance | None) -> int:
-    """The metric's own number for a machine that is fully used: 100 for each vCPU or GPU, or 100.
+    """The metric's value for a fully used instance: 100 for each vCPU or GPU, or 100 in all.
 
-    `instance` None: a serverless container, which is one.
+    `instance` is None for a serverless container.
     """
     each = _metric(namespace, name).get("hundred_percent_each")
     if instance is None:
@@ -75,12 +75,12 @@ def full_percent(namespace: str, name: str, instance: Instance | None) -> int:
 
 
 def publishes(kind: str, name: str, namespace: str) -> bool:
-    """Whether an endpoint of this kind publishes it. Raises KeyError for an unknown metric."""
+    """Whether an endpoint of this kind publishes the metric. Raises KeyError for an unknown one."""
     return kind in _metric(namespace, name).get("kinds", [REAL_TIME])
 
 
 def scaling_metrics(kind: str | None = None) -> tuple[str, ...]:
-    """What Application Auto Scaling can track for SageMaker; of one kind of endpoint, or of any."""
+    """Metrics that Application Auto Scaling can track, for one kind of endpoint or for any."""
     found = table("metrics")
     return tuple(found["scaling"] if kind is None else found["scaling_kinds"][kind])
 

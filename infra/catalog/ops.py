@@ -1,4 +1,4 @@
-"""The operations that TensorFlow Serving knows in each image, and which of them have a CPU kernel."""
+"""The operations that TensorFlow Serving has in each image, with their attributes and CPU kernels."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ from infra.catalog import images
 from infra.catalog.table import table
 
 REQUIRED = ("", None)
-"""In the place of the default of an attribute that every node states."""
+"""Stands for the missing default of an attribute that every node must state."""
 
 
 @dataclass(frozen=True)
@@ -19,30 +19,30 @@ class OpAttribute:
     """An attribute as the operation declares it."""
 
     kind: str
-    """As TensorFlow writes it: "type", "int", "list(type)", "func" …"""
+    """The kind as TensorFlow writes it: "type", "int", "list(type)", "func" …"""
     default: tuple[str, Any]
-    """Kind and value, as `model_packaging.saved_model.operations` reads them; or `REQUIRED`."""
+    """The default's kind and value as `model_packaging.saved_model.operations` reads them, or `REQUIRED`."""
     allowed: tuple[Any, ...] | None
     minimum: int | None
-    """Of an int; of a list, how many it has at least."""
+    """The least value of an int, or the least length of a list."""
 
 
 @dataclass(frozen=True)
 class OpDefinition:
-    """One operation of one version."""
+    """An operation in one version of TensorFlow."""
 
     attributes: Mapping[str, OpAttribute]
     cpu: tuple[Mapping[str, frozenset[int]], ...]
-    """For each kernel the types that its attributes may have; an attribute not named may have any."""
+    """For each kernel the types that attributes may have; other attributes may have any type."""
     removed_in: int | None
-    """Graphs of this version of GraphDef and newer may not have it."""
+    """The GraphDef version from which on graphs may not have the operation; None if any may."""
 
 
 class OpTable:
-    """What one version of TensorFlow, with what TensorFlow Serving adds to it, has."""
+    """The operations of one version of TensorFlow, with those that TensorFlow Serving adds."""
 
     def __init__(self, version: str) -> None:
-        """`version`: as 2.20, a row of op_versions.json."""
+        """`version` is a row of op_versions.json, for example 2.20."""
         facts = table("op_versions")["versions"][version]
         self.version = version
         self.graph_def: int = facts["graph_def"]
@@ -51,12 +51,12 @@ class OpTable:
             facts["xla_call_module_from"],
             facts["xla_call_module_to"],
         )
-        """The oldest and the newest version of XlaCallModule; None where it does not look."""
+        """The oldest and the newest version of XlaCallModule; None if TensorFlow does not check it."""
         bytecode = facts["mlir_bytecode"]
         self.mlir_bytecode: int = -1 if bytecode is None else bytecode
-        """The newest version of MLIR's bytecode in which it reads StableHLO; -1: in none."""
+        """The newest version of MLIR's bytecode in which it reads StableHLO; -1 if none."""
         self.stablehlo: str | None = facts["stablehlo"]
-        """Its own version of StableHLO, as 1.12.1; None where it does not say."""
+        """Its own version of StableHLO, for example 1.12.1; None if it states none."""
 
     def __contains__(self, op: str) -> bool:
         return self.get(op) is not None
@@ -67,25 +67,25 @@ class OpTable:
 
 @functools.cache
 def op_table(version: str) -> OpTable | None:
-    """Of the image of a TensorFlow version, as 2.20 or 2.20.0; None where nobody has looked."""
+    """The table of a TensorFlow version such as 2.20 or 2.20.0; None if it is not known."""
     short = ".".join(version.split(".")[:2])
     return OpTable(short) if short in table("op_versions")["versions"] else None
 
 
 @functools.cache
 def tables() -> tuple[OpTable, ...]:
-    """All, oldest first."""
+    """All tables, oldest version first."""
     return tuple(OpTable(one) for one in table("op_versions")["versions"])
 
 
 def image_tables() -> tuple[OpTable, ...]:
-    """Of the versions that have an image, oldest first."""
+    """Tables of the versions that have an image, oldest first."""
     return tuple(one for one in tables() if one.version in images.versions())
 
 
 @functools.cache
 def _lines() -> dict[str, str]:
-    """Of each operation its line: parsed when it is asked for, since a model has a few of 2,000."""
+    """Operation to its line, which is parsed only when needed: a model has a few of the 2,000."""
     text = resources.files("infra.catalog").joinpath("ops.jsonl").read_text(encoding="utf-8")
     return {line[2 : line.index('"', 2)]: line for line in text.splitlines()}
 
@@ -96,7 +96,7 @@ def _definition(op: str, version: str) -> OpDefinition | None:
     if line is None:
         return None
     _, by_version = json.loads(line)
-    # A definition holds from its version on, until another one, or null where it went.
+    # A definition holds from its version on, until the next one; null means removed.
     since = [one for one in by_version if images.number(one) <= images.number(version)]
     row = by_version[since[-1]] if since else None
     return None if row is None else _parsed(row)

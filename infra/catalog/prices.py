@@ -1,4 +1,4 @@
-"""What an instance costs an hour, and serverless by use, as far as a source states it."""
+"""Prices of instances per hour and of serverless inference by use, as far as a source states them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from infra.catalog.table import table
 
 @dataclass(frozen=True)
 class Price:
-    """One row of prices.json."""
+    """The price of an instance type, from prices.json."""
 
     instance: str
     usd_per_hour: float
     region: str
-    """As the source states it; 'us (region not stated)' where it does not."""
+    """The region that the source states, or 'us (region not stated)'."""
     as_of: str
     source: str
 
 
 @dataclass(frozen=True)
 class ServerlessPrice:
-    """One row of prices.json's serverless; provisioned concurrency has prices of its own."""
+    """A price of serverless inference, from prices.json; provisioned concurrency is priced separately."""
 
     usd_per_gib_second: float
-    """Of a container's memory, while it answers."""
+    """Price of a container's memory while it answers."""
     usd_per_gb_processed: float
-    """Of requests and answers."""
+    """Price of the data in requests and answers."""
     region: str
     as_of: str
     source: str
@@ -36,14 +36,14 @@ Row = TypeVar("Row", Price, ServerlessPrice)
 
 
 def price(instance: str, region: str) -> Price | None:
-    """The region's own row, else the newest of any region: look at `region`. None: unknown."""
+    """The region's price, else the newest of any region (see its `region`); None if unknown."""
     return _of_region(
         [Price(**row) for row in table("prices")["prices"] if row["instance"] == instance], region
     )
 
 
 def serverless_price(region: str) -> ServerlessPrice | None:
-    """As `price`."""
+    """The region's serverless price, else the newest of any region; None if unknown."""
     return _of_region([ServerlessPrice(**row) for row in table("prices")["serverless"]], region)
 
 

@@ -1,4 +1,4 @@
-"""Reads one of the catalog's JSON tables, once."""
+"""Reads the catalog's JSON tables."""
 
 import functools
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 @functools.cache
 def table(name: str) -> dict[str, Any]:
-    """`infra/catalog/NAME.json`. Every table states its source and its date."""
+    """The content of `infra/catalog/NAME.json`, read once. Every table states its source and date."""
     text = resources.files("infra.catalog").joinpath(f"{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

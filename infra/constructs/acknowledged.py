@@ -1,4 +1,4 @@
-"""Findings of cdk-nag's rule packs that are accepted on purpose, each with its reason."""
+"""Accepts findings of cdk-nag's rule packs, each with its reason."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ AUDITORS = (NIST, HIPAA, PCI)
 
 
 def accept(construct: Construct, reasons: Mapping[str, str]) -> None:
-    """`reasons`: by the id of the finding."""
+    """Accepts findings on a construct; `reasons` maps a finding's id to its reason."""
     cdk.Validations.of(construct).acknowledge(
         *(cdk.Acknowledgment(id=rule, reason=reason) for rule, reason in reasons.items())
     )
 
 
 def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[str, str]) -> None:
-    """`reasons`: by the name that a rule has in each of these packs."""
+    """Accepts rules of several packs; `reasons` maps the rule's name in each pack to its reason."""
     accept(
         construct,
         {f"{pack}-{rule}": reason for pack in packs for rule, reason in reasons.items()},
@@ -26,7 +26,7 @@ def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[st
 
 
 def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
-    """`reasons`: by the resource of a policy's statement; one without a star is no finding."""
+    """Accepts wildcards in policies; `reasons` maps a statement's resource to its reason."""
     stack = cdk.Stack.of(construct)
     accept(
         construct,
@@ -39,7 +39,7 @@ def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
 
 
 def _flat(resolved: Any) -> str:
-    """As cdk-nag names a resource: what is imported by its export's name."""
+    """cdk-nag's name of a resource; an imported one has the name of its export."""
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()

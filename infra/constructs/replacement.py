@@ -1,4 +1,4 @@
-"""Which values of a resource decide that CloudFormation replaces it: all of them, computed and not listed."""
+"""Fingerprint of a resource that CloudFormation can only replace, over all of its properties."""
 
 import hashlib
 import json
@@ -7,11 +7,11 @@ import aws_cdk as cdk
 
 
 def replacement_fingerprint(resource: cdk.CfnResource, *named: str) -> str:
-    """Changes whenever a resource that can only be replaced is, as 64 hex digits.
+    """64 hex digits that change whenever a resource that can only be replaced is replaced.
 
-    SHA-256 over the properties as the template will have them, without tags, which are updated in
-    place. `named`: fingerprints of resources that the properties only name (a model's name is an
-    attribute in the template, the same one before and after the model's replacement).
+    It is the SHA-256 of the properties in the template without tags, which are updated in place.
+    `named` are fingerprints of resources that the properties only refer to (a model's name is the same
+    attribute in the template before and after the model's replacement).
     """
     properties = cdk.Stack.of(resource).resolve(resource._cfn_properties)
     properties.pop("tags", None)

@@ -15,7 +15,7 @@ from infra.parameters.table import Table
 from infra.parameters.variant import Variant
 from infra.policy.kinds import EndpointKind, kind_of
 
-# Names that become construct ids, variant names and folder names in the archive:
+# The names become construct ids, variant names and folder names in the archive:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
 
@@ -25,67 +25,68 @@ TagKey = Annotated[str, Field(min_length=1, max_length=128)]
 
 class Environment(Table):
     account: str = Field(pattern=r"^[0-9]{12}$")
-    """AWS account: a string of 12 digits."""
+    """AWS account id: a string of 12 digits."""
     region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
-    """AWS region, as eu-west-1."""
+    """AWS region, for example eu-west-1."""
     service: str | None = Field(default=None, pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$")
-    """Put before the stacks' names, so that two services share an account. Left out, stacks are
+    """Prefix of the stacks' names, so that two services can share an account. If omitted, stacks are
     named after the environment alone."""
     production: bool | None = None
-    """Whether callers depend on it, so that rules about redundancy apply. Left out, they do where
-    the file's name begins with prod."""
+    """Whether callers depend on this environment, so that rules about redundancy apply. Default: true
+    if the file's name begins with prod."""
     endpoint: Endpoint
-    """The name callers use, and its logs."""
+    """The endpoint's name, logs, keys and callers."""
     models: dict[Name, Model]
-    """What is served, by name."""
+    """The models that are served, by name."""
     variants: dict[Name, Variant]
-    """Machines that answer, by name; each with one model."""
+    """The production variants, by name: instances or serverless containers, each with one model."""
     traffic: Traffic = Traffic()
-    """What callers send, as far as it is known."""
+    """The requests that callers send, as far as they are known."""
     alarms: Alarms = Alarms()
-    """What somebody is woken for."""
+    """Alarm thresholds, and who is notified."""
     metrics: Metrics = Metrics()
-    """Which metrics SageMaker publishes, and how often."""
+    """The metrics that SageMaker publishes, and how often."""
     rollout: Rollout | None = None
-    """How an update replaces what is live. Left out, SageMaker's own: all at once, no bake, no
-    rollback."""
+    """How an update replaces the live fleet. Default: SageMaker's own, which is all at once without
+    bake and rollback."""
     network: Network = Network()
-    """The instances' place in a VPC. Left out, SageMaker's own."""
+    """The VPC of the instances. Default: SageMaker's own network."""
     capture: Capture | None = None
-    """Samples of requests and answers, kept. Left out, none are."""
+    """Samples of requests and answers that are kept in S3. Default: none."""
     asynchronous: Asynchronous | None = None
-    """Requests wait in a queue and answers go to S3. Left out, callers wait for them."""
+    """Asynchronous inference: requests wait in a queue and answers go to S3. If omitted, the endpoint
+    answers at once."""
     security: Security = Security()
-    """What this environment may not be deployed without."""
+    """Requirements without which this environment is not deployed."""
     acknowledge: dict[str, Annotated[str, Field(min_length=10)]] = Field(default={})
-    """Findings accepted on purpose: rule = reason, in at least ten characters; "rule:file" = reason
-    where the finding says so."""
+    """Findings that are accepted on purpose: rule = reason, with at least ten characters; "rule:file" =
+    reason where the finding says so."""
     tags: dict[TagKey, Annotated[str, Field(max_length=256)]] = Field(default={})
-    """AWS tags on everything that takes them."""
+    """AWS tags of every resource that takes tags."""
 
     @property
     def kind(self) -> EndpointKind:
         return kind_of(
             queued=self.asynchronous is not None,
-            has_instances=all(one.serverless is None for one in self.variants.values()),
+            has_instances=all(variant.serverless is None for variant in self.variants.values()),
         )
 
     @property
     def scaled(self) -> dict[str, Scaling]:
-        """By variant, where a scalable target is registered for it."""
+        """Variant name to scaling table, for variants with a scalable target."""
         scaling = {name: one.scaling for name, one in self.variants.items() if one.scales}
         return {name: one for name, one in scaling.items() if one is not None}
 
     @property
     def acknowledged_request_bytes(self) -> int | None:
-        """The largest request, where it is acknowledged to be more than AWS's API states."""
+        """The largest request in bytes if it is acknowledged to exceed what AWS's API states, else None."""
         given = self.traffic.request_bytes or 0
         more = self.kind.request_bytes < given and "request-too-large" in self.acknowledge
         return given if more else None
 
     @property
     def kms_keys(self) -> dict[str, list[str]]:
-        """What is encrypted here, by the dotted key that may name KMS keys for it; [] where none is."""
+        """Dotted key that may name KMS keys, to the keys that it names; [] if it names none."""
         given: dict[str, str | None] = {
             "endpoint.volume_kms_key": self.endpoint.volume_kms_key,
             "endpoint.log_kms_key": self.endpoint.log_kms_key,
@@ -105,11 +106,14 @@ class Environment(Table):
 
     @property
     def production_variants(self) -> dict[str, Variant]:
-        """Those whose answers somebody gets."""
+        """The variants whose answers reach callers: all but shadow variants."""
         return {name: one for name, one in self.variants.items() if not one.shadow}
 
 
 def stack_name(name: str, environment: Environment, kind: str) -> str:
-    """`name`: of the environment. As CDK itself would say it, after the service where there is one."""
+    """Name of a stack, as CDK would build it, with the service as prefix if there is one.
+
+    `name` is the environment's name; `kind` is endpoint or data.
+    """
     own = f"{name}-{kind}"
     return own if environment.service is None else f"{environment.service}-{own}"

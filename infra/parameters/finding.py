@@ -1,4 +1,4 @@
-"""One thing that is wrong, or will hurt, said so that it can be put right."""
+"""A finding: one problem of an environment file, with what is allowed and what to do."""
 
 import difflib
 import enum
@@ -12,32 +12,32 @@ class Severity(enum.StrEnum):
     ERROR = "error"
     WARNING = "warning"
     ACKNOWLEDGED = "acknowledged"
-    """An error or a warning that the environment file accepts, with a reason."""
+    """An error or a warning that the environment file accepts with a reason."""
     NOT_CHECKED = "not checked"
-    """A rule that lacks an input: never a pass."""
+    """A rule that lacks an input. It never counts as passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`str()` is the line a person reads: file: key: what is wrong; what is allowed; what to do."""
+    """One problem. `str()` gives the message: file: key: what is wrong; what is allowed; what to do."""
 
     rule: str
-    """Stable id; what an [acknowledge] entry names."""
+    """Id of the rule, which never changes; [acknowledge] entries name it."""
     subject: str = ""
-    """Where one key has several findings of a rule: what this one is about. [acknowledge] then
-    names it too, as RULE:SUBJECT, so that it accepts no other."""
+    """Distinguishes several findings of one rule at one key, for example by file. [acknowledge] then
+    names RULE:SUBJECT, so that it accepts only this finding."""
     severity: Severity
     file: str
-    """Relative to the project; or the command-line option the value came from."""
+    """Path relative to the project, or the command-line option that gave the value."""
     key: str
-    """Dotted path inside the file; empty when the file itself is the matter."""
+    """Dotted key inside the file; empty if the finding is about the whole file."""
     given: Any = None
     problem: str
     allowed: str = ""
     remedy: str
     acknowledgeable: bool = False
     reads: tuple[str, ...] = ()
-    """Other keys that it was concluded from: silent while one of them has a problem itself."""
+    """Other keys that the finding depends on: it is not shown while one of them has a problem itself."""
 
     def __str__(self) -> str:
         where = f"{self.file}: {self.key}: " if self.key else f"{self.file}: "
@@ -46,7 +46,7 @@ class Finding:
 
     @property
     def acknowledgement(self) -> str:
-        """The key under [acknowledge] that accepts it."""
+        """The key under [acknowledge] that accepts this finding."""
         return f"{self.rule}:{self.subject}" if self.subject else self.rule
 
     def as_json(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Finding:
 def file_error(
     file: str, key: str, problem: str, remedy: str, *, given: Any = None, allowed: str = ""
 ) -> Finding:
-    """What keeps an environment file, or an override, from being read as one."""
+    """A finding about an environment file or an override that cannot be read."""
     return Finding(
         rule="parameters",
         severity=Severity.ERROR,
@@ -72,7 +72,7 @@ def file_error(
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it; in words where JSON has none (nan, dates)."""
+    """The value as JSON holds it, or its text if JSON has no such type (nan, dates)."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -81,12 +81,12 @@ def _plain(value: Any) -> Any:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name closest to `name`, or None when nothing is close."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    """The known name closest to `name`, or None if nothing is close."""
+    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What to do about an unknown name, as the end of a sentence."""
+    """The remedy for an unknown name, as the last part of a message."""
     close = nearest(name, known)
     return f"did you mean {close}?" if close else "use one of those"

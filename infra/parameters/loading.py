@@ -1,4 +1,4 @@
-"""From files and overrides to environments, with every problem of every file."""
+"""Loads environments from files and overrides, with every problem of every file."""
 
 import copy
 import re
@@ -19,7 +19,7 @@ from infra.policy.refused_updates import DeployedVariant, EndpointState
 
 
 def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
-    """By a file, when nothing was changed by hand since."""
+    """The variants that a file deploys, if nothing was changed by hand since."""
     return {
         name: DeployedVariant(instance_type=one.instance_type, scales=one.scales, shadow=one.shadow)
         for name, one in file.variants.items()
@@ -27,7 +27,7 @@ def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
 
 
 def state_of(file: Environment) -> EndpointState:
-    """The endpoint as a file has it."""
+    """The state of the endpoint that a file describes."""
     return EndpointState(
         variants=deployed_by(file),
         queued=file.kind.queued,
@@ -36,20 +36,20 @@ def state_of(file: Environment) -> EndpointState:
 
 
 def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
-    """The overrides with which these keep their type, and scaling lets go of them: key -> value."""
+    """Overrides (key to value) that keep the variants' instance types and suspend their scaling."""
     found = {}
-    for name, one in variants.items():
+    for name, variant in variants.items():
         found[f"variants.{name}.scaling.hold"] = "true"
-        if one.instance_type is not None:
-            found[f"variants.{name}.instance_type"] = one.instance_type
+        if variant.instance_type is not None:
+            found[f"variants.{name}.instance_type"] = variant.instance_type
     return found
 
 
-# A stack's name has letters, digits and hyphens, 128 in all, of which the service takes its part.
+# A stack's name has at most 128 letters, digits and hyphens, the service's name included.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
 NAME = r"[a-zA-Z][a-zA-Z0-9-]{0,39}"
 
-# What stands in for a missing value so that the rules can still look at the rest.
+# Placeholders for missing values, so that the rules can still check the rest.
 _STAND_INS: dict[KeyPath, Any] = {
     ("account",): "000000000000",
     ("region",): "us-east-1",
@@ -66,38 +66,38 @@ class Loaded:
 
     name: str
     file: str
-    """Relative to the project."""
+    """Path of the file relative to the project."""
     root: Path
-    """The project: what paths inside the file are relative to."""
+    """The project's folder. Paths inside the file are relative to it."""
     environment: Environment | None
-    """None when the file has problems of shape."""
+    """The environment; None if the file has keys that are missing, unknown or of the wrong type."""
     draft: Environment | None
-    """What can be said of the rest of a file with problems, so that rules find theirs in one go."""
+    """The valid rest of a file with problems, so that the rules report theirs in the same run."""
     findings: tuple[Finding, ...]
     source: Source
     overrides: Mapping[str, str]
     sharing: tuple[str, ...] = ()
-    """Files of other environments whose endpoint has the same name, account and region."""
+    """Files of other environments whose endpoints have the same name, account and region."""
     against: str | None = None
-    """What the file is compared with, where something is: a revision, or "what is live"."""
+    """The name of what the file is compared with: a revision, or "what is live". None without one."""
     before: Environment | None = None
-    """The file at that revision, as far as it could be read; None where it was not there."""
+    """The file at that revision, as far as it could be read; None if it did not exist."""
     deployed: Mapping[str, DeployedVariant] = field(default_factory=dict)
-    """The variants of that; none where the environment was not there."""
+    """The variants at that revision; empty if the environment did not exist."""
     asked_at: datetime | None = None
-    """When somebody asks, with its time zone; None in synth, which reads no clock."""
+    """The present time with its time zone; None in synth, which reads no clock."""
 
     def origin(self, key: str) -> str:
-        """The file, or the option, that set a key."""
+        """The file or the option that set a key."""
         return self.source.origin(tuple(key.split(".")), self.file)
 
 
 def load(
     root: Path, folder: Path, overrides: override.Overrides | None = None, option: str = "-c"
 ) -> list[Loaded]:
-    """Every environment of a folder. A file with problems takes nothing from the others.
+    """Loads every environment of a folder. A file with problems does not affect the others.
 
-    `option`: how the overrides were given, for messages.
+    `option` is the command-line option that gave the overrides, for messages.
     """
     given = overrides or {}
     found = [_load(root, folder, name, given.get(name, {}), option) for name in names(folder)]
@@ -114,16 +114,16 @@ def load(
 
 
 def _place(environment: Environment) -> tuple[str, str, str]:
-    """Where there is one endpoint only. SageMaker takes names in any case for the same."""
+    """Account, region and name, which identify an endpoint. SageMaker's names ignore case."""
     return environment.account, environment.region, environment.endpoint.name.lower()
 
 
-def _sharing(one: Loaded, there: list[Loaded]) -> tuple[str, ...]:
-    """Not those that have the name from this very file: the mistake is theirs alone."""
+def _sharing(loaded: Loaded, there: list[Loaded]) -> tuple[str, ...]:
+    """Files with the same endpoint, without those that inherit the name from this file."""
     return tuple(
         other.file
         for other in there
-        if other is not one and other.origin("endpoint.name") != one.file
+        if other is not loaded and other.origin("endpoint.name") != loaded.file
     )
 
 
@@ -138,7 +138,7 @@ def _load(root: Path, folder: Path, name: str, overrides: Mapping[str, str], opt
     try:
         draft = Environment.model_validate(source.values)
     except ValidationError as wrong:
-        # A file whose base cannot be read lacks what the base holds, and that is no news.
+        # If the base cannot be read, its keys are missing; only the unreadable base is reported.
         errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
         findings += [finding(error, source, shown) for error in errors]
         draft = None if partial else _draft(source.values, wrong)
@@ -157,18 +157,18 @@ def _load(root: Path, folder: Path, name: str, overrides: Mapping[str, str], opt
 
 
 def _name(name: str, file: str) -> list[Finding]:
-    """A file's name becomes a stage's and, without a service, a stack's."""
+    """Checks a file's name, which becomes the name of a stage and, without a service, of a stack."""
     if re.fullmatch(NAME, name):
         return []
-    problem = f"{name!r} is no name for an environment"
+    problem = f"{name!r} is not a valid name for an environment"
     allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
     return [file_error(file, "", problem, "rename the file", given=name, allowed=allowed)]
 
 
 def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:
-    """The file without what is wrong in it; None when too little is left."""
+    """The environment without its invalid keys; None if too little is left."""
     rest = copy.deepcopy(values)
-    for _ in range(20):  # each turn takes something out; no file needs twenty
+    for _ in range(20):  # each pass removes something; no file needs twenty
         for error in wrong.errors():
             key = tuple(str(part) for part in error["loc"] if part != "[key]")
             _take_out(rest, key, missing=error["type"] == "missing")
@@ -186,7 +186,7 @@ def _take_out(rest: dict[str, Any], key: KeyPath, *, missing: bool) -> None:
             table = table[name]
         table[key[-1]] = copy.deepcopy(_STAND_INS[key])
         return
-    # A table that lacks what it must have goes as a whole.
+    # A table without one of its required keys is removed as a whole.
     path = key[:-1] if missing else key
     table = rest
     for name in path[:-1]:

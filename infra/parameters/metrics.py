@@ -10,8 +10,8 @@ PublishSeconds = Literal[10, 30, 60, 120, 180, 240, 300]
 
 
 class Metrics(Table):
-    """Written into every endpoint configuration: what SageMaker does where it is left out changed on
-    17 June 2026. A change of these keys makes another configuration, and with it another fleet.
+    """Always written into the endpoint configuration, because SageMaker's default changed on
+    17 June 2026. A change of these keys replaces the configuration and with it the fleet.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
     (read 2026-11-22)

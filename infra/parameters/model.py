@@ -1,4 +1,4 @@
-"""[models.NAME]: what is served, and what the file and the disk say of its size."""
+"""[models.NAME]: the models, their code and requests, and the sizes that the file or the disk states."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,34 +13,35 @@ from infra.policy.sizing import Served
 
 
 class Artifact(Table):
-    """An archive that something else packed, named by its content."""
+    """An archive in S3 that was packed elsewhere, identified by its hash."""
 
     uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
-    """Where it lies, as s3://bucket/run-17/model.tar.gz."""
+    """Location of the archive, for example s3://bucket/run-17/model.tar.gz."""
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    """SHA-256 of its bytes, 64 hexadecimal digits; `servable pin ENV` writes it. Another hash makes a
-    new model, also under the same key: CloudFormation alone would not see the change."""
+    """SHA-256 of the archive: 64 hexadecimal digits. `servable pin ENV` writes it. Another hash creates
+    a new model even under the same key, a change that CloudFormation alone would not see."""
     size_bytes: int | None = Field(default=None, ge=1)
-    """Of the archive; `servable pin ENV` writes it."""
+    """Size of the archive, in bytes; `servable pin ENV` writes it."""
     size_gib: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """Of what is in it, unpacked, in GiB: whether it fits is then checked. `servable pin ENV`
+    """Size of the unpacked files, in GiB, which the rules about memory and disk need. `servable pin ENV`
     writes it."""
     kms_key: KmsKeyArn | None = None
-    """KMS key that it is encrypted with. Left out, S3's own. Its policy must allow what
-    docs/permissions.md says."""
+    """KMS key that the archive is encrypted with. Default: S3's own key. The key's policy must allow
+    what docs/permissions.md lists."""
 
 
 class Golden(Table):
-    """A request whose answer is known: `servable verify ENV` sends it to what is deployed."""
+    """A golden request: its answer is known, and `servable verify ENV` compares it with what the deployed
+    endpoint answers."""
 
     request: str = Field(min_length=1)
-    """File with the body, relative to the project. Its name's end says what it is: .json, .jsonl,
-    .csv, .pb, .npy."""
+    """File with the request body, relative to the project. Its extension gives the content type: .json,
+    .jsonl, .csv, .pb, .npy."""
     answer: str | None = Field(default=None, min_length=1)
-    """File with the answer to it, likewise. Left out, it must be answered, with whatever it be."""
+    """File with the expected answer, relative to the project. If omitted, any answer is accepted."""
     tolerance: Annotated[float, Field(ge=0, le=1)] = 1e-4
-    """How far a number may be off, relative to it and absolute. 1e-4 is above what float32 loses
-    between machines."""
+    """Tolerance of numbers in the answer, both relative and absolute. 1e-4 is above what float32 differs
+    by between instance types."""
 
     @property
     def sent_as(self) -> str:
@@ -50,59 +51,59 @@ class Golden(Table):
 
 class Model(Table):
     saved_model: str | None = Field(default=None, min_length=1)
-    """Folder of the SavedModel, relative to the project: holds one folder per version, all digits,
-    each with saved_model.pb. With `version`, one SavedModel itself. This, artifact or
-    multi_model."""
+    """Folder relative to the project with one folder per version (digits only), each with a
+    saved_model.pb. With `version`, the folder is one SavedModel. Give exactly one of saved_model,
+    artifact and multi_model."""
     version: int | None = Field(default=None, ge=1, le=2**63 - 1)
-    """The version that `saved_model` becomes where it is one SavedModel, and no folder of versions.
-    Never guessed: clients ask for versions by number."""
+    """Version number of a `saved_model` that is one SavedModel and not a folder of versions. It is never
+    guessed, because clients name versions by number."""
     artifact: Artifact | None = None
-    """An archive in S3 that is there already, in the container's layout. This, saved_model or
-    multi_model."""
+    """An existing archive in S3, in the container's layout. Give exactly one of saved_model, artifact
+    and multi_model."""
     multi_model: list[str] | None = Field(default=None, min_length=1)
-    """Models of this file behind one endpoint, one archive each under one prefix; a request names
-    the one it wants (TargetModel), and it is loaded then. For many models that are seldom asked
-    for. This, saved_model or artifact."""
+    """Models of this file that one multi-model endpoint serves, each as an archive under one prefix. A
+    request names its model (TargetModel), which is then loaded. For many models with little traffic
+    each. Give exactly one of saved_model, artifact and multi_model."""
     also_serves: list[str] = Field(default=[])
-    """Other models of this file that go into the same archive. This one answers requests that name
-    none; its code serves all. Every model server loads all of them."""
+    """Other models of this file that are packed into the same archive. This model answers requests that
+    name none, and its code serves all. Every model server loads all of them."""
     warm_up: list[Annotated[str, Field(min_length=1)]] = Field(default=[], max_length=1000)
-    """Golden requests, JSON files relative to the project, that the model server answers for itself
-    before it takes any from outside: the first caller does not wait for what is initialised at
-    first use. A few of each size are enough."""
+    """Golden requests (JSON files relative to the project) that the model server runs as warm-up before
+    it takes traffic, so that the first caller does not wait for lazy initialization. A few of each
+    size are enough."""
     golden: Golden | None = None
-    """What `servable verify ENV` asks of it once it is deployed. Left out, nothing."""
+    """Golden request that `servable verify ENV` sends to the deployed endpoint. Default: none."""
     compression: Literal["gzip", "none"] = "gzip"
-    """How it lies in S3. gzip: one model.tar.gz. none: each file as it is under a prefix, which
-    starts large models faster, since nothing is unpacked; S3 holds 8 % more."""
+    """Form in S3. gzip: one model.tar.gz. none: every file uncompressed under a prefix, which starts
+    large models faster, because nothing is unpacked; S3 stores 8 % more."""
     code: str | None = Field(default=None, min_length=1)
-    """Folder with inference.py, or with transforms.py for Servable's own handler (docs/serving.md),
-    relative to the project. Left out, and without handler, the container converts CSV and JSON
-    lines itself, which takes about 4 KB of memory a byte, and starts no Python workers."""
+    """Folder relative to the project with inference.py, or with transforms.py for Servable's own handler
+    (docs/serving.md). Without code and handler, the container converts CSV and JSON lines itself,
+    which takes about 4 KB of memory per byte, and starts no Python workers."""
     handler: Literal["servable"] | None = None
-    """servable: Servable's own handler in front of the model, also without a transforms.py: arrays
-    and protobuf in bodies, gRPC to the model server. Left out, the code's own inference.py; with
-    only transforms.py there, Servable's."""
+    """servable: Servable's own handler runs in front of the model, also without a transforms.py; it takes
+    arrays and protobuf in bodies and calls the model server over gRPC. Default: the inference.py of
+    `code`, or Servable's handler if `code` has only a transforms.py."""
     install: Literal["vendored", "at start"] = "vendored"
-    """How code/requirements.txt gets into the container. vendored: as wheels in the archive, locked
-    by `servable package ENV`. at start: by pip in every container, which needs the internet and
-    slows every scale-out."""
+    """How code/requirements.txt is installed. vendored: as wheels in the archive, locked by
+    `servable package ENV`. at start: by pip in every container, which needs the internet and slows
+    every scale-out."""
     tensorflow: str | None = None
-    """TensorFlow version of the container image, as 2.20. Left out, the newest image that the
-    variant's machine can run."""
+    """TensorFlow version of the container image, for example 2.20. Default: the newest image that the
+    variant's instance type can run."""
     image: str | None = Field(default=None, min_length=1)
-    """A container image of one's own, in ECR, by address and tag or digest. It takes the stock
-    image's variables. Left out, the stock image of the TensorFlow version."""
+    """Address of your own container image in ECR, with tag or digest. It must understand the variables of
+    AWS's image. Default: AWS's image of the TensorFlow version."""
     execution_role: RoleArn | None = None
-    """A role of this account that SageMaker takes on for this model, by ARN. Left out,
-    `endpoint.execution_role`, or a role that is made for the model."""
+    """ARN of a role of this account that SageMaker assumes for this model. Default:
+    `endpoint.execution_role`, or else a role that the stack creates."""
     network_isolation: bool = False
-    """The container can call nobody, S3 included; SageMaker still fetches the model."""
+    """Whether the container is without network access, S3 included. SageMaker still fetches the model."""
     server_memory_gib: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """Measured resident memory of one model server with the model loaded. Left out, the size of its
-    files and 0.3 GiB."""
+    """Measured resident memory of one model server with the model loaded. Default: the size of the
+    model's files plus 0.3 GiB."""
     worker_memory_mib: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
-    """Measured memory that one Gunicorn worker takes for itself. Left out, 128 MiB."""
+    """Measured memory of one Gunicorn worker. Default: 128 MiB."""
 
 
 BYTES_PER_GIB = 2**30
@@ -110,10 +111,10 @@ MIB_PER_GIB = 1024
 
 
 def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
-    """The model of that name with what is packed beside it; of multi_model no size, since a
-    container holds those that were asked for. Never raises for a bad folder.
+    """The model of that name, with the models that are packed into the same archive.
 
-    `root`: the project that the models' paths are relative to.
+    A multi_model has no size, since a container holds only those models that requests named. A bad
+    folder raises nothing. `root` is the project that the models' paths are relative to.
     """
     model = models[name]
     measured_worker = model.worker_memory_mib
@@ -142,7 +143,7 @@ def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
 
 
 def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
-    """Of all models in one archive; None when the size of one is unknown."""
+    """Size of all models in one archive, in GiB; None if the size of one is unknown."""
     total = 0.0
     for one in [name, *models[name].also_serves]:
         model = models.get(one)
@@ -154,10 +155,10 @@ def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float |
 
 
 def folder_gib(folder: Path) -> float | None:
-    """All files of all versions: the container loads every one."""
+    """Size of all files of all versions, in GiB, because the container loads every version."""
     try:
-        files = (one for one in folder.rglob("*") if one.is_file())
-        total = sum(one.stat().st_size for one in files)
-    except (OSError, ValueError):  # ValueError: no name of a folder, since Python 3.13
-        return None  # another rule says what is wrong with the folder
+        files = (path for path in folder.rglob("*") if path.is_file())
+        total = sum(file.stat().st_size for file in files)
+    except (OSError, ValueError):  # ValueError: not a valid path, since Python 3.13
+        return None  # another rule reports what is wrong with the folder
     return total / BYTES_PER_GIB if total else None

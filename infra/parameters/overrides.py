@@ -1,4 +1,4 @@
-"""One key for one run: `-c prod.variants.primary.max_instances=12`."""
+"""Overrides: a key's value for one run, as in `-c prod.variants.primary.max_instances=12`."""
 
 import tomllib
 import typing
@@ -9,15 +9,15 @@ from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
 from infra.parameters.sources import Source
 
-# Tables of tables with names of their own: an override changes one, it does not begin one.
+# Tables whose inner tables have names that the file chooses: an override changes one, and never adds one.
 NAMED = ("models", "variants")
 
 Overrides = Mapping[str, Mapping[str, str]]
-"""environment -> dotted key -> value as typed on the command line."""
+"""Environment to dotted key to value as typed on the command line."""
 
 
 def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
-    """The overrides among a CDK app's context: keys with a dot; CDK's own have a colon or a slash."""
+    """The overrides in a CDK app's context: keys with a dot. CDK's own keys have a colon or a slash."""
     found: dict[str, dict[str, str]] = {}
     for option, value in options.items():
         environment, dot, key = option.partition(".")
@@ -27,7 +27,7 @@ def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
 
 
 def strangers(overrides: Overrides, environments: list[str], option: str) -> list[Finding]:
-    """A finding for every override whose environment does not exist: it would be lost unseen."""
+    """A finding for every override whose environment does not exist and that would have no effect."""
     return [
         file_error(
             f"{option} {environment}.{key}",
@@ -44,7 +44,7 @@ def strangers(overrides: Overrides, environments: list[str], option: str) -> lis
 
 
 def value(text: str, key: tuple[str, ...]) -> Any:
-    """The text as a TOML value; as it stands where it is none, or where a string belongs."""
+    """The text parsed as a TOML value; unchanged if it is none, or if the key takes a string."""
     try:
         found = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -59,10 +59,10 @@ def value(text: str, key: tuple[str, ...]) -> Any:
 def apply(
     source: Source, environment: str, overrides: Mapping[str, str], option: str
 ) -> list[Finding]:
-    """Puts each override in place of what the files say; its problems then name the option.
+    """Replaces values of the files by the overrides; their problems then name the option.
 
-    A finding for each that cannot be meant: inside a model or variant that does not exist,
-    or inside a value that another override gives.
+    Returns a finding for each override that cannot apply: inside a model or variant that does not
+    exist, or inside a value that another override gives.
     """
     found = []
     for dotted, text in overrides.items():

@@ -1,4 +1,4 @@
-"""A variant on its instance type: what it runs on, what it runs, and the settings that fit both."""
+"""A placement: a variant with its instance type, its model, and the settings that fit both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,41 +25,41 @@ class Placement:
     model: Model
     instance: Instance
     tensorflow: str
-    """Of the image, as 2.20."""
+    """TensorFlow version of the image, for example 2.20."""
     served: Served
     derived: Derived
     kind: EndpointKind
 
     @property
     def settings(self) -> ContainerSettings:
-        """As they will be deployed, with what was chosen where the file says nothing."""
+        """The container's settings as they will be deployed, with defaults for keys that are omitted."""
         return self.derived.settings
 
     def key(self, name: str) -> str:
-        """`name` inside the variant's table."""
+        """Dotted key of `name` in the variant's table."""
         return f"variants.{self.name}.{name}"
 
     @property
     def machine_key(self) -> str:
-        """What says how large its machine is."""
+        """Dotted key that sets the size of the instance or serverless container."""
         serverless = self.variant.serverless is not None
         return self.key("serverless.memory_mib" if serverless else "instance_type")
 
     @property
     def volume_gb(self) -> int | None:
-        """Of the disk, where it is not the machine's own."""
+        """Size of the EBS volume in GB; None if the instance type has local disks."""
         return self.variant.volume_gb if self.variant.serverless is None else SERVERLESS_DISK_GB
 
     @property
     def start_seconds(self) -> float | None:
-        """From the decision to add an instance to its first answer, estimated; None without instances."""
+        """Estimated seconds from the decision to add an instance to its first answer; None if serverless."""
         if not self.kind.has_instances:
             return None
         return start_seconds(self.served, processes=self.processes)
 
     @property
     def routing(self) -> Choice:
-        """How a request finds its instance; a value of None is SageMaker's own."""
+        """The routing strategy; a value of None means SageMaker's own."""
         if self.variant.routing is not None:
             return Choice("routing", self.variant.routing, "file", "from the file")
         if self.kind.queued:
@@ -72,7 +72,7 @@ class Placement:
 
     @property
     def gpus(self) -> int:
-        """GPUs that the image divides among its processes: none in multi-model mode, which does not."""
+        """GPUs that the image divides among its processes; 0 in multi-model mode, which does not divide."""
         return 0 if self.served.multi_model else self.instance.gpus
 
     @property
@@ -81,11 +81,11 @@ class Placement:
 
     @property
     def workers(self) -> int:
-        """0 without code: there is no Gunicorn then."""
+        """Gunicorn workers; 0 without code, when no Gunicorn runs."""
         return 0 if self.served.has_code is False else self.settings.gunicorn_workers or 1
 
     def hosting(self, region: str) -> Hosting:
-        """Image, driver, variables and patience. Raises KeyError for what preflight refuses."""
+        """Image, driver, variables and timeouts. Raises KeyError for what preflight refuses."""
         return hosting(
             instance=self.instance,
             tensorflow=self.model.tensorflow or self.tensorflow,
@@ -100,9 +100,9 @@ class Placement:
 
 
 def placement(environment: Environment, name: str, root: Path) -> Placement | None:
-    """Of the variant of that name; None where nothing can be said, which is a rule's finding.
+    """The placement of a variant; None if its instance type or model is unknown, which a rule reports.
 
-    `root`: the project that the models' paths are relative to.
+    `root` is the project that the models' paths are relative to.
     """
     variant = environment.variants[name]
     instance = machine_of(variant)
@@ -125,6 +125,9 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
 
 
 def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
-    """Of all variants of which something can be said. `environment`: of the file, or its draft."""
+    """The placements of all variants with a known instance type and model.
+
+    `environment` is the file's, or its draft.
+    """
     found = (placement(environment, name, loaded.root) for name in environment.variants)
     return tuple(one for one in found if one is not None)

@@ -1,4 +1,4 @@
-"""Says in words what pydantic found wrong: the value given, what is allowed, what to do."""
+"""Turns pydantic errors into findings: the value given, what is allowed, what to do."""
 
 import typing
 from typing import Any
@@ -30,7 +30,7 @@ _BOUNDS = {
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
 }
-# What a value looks like, by a part of the pattern that it does not match.
+# Examples of valid values, by a part of the pattern that a value does not match.
 _FORMS = {
     ":kms:": "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
     ":role/": "arn:aws:iam::111111111111:role/serving",
@@ -43,7 +43,7 @@ _FORMS = {
 }
 _NAMES = {
     "tags": "1 to 128 characters",
-    "variables": "letters, digits and _, no digit at the beginning",
+    "variables": "letters, digits and _, not beginning with a digit",
 }
 _PLURAL_TABLES = {
     "models": "models.NAME",
@@ -52,7 +52,7 @@ _PLURAL_TABLES = {
 
 
 def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
-    """One pydantic error as a finding, in the file that the value came from."""
+    """Converts a pydantic error to a finding in the file that the value came from."""
     key = tuple(str(part) for part in error["loc"] if part != "[key]")
     problem, allowed, remedy = _words(error, key)
     missing = error["type"] == "missing"
@@ -70,7 +70,7 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     kind, given = error["type"], error["input"]
     if error["loc"][-1:] == ("[key]",):
         allowed = _NAMES.get(key[-2], "letters, digits and hyphens, at most 63")
-        return f"{key[-1]!r} is no name", allowed, "rename it"
+        return f"{key[-1]!r} is not a valid name", allowed, "rename it"
     if kind == "missing":
         return "missing", _meaning(key), f"add {_line(key)}"
     if kind == "extra_forbidden":
@@ -89,13 +89,13 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         return f"{_shown(given)} is not known", _literals(key), "use one of those"
     if kind == "string_pattern_mismatch":
         forms = [form for part, form in _FORMS.items() if part in error["ctx"]["pattern"]]
-        allowed = f"as {forms[0]}" if forms else _meaning(key)
-        return f"{_shown(given)} is not of its form", allowed, "change it"
+        allowed = f"for example {forms[0]}" if forms else _meaning(key)
+        return f"{_shown(given)} does not have the required form", allowed, "change it"
     return error["msg"], _meaning(key), "change it"
 
 
 def _bounds(key: tuple[str, ...]) -> str:
-    """Both ends of a number's range, whichever was crossed."""
+    """Both bounds of a number's range, whichever was crossed."""
     field = field_at(key)
     annotations = list(field.metadata) if field else []
     if field is not None:
@@ -118,16 +118,20 @@ def _bounds(key: tuple[str, ...]) -> str:
 
 def _literals(key: tuple[str, ...]) -> str:
     field = field_at(key)
-    return ", ".join(str(one) for one in typing.get_args(bare(field.annotation))) if field else ""
+    return (
+        ", ".join(str(argument) for argument in typing.get_args(bare(field.annotation)))
+        if field
+        else ""
+    )
 
 
 def _meaning(key: tuple[str, ...]) -> str:
-    """What the field's docstring says, as far as its first full stop."""
+    """The first sentence of the field's docstring, without its full stop."""
     return meaning_at(key).split(". ")[0].rstrip(".")
 
 
 def _instead(kind: str, given: Any) -> str:
-    """How to write what was probably meant."""
+    """A remedy that shows how to write what was probably meant."""
     if kind == "string_type" and isinstance(given, int) and not isinstance(given, bool):
         return f'put it in quotes: "{given}"'
     if kind == "list_type" and isinstance(given, str):

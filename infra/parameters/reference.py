@@ -1,4 +1,4 @@
-"""The shape of an environment file, for editors (JSON Schema) and for readers (Markdown)."""
+"""Writes the reference of environment files: JSON Schema for editors and Markdown for readers."""
 
 import inspect
 import json
@@ -15,14 +15,16 @@ from pydantic_core.core_schema import ModelSchema
 from infra.parameters.environment import Environment
 from infra.parameters.shape import bare, meaning
 
-_EXTENDS = "Another file of this folder that this one changes. Tables merge key by key; nothing else merges."
+_EXTENDS = (
+    "Name of another file of this folder that this one changes. Only tables merge, key by key."
+)
 _HEAD = """\
 # Every key of an environment file
 
 Generated from the models in infra/parameters by `python scripts/generate.py`; do not edit.
 
-An environment is a file in environments/: it says `extends = "base"` and changes what differs. Main lines of
-a prod.toml:
+This page lists every key of an environment file, for whoever writes or reviews one. An environment is a file
+in environments/: it extends a base (`extends = "base"`) and sets what differs. The main lines of a prod.toml:
 
     extends = "base"
     account = "333333333333"
@@ -38,15 +40,14 @@ a prod.toml:
     [variants.primary.scaling]
     max_rps_per_instance = 164
 
-An editor that reads JSON Schema completes and checks the keys as you type. A file with a problem stops its
-own stacks and no others: `cdk synth` without a selector exits with 1 and says everything that is wrong, as
-`cdk synth 'staging/*'` does for that file; `cdk synth 'prod/*'` and `cdk deploy 'prod/*'` go ahead beside it.
-`cdk list` shows a refused file's errors and its stack `refused_staging`, which holds nothing but them.
-Warnings change no exit code.
+An editor that reads JSON Schema completes and checks the keys as you type. A file with an error stops only
+its own stacks: `cdk synth` without a selector exits with 1 and prints every error, as `cdk synth 'staging/*'`
+does for that file; `cdk synth 'prod/*'` and `cdk deploy 'prod/*'` still work. `cdk list` prints the errors of
+a refused file and shows its stack `refused_staging`, which is otherwise empty. Warnings change no exit code.
 
-Any key can be given for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
-`servable check prod --set prod.variants.primary.max_instances=12`; the value is read as TOML, and as
-a string where a string belongs. The template's metadata and an output say which were given.
+Any key can be overridden for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
+`servable check prod --set prod.variants.primary.max_instances=12`. The value is read as TOML, or as
+a string if the key takes a string. The template's metadata and an output list the overrides.
 
 ## Top of the file
 
@@ -56,7 +57,7 @@ a string where a string belongs. The template's metadata and an output say which
 
 
 def json_schema() -> str:
-    """What editors complete and check against. Nothing is required: a base may hold it."""
+    """JSON Schema for editors. No key is required, because a base may hold it."""
     schema = _without_required(Environment.model_json_schema(schema_generator=_WithMeanings))
     schema["$schema"] = "http://json-schema.org/draft-07/schema#"
     schema["title"] = "A Servable environment file"
@@ -68,7 +69,7 @@ def json_schema() -> str:
 
 
 class _WithMeanings(GenerateJsonSchema):
-    """Each key with its docstring."""
+    """Adds each key's docstring to the schema as its description."""
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         found = super().model_schema(schema)
@@ -88,7 +89,7 @@ def _without_required(part: Any) -> Any:
 
 
 def markdown() -> str:
-    """docs/parameters.md: one table of keys per table of the file."""
+    """The text of docs/parameters.md: a table of keys for each table of the file."""
     lines = [f"{_HEAD}{_EXTENDS} |"]
     lines += list(_rows(Environment))
     for title, table in _tables(Environment, ""):
@@ -120,7 +121,7 @@ def _tables(table: type[BaseModel], at: str) -> Iterator[tuple[str, type[BaseMod
 def _type(field: FieldInfo) -> str:
     kind: Any = bare(field.annotation)
     if typing.get_origin(kind) is typing.Literal:
-        return " or ".join(f"`{one}`" for one in typing.get_args(kind))
+        return " or ".join(f"`{argument}`" for argument in typing.get_args(kind))
     origin = typing.get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, BaseModel):
         return "table"
@@ -132,5 +133,5 @@ def _default(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "required"
     if field.default is None or isinstance(field.default, BaseModel):
-        return "left out"
+        return "none"
     return f"`{json.dumps(field.default)}`"

@@ -1,4 +1,4 @@
-"""[capture] and [asynchronous]: what is written to S3, in the retained stack ENV/data."""
+"""[capture] and [asynchronous]: requests and answers in S3, in buckets of the retained stack ENV/data."""
 
 from typing import Annotated
 
@@ -10,27 +10,27 @@ from infra.parameters.table import KmsKeyArn, Table
 
 
 class Capture(Table):
-    """Written by SageMaker to a bucket of the retained stack ENV/data, encrypted."""
+    """SageMaker writes samples, encrypted, to a bucket of the retained stack ENV/data."""
 
     sample_percent: Annotated[int, Field(ge=1, le=100)] = 10
-    """Share of the requests that is kept. 10 shows a drift of the inputs within hours; 100 doubles
-    what every request writes."""
+    """Percentage of requests that are captured. 10 shows drift of the inputs within hours; with 100
+    every request writes twice as much."""
     requests: bool = True
-    """Whether bodies of requests are kept."""
+    """Whether request bodies are captured."""
     answers: bool = True
-    """Whether bodies of answers are kept."""
+    """Whether response bodies are captured."""
     keep_days: Annotated[int, Field(ge=1, le=3650)] = 30
-    """Days until a sample is deleted. 30 compares this month with the last."""
+    """Days until a sample is deleted. 30 allows comparing this month with the last."""
     kms_key: KmsKeyArn | None = None
-    """KMS key of the samples. Left out, the stack ENV/data makes one. Its policy must allow what
-    docs/permissions.md says."""
+    """KMS key of the samples. If omitted, the stack ENV/data creates one. The key's policy must allow
+    what docs/permissions.md lists."""
 
 
 INVOCATIONS = "MaxConcurrentInvocationsPerInstance"
 
 
 class Asynchronous(Table):
-    """The whole endpoint is then asked with invoke_endpoint_async: bodies to 1 GB, answers within an hour.
+    """Callers then use invoke_endpoint_async for the whole endpoint: bodies to 1 GB, answers in an hour.
 
     Requests, answers and failures lie in a bucket of the retained stack ENV/data.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html
@@ -39,14 +39,14 @@ class Asynchronous(Table):
     max_concurrent_invocations_per_instance: (
         Annotated[int, Field(ge=least(INVOCATIONS), le=most(INVOCATIONS))] | None
     ) = None
-    """Requests that one container is asked at the same time. Left out, SageMaker chooses."""
+    """Maximum number of concurrent requests to one container. If omitted, SageMaker chooses."""
     notify_success: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
-    """E-mail addresses and https URLs that are told of every answer. The topic is there without
-    them too: programs subscribe to it."""
+    """E-mail addresses and https URLs that are notified of every answer. The topic exists without them
+    too, so that programs can subscribe to it."""
     notify_error: list[Address] = Field(default=[], json_schema_extra={"uniqueItems": True})
-    """E-mail addresses and https URLs that are told of every failure."""
+    """E-mail addresses and https URLs that are notified of every failure."""
     keep_days: Annotated[int, Field(ge=1, le=3650)] = 30
-    """Days until a request and its answer are deleted. 30 lets last month's be looked at."""
+    """Days until a request and its answer are deleted. 30 keeps last month's available."""
     kms_key: KmsKeyArn | None = None
-    """KMS key of requests and answers. Left out, the stack ENV/data makes one. Its policy must
-    allow what docs/permissions.md says."""
+    """KMS key of requests and answers. If omitted, the stack ENV/data creates one. The key's policy must
+    allow what docs/permissions.md lists."""

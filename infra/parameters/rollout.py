@@ -1,4 +1,4 @@
-"""[rollout]: how an update replaces what is live, and what is asked while it bakes."""
+"""[rollout]: how an update replaces the live fleet, and the golden requests sent while it bakes."""
 
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
@@ -18,52 +18,52 @@ CONTENT_TYPES = {
 
 
 class GoldenRequests(Table):
-    """One request, again and again, from a function of the endpoint's own stack."""
+    """A Lambda function of the endpoint's stack sends one request repeatedly during updates."""
 
     body: str = Field(min_length=1)
-    """File with the request, as examples/ranker/golden/request-rows.json. It travels inside the
-    stack: at most 4 KiB."""
+    """File with the request body, for example examples/ranker/golden/request-rows.json. The template
+    contains it: at most 4 KiB."""
     per_minute: Annotated[int, Field(ge=1, le=300)] = 60
-    """Requests a minute, evenly, while the endpoint is updating and at no other time. 60: with half
-    of them on the new instances, one failure in a hundred shows within minutes."""
+    """Requests per minute, evenly spaced, sent only while the endpoint is updating. With 60, half of
+    them on the new instances, one failure in a hundred shows within minutes."""
     content_type: str | None = Field(default=None, pattern=r"^[\x20-\x7e]{1,128}$")
-    """Of the body. Left out, by the file's name: application/json for .json, and so on."""
+    """Content type of the body. Default: by the file's extension, for example application/json for
+    .json."""
 
     @property
     def sent_as(self) -> str | None:
-        """The content type; None where neither key nor name says it."""
+        """The content type; None if neither the key nor the file's extension gives it."""
         return self.content_type or CONTENT_TYPES.get(PurePosixPath(self.body).suffix)
 
 
 class Rollout(Table):
-    """A second fleet starts beside the first and takes its traffic; an alarm on it takes it back."""
+    """A second fleet starts and takes over the traffic of the first; an alarm rolls the update back."""
 
     strategy: Literal["all_at_once", "canary", "linear", "rolling"]
-    """all_at_once: everything, then bake. canary: a first share, bake, the rest. linear: share by
-    share, a bake after each. rolling: instances are replaced batch by batch, without a second
-    fleet."""
+    """all_at_once: shifts all traffic, then bakes. canary: shifts a first share, bakes, shifts the rest.
+    linear: shifts equal shares with a bake after each. rolling: replaces instances batch by batch,
+    without a second fleet. Bake: the time in which an alarm rolls the update back."""
     canary_percent: Annotated[int, Field(ge=1, le=50)] = 10
-    """First share of the new fleet that takes traffic (canary). SageMaker allows at most 50; 10
-    limits what a bad version can hurt."""
+    """Percentage of the new fleet that takes traffic first (canary). SageMaker allows at most 50; 10
+    limits the damage of a bad version."""
     step_percent: Annotated[int, Field(ge=10, le=50)] = 25
-    """Share of each step (linear). SageMaker allows 10 to 50."""
+    """Percentage of each step (linear). SageMaker allows 10 to 50."""
     batch_percent: Annotated[int, Field(ge=5, le=50)] = 20
-    """Share of the instances replaced at once (rolling). SageMaker allows 5 to 50."""
+    """Percentage of the instances replaced at once (rolling). SageMaker allows 5 to 50."""
     rollback_batch_percent: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Share of the instances that a rollback brings back at once (rolling). Left out, batch_percent.
-    100: all of the old ones at once, as SageMaker does by itself: the quickest way back, and it needs
-    room for a second fleet."""
+    """Percentage of the instances that a rollback replaces at once (rolling). Default: batch_percent.
+    100, SageMaker's own default, is the fastest rollback and needs capacity for a second fleet."""
     bake_minutes: Annotated[int, Field(ge=0, le=60)] = 10
-    """Minutes each share is watched before the next; all at once, minutes that the old instances
-    stay. SageMaker allows at most 60; it must outlast the alarms' window or they protect
-    nothing."""
+    """Minutes that each share bakes before the next; with all_at_once, minutes that the old instances
+    stay. SageMaker allows at most 60. The bake must outlast the alarms' window, or no alarm can
+    fire in it."""
     golden_requests: GoldenRequests | None = None
-    """Requests that are sent while an update bakes, so that an endpoint nobody calls is judged too.
-    Left out, only callers' own requests are."""
+    """Requests that are sent while an update bakes, so that the alarms also judge an endpoint without
+    traffic. Default: none."""
 
     @property
     def percent(self) -> int:
-        """Of the first share, of each step or of each batch; 100 all at once."""
+        """Percentage of the first share, of each step or of each batch; 100 for all_at_once."""
         shares = {
             "canary": self.canary_percent,
             "linear": self.step_percent,
@@ -73,15 +73,16 @@ class Rollout(Table):
 
     @property
     def batches(self) -> tuple[int, int] | None:
-        """Percent of a batch and of a batch of the rollback where it rolls; None with a second fleet."""
+        """Percentages of a batch and of a rollback's batch if rolling; None with a second fleet."""
         if self.strategy != "rolling":
             return None
         return self.batch_percent, self.rollback_batch_percent or self.batch_percent
 
     def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
-        """Of a fleet of `least` to `most` instances, watched by alarms over so many minutes.
+        """The updates that a fleet of `least` to `most` instances may go through.
 
-        Scaling decides which of them it will be: an update keeps the count that it has reached.
+        Scaling determines the number of instances, which an update keeps. `window_minutes` is the
+        window of the alarms.
         """
         return [
             Update(

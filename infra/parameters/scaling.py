@@ -1,4 +1,4 @@
-"""[variants.NAME.scaling]: when instances come and go."""
+"""[variants.NAME.scaling]: when instances are added and removed."""
 
 from typing import Annotated
 
@@ -15,59 +15,59 @@ Capacity = Annotated[int, Field(ge=0, le=10_000)]
 
 
 class Step(Table):
-    """A number of instances at once, beyond a bound on the requests of one instance."""
+    """Adds or removes a number of instances at once beyond a bound on the requests of one instance."""
 
     above_rps: Rate | None = None
-    """Requests per second and instance above which instances are added. This, or below_rps."""
+    """Requests per second and instance above which instances are added. Give this or below_rps."""
     below_rps: Rate | None = None
-    """Requests per second and instance below which instances are removed. This, or above_rps."""
+    """Requests per second and instance below which instances are removed. Give this or above_rps."""
     change: Annotated[int, Field(ge=-10_000, le=10_000)]
-    """Instances that are added, or removed when negative."""
+    """Instances to add; negative to remove."""
 
 
 class Scheduled(Table):
-    """Another range from a time on: for a morning that is known before its traffic comes."""
+    """Changes the range of instances at a time, for traffic whose time is known beforehand."""
 
     at: When
     """cron(0 7 ? * MON-FRI *), at(2026-12-24T18:00:00) or rate(1 day); the six fields of cron are
     minute, hour, day, month, weekday, year."""
     timezone: str = "UTC"
-    """Of `at`, as Europe/Berlin: summer time is followed. Left out, UTC, Application Auto Scaling's
-    own."""
+    """Time zone of `at`, for example Europe/Berlin; daylight saving time is followed. Default: UTC, as in
+    Application Auto Scaling."""
     at_least: Capacity | None = None
-    """Instances, or provisioned concurrency, that then run at least. Left out, as before."""
+    """Minimum of instances, or provisioned concurrency, from then on. If omitted, unchanged."""
     at_most: Capacity | None = None
-    """Instances, or provisioned concurrency, that then run at most. Left out, as before."""
+    """Maximum of instances, or provisioned concurrency, from then on. If omitted, unchanged."""
 
 
 class Scaling(Table):
-    """docs/scaling.md says when which is right. Left out, the number of instances is fixed."""
+    """docs/scaling.md compares the policies. If omitted, the number of instances is fixed."""
 
     max_rps_per_instance: Rate | None = None
-    """Requests per second that one instance answers within its latency objective, measured.
-    Instances are added at its safe share."""
+    """Measured requests per second that one instance answers within its latency objective. Instances
+    are added at this rate times safety_factor."""
     max_concurrency_per_instance: Rate | None = None
-    """Requests that one instance answers at the same time within its latency objective, measured.
-    Seen every 10 s instead of every minute: for traffic that comes suddenly."""
+    """Measured concurrent requests that one instance answers within its latency objective. The metric
+    is published every 10 s instead of every minute: for traffic that rises suddenly."""
     max_backlog_per_instance: Rate | None = None
-    """Waiting requests per instance of an asynchronous endpoint at which instances are added."""
+    """Queued requests per instance of an asynchronous endpoint at which instances are added."""
     provisioned_use_percent: Annotated[float, Field(gt=0, lt=100)] | None = None
-    """Share of a serverless variant's provisioned concurrency in use at which more is
+    """Utilization of a serverless variant's provisioned concurrency, in percent, at which more is
     provisioned."""
     safety_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of the measured maximum at which instances are added. 0.5 is AWS's starting point: new
-    instances need minutes, traffic does not."""
+    """Share of the measured maximum at which instances are added. 0.5 is AWS's starting point, because
+    a new instance needs minutes to start."""
     steps: list[Step] = Field(default=[])
-    """Several instances at once where traffic jumps: { above_rps = 150, change = 4 }."""
+    """Step scaling, which adds several instances at once: { above_rps = 150, change = 4 }."""
     schedule: list[Scheduled] = Field(default=[])
-    """Another range at a known time: { at = "cron(0 7 ? * MON-FRI *)", timezone = "Europe/Berlin",
-    at_least = 6 }."""
+    """Scheduled actions that change the range: { at = "cron(0 7 ? * MON-FRI *)", timezone =
+    "Europe/Berlin", at_least = 6 }."""
     scale_out_cooldown_seconds: Cooldown | None = None
-    """Seconds after adding instances before adding more. Left out, the time that a new instance is
-    estimated to need until it answers; `servable check --explain` shows it."""
+    """Seconds after adding instances before adding more. Default: the estimated time that a new
+    instance needs until it answers; `servable check --explain` shows it."""
     scale_in_cooldown_seconds: Cooldown | None = None
-    """Seconds after removing instances before removing more. Left out, twice the way out: an
-    instance too many costs cents, one too few costs requests."""
+    """Seconds after removing instances before removing more. Default: twice the scale-out cooldown,
+    because an instance too many costs cents and one too few costs requests."""
     hold: bool = False
-    """true: scaling is switched off and the live number of instances stays as it is, also through
-    updates. The first of the two deploys that change a scaled variant's instance type."""
+    """true: scaling is suspended and the live number of instances stays as it is, also through updates.
+    It is the first of the two deploys that change a scaled variant's instance type."""

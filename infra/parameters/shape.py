@@ -1,4 +1,4 @@
-"""Walks the shape of an environment file: which keys a table has, what type a key takes, what it means."""
+"""Looks up the keys of an environment file: the keys of a table, a key's type and its meaning."""
 
 import ast
 import functools
@@ -15,18 +15,20 @@ from infra.parameters.environment import Environment
 
 
 def bare(annotation: Any) -> Any:
-    """The type itself: without Annotated and without `| None`."""
+    """The type without Annotated and without `| None`."""
     origin = typing.get_origin(annotation)
     if origin is Annotated:
         return bare(typing.get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        inside = [one for one in typing.get_args(annotation) if one is not type(None)]
+        inside = [
+            argument for argument in typing.get_args(annotation) if argument is not type(None)
+        ]
         return bare(inside[0]) if len(inside) == 1 else annotation
     return annotation
 
 
 def type_at(key: tuple[str, ...]) -> Any:
-    """The type that `key` takes in an environment file, or None when nothing is known there."""
+    """The type that `key` takes in an environment file, or None for an unknown key."""
     here: Any = Environment
     for name in key:
         if isinstance(here, type) and issubclass(here, BaseModel):
@@ -42,7 +44,7 @@ def type_at(key: tuple[str, ...]) -> Any:
 
 
 def field_at(key: tuple[str, ...]) -> FieldInfo | None:
-    """The field that `key` names, with its description, or None."""
+    """The field that `key` names, or None for an unknown key."""
     table = type_at(key[:-1])
     if isinstance(table, type) and issubclass(table, BaseModel):
         return table.model_fields.get(key[-1])
@@ -50,10 +52,10 @@ def field_at(key: tuple[str, ...]) -> FieldInfo | None:
 
 
 def meaning(table: type[BaseModel], name: str) -> str:
-    """The docstring of a field, on one line; empty where it has none.
+    """The docstring of a field, on one line; empty if it has none.
 
-    Read from the source where a reference, a schema or a message is written: pydantic's own
-    `use_attribute_docstrings` reads it at every start.
+    It is read from the source only when a reference, a schema or a message needs it; pydantic's own
+    `use_attribute_docstrings` would read it at every start.
     """
     return _meanings(table).get(name, "")
 
@@ -74,14 +76,14 @@ def _meanings(table: type[BaseModel]) -> dict[str, str]:
 
 
 def meaning_at(key: tuple[str, ...]) -> str:
-    """Of the field that `key` names; empty where nothing is known there."""
+    """The docstring of the field that `key` names; empty for an unknown key."""
     table = type_at(key[:-1])
     known = isinstance(table, type) and issubclass(table, BaseModel)
     return meaning(table, key[-1]) if known else ""
 
 
 def keys_at(key: tuple[str, ...]) -> list[str]:
-    """The keys that the table at `key` may have; empty where any name goes."""
+    """The keys that the table at `key` may have; empty if the file chooses the names."""
     table = type_at(key)
     if isinstance(table, type) and issubclass(table, BaseModel):
         return sorted(table.model_fields)

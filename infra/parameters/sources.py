@@ -1,4 +1,4 @@
-"""Reads an environment file and what it extends; remembers which file every value came from."""
+"""Reads an environment file and its bases, and records which file every value came from."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ KeyPath = tuple[str, ...]
 
 @dataclass
 class Source:
-    """Values as written, merged; and where each came from."""
+    """The merged values of a file and its bases, and the file that each value came from."""
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[KeyPath, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def put(self, key: KeyPath, value: Any, origin: str) -> None:
-        """Sets one value, or one whole table, and where it and all inside it came from."""
+        """Sets a value or a table, and records the origin of all keys in it."""
         into = self.values
         for at, name in enumerate(key[:-1], start=1):
             if not isinstance(into.get(name), dict):
@@ -36,7 +36,7 @@ class Source:
             del self.origins[known]
 
     def origin(self, key: KeyPath, otherwise: str) -> str:
-        """The file that set `key`, or else what set the table around it."""
+        """The file that set `key`, or the table around it; else `otherwise`."""
         while key:
             if key in self.origins:
                 return self.origins[key]
@@ -45,24 +45,24 @@ class Source:
 
 
 def is_base(name: str) -> bool:
-    """`base` and `…-base` hold values that others extend; they are no environments."""
+    """Whether a file is a base (`base` or `…-base`), which others extend and which is not deployed."""
     return name == "base" or name.endswith("-base")
 
 
 def names(folder: Path) -> list[str]:
-    """Every environment of a folder, sorted."""
+    """Names of all environments of a folder, sorted."""
     return sorted(file.stem for file in folder.glob("*.toml") if not is_base(file.stem))
 
 
 def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Source:
-    """`folder/name.toml` over what it extends. Tables merge key by key; nothing else merges."""
+    """Reads `folder/name.toml` merged over its bases. Only tables merge, key by key."""
     file = folder / f"{name}.toml"
     shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
     try:
-        # -sig: an editor's byte-order mark is no mistake of the person's.
+        # -sig: some editors write a byte-order mark, which is not the user's mistake.
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", "mend that line")])
+        return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", "correct that line")])
     except OSError as wrong:
         return Source(
             findings=[
@@ -88,7 +88,7 @@ def _read_base(root: Path, folder: Path, shown: str, base: Any, seen: tuple[str,
             ]
         )
     if base not in others:
-        wrong = f"{base!r} is no file in {folder.name}/"
+        wrong = f"there is no file {base!r} in {folder.name}/"
         remedy = meant(str(base), others)
         return Source(
             findings=[file_error(shown, "extends", wrong, remedy, given=base, allowed=allowed)]

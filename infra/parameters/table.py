@@ -1,4 +1,4 @@
-"""What the tables of an environment file have in common."""
+"""The base class of the tables of an environment file."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Table(BaseModel):
-    """Frozen; an unknown key is an error; "12" is not 12."""
+    """A frozen model that refuses unknown keys and converts no types: "12" is not 12."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-# An ARN and no alias: policies name the key itself, and an alias may move to another.
+# An ARN and not an alias: policies name the key itself, and an alias may move to another key.
 # https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id-key-ARN
 KmsKeyArn = Annotated[
     str,

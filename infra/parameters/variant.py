@@ -1,4 +1,4 @@
-"""[variants.NAME]: instances, or serverless, that answer with one model."""
+"""[variants.NAME]: a production variant, which serves one model on instances or serverless."""
 
 from typing import Annotated, Literal
 
@@ -18,19 +18,19 @@ Provisioned = Annotated[int, Field(ge=least(PROVISIONED), le=most(PROVISIONED))]
 
 
 class Serverless(Table):
-    """Nothing runs and nothing is paid without a request; the first one waits for a cold start.
+    """Serverless inference: no cost without requests, and a cold start for the first one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
     """
 
     memory_mib: Literal[1024, 2048, 3072, 4096, 5120, 6144]
-    """Memory of one container; its share of CPUs grows with it."""
+    """Memory of one container, in MiB; its share of CPUs grows with it."""
     max_concurrency: Annotated[int, Field(ge=least(CONCURRENCY), le=most(CONCURRENCY))]
-    """Requests that are answered at the same time; one more is throttled."""
+    """Maximum number of concurrent requests; more are throttled."""
     provisioned_concurrency: Provisioned | None = None
-    """Containers that are kept warm and paid for. Left out, none."""
+    """Containers that are kept warm and paid for. Default: none."""
     max_provisioned_concurrency: Provisioned | None = None
-    """Most that scaling may keep warm. Left out, provisioned_concurrency."""
+    """Maximum provisioned concurrency that scaling may set. Default: provisioned_concurrency."""
 
     @property
     def most_provisioned(self) -> int:
@@ -40,76 +40,72 @@ class Serverless(Table):
 VOLUME = "ProductionVariantVolumeSizeInGB"
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
 
-# SageMaker's own quotas are far lower; more is a slip of the hand.
+# SageMaker's own quotas are far lower; a larger number is a typing mistake.
 Instances = Annotated[int, Field(ge=0, le=10_000)]
 Routing = Literal["least_outstanding_requests", "random"]
 
 
 class Variant(Table):
     model: str
-    """Name of the [models.NAME] table it serves."""
+    """Name of the [models.NAME] table that the variant serves."""
     instance_type: str | None = None
-    """SageMaker instance type, as ml.c5.xlarge. This, or serverless."""
+    """SageMaker instance type, for example ml.c5.xlarge. Give this or serverless."""
     serverless: Serverless | None = None
-    """Memory and concurrency in the place of instances."""
+    """Memory and concurrency of a serverless variant. Give this or instance_type."""
     shadow: bool = False
-    """true: it gets copies of the requests of the other variant, and nobody gets its answers.
-    `weight` against the other's says how many: equal, each one."""
+    """true: the variant is a shadow, which gets copies of the other variant's requests and whose answers
+    reach nobody. The ratio of the weights is the share that is copied: equal weights copy all."""
     min_instances: Instances = 1
-    """Instances that always run. 1 is the cheapest that answers; production wants 2, in two
-    availability zones. 0 only where requests wait in a queue ([asynchronous]). With [scaling] a
-    change replaces no instance."""
+    """Minimum number of instances. 1 is the cheapest; production needs 2, in two availability zones. 0 is
+    possible only with a queue ([asynchronous]). With [scaling] a change replaces no instance."""
     max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Most instances scaling may run. Left out, min_instances: nothing scales that was not asked
-    to."""
+    """Maximum number of instances that scaling may run. Default: min_instances, so that nothing scales."""
     initial_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Instances that a scaled variant starts with when it is made; scaling then brings it to
-    min_instances. Left out, 1. A change replaces the fleet, with as many instances as ran before. It
-    stands apart from min_instances because it is part of the endpoint configuration, which can only
-    be replaced."""
+    """Instances that a scaled variant is created with; scaling then raises them to min_instances.
+    Default: 1. A change replaces the fleet, with as many instances as ran before. It is separate from
+    min_instances because it is part of the endpoint configuration, which can only be replaced."""
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
-    """Share of the traffic, relative to the other variants. 1 each is an even split."""
+    """Share of the traffic relative to the other variants. 1 each is an even split."""
     volume_gb: Annotated[int, Field(ge=least(VOLUME), le=most(VOLUME))] | None = None
-    """Size of each instance's EBS volume. Left out, SageMaker's own (30). A type with local NVMe
-    takes none."""
+    """Size of each instance's EBS volume, in GB. Default: SageMaker's own (30). Instance types with local
+    NVMe take no volume."""
     inference_ami: str | None = None
-    """Host image with the NVIDIA driver. Left out, the oldest whose driver carries the image's
-    CUDA."""
+    """AMI of the host, which has the NVIDIA driver. Default: the oldest whose driver supports the image's
+    CUDA version."""
     download_timeout_seconds: (
         Annotated[int, Field(ge=least(DOWNLOAD), le=most(DOWNLOAD))] | None
     ) = None
-    """Seconds an instance may take to fetch and unpack its model. Left out, twice the estimate, or
-    SageMaker's own where that is enough."""
+    """Seconds that an instance may take to download and unpack its model. Default: twice the estimate, or
+    SageMaker's own timeout if that is enough."""
     startup_timeout_seconds: Annotated[int, Field(ge=least(STARTUP), le=most(STARTUP))] | None = (
         None
     )
-    """Seconds until the container must answer /ping. Left out, twice the estimate, or SageMaker's
-    own where that is enough."""
+    """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
+    timeout if that is enough."""
     routing: Routing | None = None
-    """How a request finds its instance. Left out, least_outstanding_requests: the one with the
-    fewest requests under way, so that none waits behind a slow one while another is free; with
-    multi_model and [asynchronous], SageMaker's own."""
+    """How SageMaker routes a request to an instance. Default: least_outstanding_requests, the instance
+    with the fewest requests under way, so that no request waits behind a slow one while another
+    instance is free; with multi_model and [asynchronous], SageMaker's own routing."""
     ssm_access: bool = False
-    """Whether AWS Systems Manager may open a shell in the containers, to look for a fault."""
+    """Whether AWS Systems Manager may open a shell in the containers, for debugging."""
     variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
-    """Environment variables for inference.py. The container's own have keys of their own in
-    [container]."""
+    """Environment variables for inference.py. The container's own variables are keys of [container]."""
     container: ContainerSettings = ContainerSettings()
-    """How the container divides its machine. What is left out is chosen for the instance, the model
-    and the code: `servable check --explain` shows it."""
+    """How the container uses its instance. Omitted keys are chosen for the instance type, the model and
+    the code; `servable check --explain` shows them."""
     scaling: Scaling | None = None
-    """When to add and remove instances. Left out, never."""
+    """When instances are added and removed. Default: never."""
 
     @property
     def starts_with(self) -> int:
-        """Instances in the endpoint configuration. Without scaling they are what runs."""
+        """Instances in the endpoint configuration. Without scaling this is the number that runs."""
         if self.scaling is None:
             return max(1, self.min_instances)
         return self.initial_instances or 1
 
     @property
     def scales(self) -> bool:
-        """Whether a scalable target is registered for it."""
+        """Whether a scalable target is registered for the variant."""
         return self.scaling is not None and not self.scaling.hold
 
     @property
@@ -118,14 +114,14 @@ class Variant(Table):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
+        """Minimum and maximum that scaling may run: instances, or provisioned concurrency."""
         if self.serverless is not None:
             return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
         return self.min_instances, self.most_instances
 
     @property
     def planned_capacity(self) -> tuple[int, int]:
-        """`capacity`, and whatever scheduled actions move it to."""
+        """`capacity`, widened by the ranges that scheduled actions set."""
         least, most = self.capacity
         planned = self.scaling.schedule if self.scaling is not None and self.scales else []
         bounds = [one for action in planned for one in (action.at_least, action.at_most) if one]
@@ -138,7 +134,7 @@ class Variant(Table):
 
 
 def machine_of(variant: Variant) -> Instance | None:
-    """None for an unknown type, or where the file says neither type nor memory."""
+    """The instance type of a variant; None if it is unknown, or neither type nor memory is given."""
     try:
         return machine(variant.instance_type, variant.serverless_memory_mib)
     except KeyError:

@@ -1,8 +1,7 @@
-"""The container's settings, in the field's words, and the variables that carry them, and back.
+"""The container's settings, and their conversion to environment variables and back.
 
-A setting left at None renders no variable: the image's own default then applies. Two tables say
-which variable carries which field; rendering and reading back both walk them, so that they
-cannot disagree.
+A setting of None renders no variable, so that the image's default applies. Two tables map variables
+to fields; both directions use them, so that they cannot disagree.
 Source of names, defaults and accepted values: the image's public source,
 https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts, 2026-11-22).
 """
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from infra.catalog import images
 
-# No machine has so many of anything; more is a slip of the hand.
+# No instance has so many of anything; a larger number is a typing mistake.
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
 Transport = Literal["auto", "rest", "grpc"]
 WorkerClass = Literal["sync", "gevent", "gthread", "eventlet", "tornado"]
@@ -29,44 +28,44 @@ class _Settings(BaseModel):
 
 
 class Batching(_Settings):
-    """TensorFlow Serving collects requests into one batch. Present means switched on."""
+    """Server-side batching of TensorFlow Serving, which combines requests. The table switches it on."""
 
     max_batch_size: Positive = 8
-    """Rows in one batch. A request with more rows is answered 400, so this is also the largest
+    """Rows in one batch. A request with more rows is answered with 400, so this is also the largest
     request. The image's default is 8."""
     timeout_micros: Annotated[int, Field(ge=0)] = 1000
-    """Microseconds a batch waits for more rows: latency added to a lone request. The image's
-    default is 1000."""
+    """Microseconds that a batch waits for more rows, which is latency added to a single request. The
+    image's default is 1000."""
     batch_threads: Positive | None = None
-    """Batches computed at once. Left out, the image uses the number of vCPUs."""
+    """Batches computed at the same time. Default: the number of vCPUs."""
     max_enqueued_batches: Positive | None = None
-    """Batches waiting; one more is an error to its caller. Left out, the image uses the number of
+    """Batches that may wait; requests beyond them get an error. Default: the number of
     vCPUs."""
 
 
 class ContainerSettings(_Settings):
-    """How the container divides its machine. A field left out is chosen for the machine, or the image's."""
+    """How the container uses its instance. Omitted fields are chosen for the instance type and model."""
 
     tfs_processes: Positive | None = None
     """Model server processes. More of them help while CPU is above 30 % and memory below 10 %. The
     image's default is 1; 0 makes the container hang."""
     inter_op_threads: Positive | None = None
-    """Operations one model server runs at once. Left out, TensorFlow uses the number of vCPUs."""
+    """Operations that one model server runs at the same time. Default: the number of vCPUs."""
     intra_op_threads: Positive | None = None
-    """Threads inside one operation. Left out, TensorFlow uses the number of vCPUs."""
+    """Threads inside one operation. Default: the number of vCPUs."""
     batching: Batching | None = None
-    """Server-side batching: throughput for latency. Left out, it is off, as in the image."""
+    """Server-side batching, which trades latency for throughput. Default: off, as in the image."""
     wait_time_seconds: Positive | None = None
-    """Seconds the container waits for a model to load, and for one request. The image's default is
+    """Seconds that the container waits for a model to load, and for one request. The image's default is
     60."""
     gpu_memory_margin: Annotated[float, Field(lt=1)] | None = None
-    """Share of GPU memory that no model server takes; each takes (1 - margin) / tfs_processes. Only
-    read with several processes on a GPU. The image's default is 0.2."""
+    """Share of GPU memory that no model server takes; each takes (1 - margin) / tfs_processes. It is
+    read only with several processes on a GPU. The image's default is 0.2."""
     gunicorn_workers: Positive | None = None
-    """Python processes that run inference.py. Inert without code. The image's default is 1; 0 makes
+    """Python processes that run inference.py. No effect without code. The image's default is 1; 0 makes
     the container hang."""
     gunicorn_threads: Positive | None = None
-    """Threads in one worker. Inert without code, and inert with gevent. Up to TensorFlow 2.19
+    """Threads in one worker. No effect without code or with gevent. Up to TensorFlow 2.19
     multi-model mode uses gthread, whatever the worker class is. The image's default is 1."""
     gunicorn_worker_class: WorkerClass | None = None
     """sync for compute-bound code, gevent or gthread for code that waits. The image's default is
@@ -74,30 +73,30 @@ class ContainerSettings(_Settings):
     gunicorn_timeout_seconds: Positive | None = None
     """Seconds after which a busy worker is killed. The image's default is 30."""
     gunicorn_log_level: LogLevel | None = None
-    """The image's default is info."""
+    """Log level of Gunicorn. The image's default is info."""
     nginx_read_timeout_seconds: Positive | None = None
-    """Seconds NGINX waits for an answer; raised to the worker timeout where that is longer. The
+    """Seconds that NGINX waits for an answer; raised to the worker timeout if that is longer. The
     image's default is 60."""
     nginx_log_level: NginxLogLevel | None = None
-    """The image's default is error."""
+    """Log level of NGINX. The image's default is error."""
     omp_threads: Positive | None = None
-    """OpenMP threads of every process. The image sets 1 when it is left out; images from 2.19 on
-    hold a TensorFlow that does not read it."""
+    """OpenMP threads of every process. The image sets 1 by default; TensorFlow in images from 2.19 on
+    does not read it."""
     onednn: bool | None = None
-    """oneDNN kernels on or off; changes float rounding. Left out, TensorFlow decides."""
+    """oneDNN kernels on or off; this changes float rounding. Default: TensorFlow decides."""
     transport: Transport | None = None
-    """How Servable's handler asks the model server. auto, its default: JSON and CSV are relayed
-    over REST, tensors and protobuf go over gRPC. rest or grpc: everything does."""
+    """How Servable's handler calls the model server. auto, the default: JSON and CSV are relayed
+    over REST, tensors and protobuf over gRPC. rest or grpc: everything goes that way."""
     grpc_from_bytes: Annotated[int, Field(ge=0)] | None = None
-    """With transport auto, JSON and CSV bodies from this size on are parsed by the handler and go
-    over gRPC. Left out, none are: it pays only where the code brings orjson along, and for bodies
-    of megabytes (docs/performance.md)."""
+    """With transport auto, the handler parses JSON and CSV bodies from this size on, in bytes, and sends
+    them over gRPC. Default: none. It is faster only if the code vendors orjson, and for bodies of
+    megabytes (docs/performance.md)."""
     request_timeout_seconds: Positive | None = None
-    """Seconds after which Servable's handler answers 504. Left out, wait_time_seconds counts, which
-    is the time to load a model as well; a later one has no effect."""
+    """Seconds after which Servable's handler answers 504. Default: wait_time_seconds, which is also the
+    time to load a model; a larger value has no effect."""
     timing_header: bool | None = None
-    """Servable's handler answers with a Server-Timing header: milliseconds of each stage. Left out,
-    it does not."""
+    """Whether Servable's handler adds a Server-Timing header with the milliseconds of each stage.
+    Default: false."""
 
 
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
@@ -106,7 +105,7 @@ MULTI_MODEL_SWITCH = "SAGEMAKER_MULTI_MODEL"
 
 
 OPENMP_THREADS = "OMP_NUM_THREADS"
-# Of the images that Intel's TensorFlow was built into; no string of today's libtensorflow.
+# The variable of images with Intel's TensorFlow; today's libtensorflow does not contain the name.
 OLD_ONEDNN_SWITCH = "TF_DISABLE_MKL"
 OLD_POOL_SWITCH = "TF_DISABLE_POOL_ALLOCATOR"
 
@@ -129,7 +128,7 @@ def is_upstream(tensorflow: str) -> bool:
 
 
 class VariableError(ValueError):
-    """A container variable the image would refuse, or hang on. `str()` is the whole sentence."""
+    """A container variable that the image would refuse, or hang on. `str()` is the whole message."""
 
     def __init__(self, variable: str, value: str, allowed: str) -> None:
         super().__init__(f"{variable}: {value!r} is not accepted; allowed: {allowed}")
@@ -138,10 +137,10 @@ class VariableError(ValueError):
 def variables_of(
     settings: ContainerSettings, *, default_model: str | None, tensorflow: str | None = None
 ) -> dict[str, str]:
-    """The container's variables, sorted by name. `default_model` answers unnamed requests.
+    """The container's variables, sorted by name. `default_model` answers requests that name no model.
 
-    `tensorflow`: the image's version, as 2.20: older images have another switch for oneDNN. None:
-    the newest.
+    `tensorflow` is the image's version, for example 2.20, because older images have another switch for
+    oneDNN. None means the newest.
     """
     found = _written(settings, _VARIABLES)
     if default_model is not None:
@@ -154,7 +153,7 @@ def variables_of(
 
 
 def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
-    """The settings that these variables carry; variables of nobody we know are left alone.
+    """The settings that these variables carry; unknown variables are ignored.
 
     Raises `VariableError` for a value that the image refuses or hangs on.
     """
@@ -173,7 +172,7 @@ def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """A switch is 1 or 0."""
+    """A value as a variable's text; a switch is 1 or 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -200,12 +199,12 @@ def _whole(at_least: int) -> Callable[[str, str], int]:
 
 
 def _threads(variable: str, text: str) -> int | None:
-    """0 is the image's way to say: left to TensorFlow."""
+    """Reads a number of threads; 0 in the image means that TensorFlow decides."""
     return _whole(0)(variable, text) or None
 
 
 def _word(allowed: Any) -> Callable[[str, str], str]:
-    """`allowed`: a Literal."""
+    """A reader of one of the words of `allowed`, a Literal."""
     words = typing.get_args(allowed)
 
     def read(variable: str, text: str) -> str:
@@ -232,7 +231,7 @@ def _read_switch(variable: str, text: str) -> bool:
     return text == "1"
 
 
-# variable -> (field, how it is read)
+# variable -> (field, reader)
 _Row = tuple[str, Callable[[str, str], object]]
 
 _VARIABLES: dict[str, _Row] = {
@@ -266,7 +265,7 @@ _BATCHING_VARIABLES: dict[str, _Row] = {
 
 
 def setting_of(variable: str) -> str | None:
-    """The key of [variants.NAME.container] that writes this variable; None where none does."""
+    """The key of [variants.NAME.container] that writes this variable; None if none does."""
     if variable in _VARIABLES:
         return _VARIABLES[variable][0]
     if variable == BATCHING_SWITCH:
@@ -281,9 +280,9 @@ def variable_of(setting: str) -> str:
 
 
 def inert_reason(variable: str, *, tensorflow: str) -> str | None:
-    """Why a variable changes nothing in the image of this version; None where it may."""
+    """The reason why a variable has no effect in the image of this version; None if it may have one."""
     if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):
-        return f"TensorFlow {tensorflow} does not hold that name; the switch of today is onednn"
+        return f"TensorFlow {tensorflow} does not read it; use the key onednn"
     return _INERT.get(variable)
 
 

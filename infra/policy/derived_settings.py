@@ -1,7 +1,7 @@
-"""Settings that the file leaves out, chosen for the machine, the model and the code.
+"""Settings that the file omits, chosen for the instance type, the model and the code.
 
-What the file says stays as it is. Every choice carries its reason; `servable check --explain`
-prints them. Where a measured number would be better than a rule, `tune` finds it.
+Settings of the file stay as they are. Every choice has its reason, which `servable check --explain`
+prints. If a measured number would be better than a rule, `servable tune` finds it.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from infra.policy.wait_time import default_seconds, real_wait_seconds, wait_seco
 Origin = Literal["file", "derived", "image"]
 
 Found = dict[str, tuple[object, str]]
-"""setting -> (value, or None to leave it to the image; the reason)."""
+"""Setting to (value, reason); a value of None means the image's own default."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One setting, where it comes from, and why it is so."""
+    """The value of one setting, its origin and the reason."""
 
     name: str
     value: object
@@ -36,7 +36,7 @@ class Derived:
 
 
 def merged(written: ContainerSettings, found: Found) -> Derived:
-    """What the file says over what was found, with every setting accounted for."""
+    """The file's settings merged over the derived ones, with a choice for every setting."""
     choices, values = [], {}
     for name in ContainerSettings.model_fields:
         stated = getattr(written, name)
@@ -53,34 +53,34 @@ def merged(written: ContainerSettings, found: Found) -> Derived:
     return Derived(ContainerSettings.model_validate(values), tuple(choices))
 
 
-# Measured by others: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
+# AWS measured: a retrieval model on 36 vCPUs was fastest with 8 processes of one thread and
 # 36 workers (2026-11-21). https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
 VCPUS_PER_PROCESS = 4
-# The same source: more processes help "while memory is below 10 %". Assumption: beyond half of it
-# there is no room for a handler.
+# The same source says that more processes help "while memory is below 10 %". Assumption: beyond half
+# of the memory there is no room for a handler.
 SERVERS_SHARE = 0.5
 # Source: infra/catalog/documented_limits.json (answer_seconds). The image would kill a busy worker after 30.
 LONGEST_ANSWER_SECONDS = 60
-# Assumption: an estimate of loading is cautious already; twice of it is the end of patience.
+# Assumption: the estimate of loading is cautious already, so twice of it is a sufficient limit.
 LOAD_SAFETY = 2
 
 
 def derive(
     written: ContainerSettings, *, instance: Instance, served: Served, tensorflow: str
 ) -> Derived:
-    """The settings that are deployed, and why. `written` wins wherever it says something.
+    """The settings that are deployed, and their reasons. Settings in `written` take precedence.
 
-    `tensorflow`: the image's version, as 2.20.
+    `tensorflow` is the image's version, for example 2.20.
     """
     found: Found = {}
     processes = 1
     if served.multi_model:
-        _leave(found, "tfs_processes", "one for each model that is loaded, in multi-model mode")
+        _leave(found, "tfs_processes", "multi-model mode starts one for each loaded model")
     else:
         processes = _take(found, "tfs_processes", written, *_processes(instance, served))
     workers = 1
     if served.has_code is False:
-        _leave(found, "gunicorn_workers", "inert: without code there is no Gunicorn")
+        _leave(found, "gunicorn_workers", "no effect: without code there is no Gunicorn")
     else:
         many = _workers(instance, served, processes)
         workers = _take(found, "gunicorn_workers", written, *many)
@@ -98,7 +98,7 @@ _TIMEOUT = "InvokeEndpoint fails after 60 s; the image would kill a busy worker 
 
 
 def _take(found: Found, name: str, written: ContainerSettings, value: int, reason: str) -> int:
-    """Notes the choice; returns what will be deployed, the file's number where it has one."""
+    """Notes the choice; returns the deployed value, which is the file's if it has one."""
     found[name] = (value, reason)
     stated: int | None = getattr(written, name)
     return value if stated is None else stated
@@ -129,7 +129,7 @@ def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, s
     by_memory = max(1, int(room / served.worker_gib))
     if by_memory < instance.vcpus:
         return by_memory, f"{served.worker_gib:.2g} GiB each: more do not fit beside the models"
-    return instance.vcpus, f"one for each of {instance.vcpus} vCPUs: a handler computes"
+    return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 
 def _threads(
@@ -154,7 +154,7 @@ def _batching(
 ) -> None:
     if written.batching is None:
         _leave(
-            found, "batching", "off: it refuses requests of more rows than a batch; say how many"
+            found, "batching", "off: it refuses requests with more rows than a batch; set how many"
         )
         return
     threads = max(1, instance.vcpus // processes)
@@ -177,7 +177,7 @@ def _wait(found: Found, served: Served, processes: int, tensorflow: str) -> None
     default = default_seconds(tensorflow, processes=processes)
     real = real_wait_seconds(default, tensorflow)
     if load is None or LOAD_SAFETY * load <= real:
-        reason = f"the image's {default} s, of which it really waits {real:.0f}"
+        reason = f"the image's default {default} s, of which it really waits {real:.0f}"
         _leave(found, "wait_time_seconds", reason)
         return
     wait = wait_seconds_for(LOAD_SAFETY * load, tensorflow)

@@ -11,16 +11,16 @@ import math
 from infra.catalog import gpus
 from infra.catalog.instances import Instance
 
-# The image's default margin, "memory that is needed to initialize CUDA/cuDNN and other GPU
-# libraries": what is left to the processes of one GPU together.
+# Without the image's default margin ("memory that is needed to initialize CUDA/cuDNN and other GPU
+# libraries"), this share is left to the processes of one GPU together.
 USED_SHARE = 0.8
 DEFAULT_MARGIN = 0.2
-# Assumption: of what a process gets, the part that holds weights; the rest is for activations.
+# Assumption: this part of a process's memory holds weights; the rest is for activations.
 WEIGHTS_SHARE = 0.9
 
 
 def processes_per_gpu(instance: Instance, processes: int) -> int:
-    """Of the fullest GPU."""
+    """Processes on the GPU that has most of them."""
     return math.ceil(processes / instance.gpus)
 
 
@@ -36,7 +36,7 @@ def margin_for(instance: Instance, processes: int) -> float | None:
 
 
 def share_of_gpu(processes: int, margin: float | None) -> float | None:
-    """--per_process_gpu_memory_fraction as the container renders it; None when it passes none."""
+    """--per_process_gpu_memory_fraction as the container renders it; None if it passes none."""
     if processes < 2:
         return None
     kept = DEFAULT_MARGIN if margin is None else margin
@@ -52,7 +52,7 @@ def process_gib(instance: Instance, processes: int, margin: float | None) -> flo
 
 
 def _system_gib(instance: Instance) -> float:
-    """What TensorFlow leaves to the system when it may take a whole GPU.
+    """GiB that TensorFlow leaves to the system if it may take a whole GPU.
 
     Source: tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: 500 MiB up to
     compute capability 6, 1050 MiB for 7, 1536 MiB for 8, 1800 MiB above.

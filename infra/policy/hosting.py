@@ -1,4 +1,4 @@
-"""How one model is run on one machine: image, driver, variables, patience."""
+"""How a model is hosted on an instance type: image, driver, variables, timeouts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from infra.policy.wait_time import download_timeout_seconds, startup_timeout_sec
 
 
 def newest_version(instance: Instance) -> str:
-    """The newest TensorFlow version whose image this machine can run.
+    """The newest TensorFlow version whose image this instance type can run.
 
-    On a GPU whose CUDA has ended (ml.p2), the newest whose image is documented to
-    hold that CUDA; SageMaker itself refuses ml.p2 from TensorFlow 2.12 on.
+    On a GPU that newer CUDA does not support (ml.p2), it is the newest whose image is documented to
+    have an older CUDA; SageMaker itself refuses ml.p2 from TensorFlow 2.12 on.
     """
     short = [version for version in images.versions() if version.count(".") == 1]
     return [version for version in short if runs(version, instance)][-1]
 
 
 def runs(version: str, instance: Instance) -> bool:
-    """Whether the image of this version has kernels for the machine's GPU, as far as documented."""
+    """Whether the image of this version has kernels for the instance type's GPU, as far as documented."""
     newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
     if newest is None:
         return True
@@ -40,13 +40,13 @@ def runs(version: str, instance: Instance) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class Hosting:
     tensorflow: str
-    """As 2.20."""
+    """TensorFlow version, for example 2.20."""
     image: Image
     inference_ami: str | None
-    """The host image whose driver carries the container image's CUDA; None on CPU, for CUDA 11, and
-    for a GPU family that AWS lists no host image for."""
+    """The AMI whose driver supports the container image's CUDA; None on CPU, for CUDA 11, and
+    for a GPU family for which AWS lists no AMI."""
     settings: ContainerSettings
-    """The file's, and what was chosen where it says nothing."""
+    """The file's settings, with derived values for omitted ones."""
     variables: dict[str, str]
     download_timeout_seconds: int | None
     startup_timeout_seconds: int | None
@@ -64,9 +64,9 @@ def hosting(
     own_variables: Mapping[str, str] | None = None,
     inference_ami: str | None = None,
 ) -> Hosting:
-    """`default_model` None: several models, of which each request names one.
+    """`default_model` None means several models, of which each request names one.
 
-    `own_image`, `own_variables`, `inference_ami`: the file's, where it has them.
+    `own_image`, `own_variables` and `inference_ami` are the file's, if it has them.
     Raises KeyError for what preflight refuses: an unknown version or region.
     """
     settings = derived.settings
@@ -94,9 +94,9 @@ def _image(own: str | None, version: str, device: str, region: str) -> Image:
 
 
 def driver_for(version: str, instance: Instance) -> str | None:
-    """The AMI for the version's image on this type; None without a GPU, and where AWS lists none.
+    """The AMI for the version's image on this type; None without a GPU, and if AWS lists none.
 
-    Where the image's CUDA is not documented, the newest: it runs every older CUDA.
+    If the image's CUDA is not documented, it is the newest AMI, which runs every older CUDA.
     """
     if not instance.gpus:
         return None

@@ -1,6 +1,6 @@
-"""The kinds of endpoints, by how requests come in, and everything that follows from the kind.
+"""The kinds of endpoints (real-time, asynchronous, serverless), and what follows from the kind.
 
-Several models behind one endpoint are no kind of their own: `multi_model` is a model's property.
+A multi-model endpoint is not a kind of its own: `multi_model` is a model's property.
 """
 
 from dataclasses import dataclass
@@ -11,39 +11,39 @@ from infra.catalog.limits import documented, most
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointKind:
-    """What is true of every endpoint of the kind; `name` is its word in infra/catalog/metrics.json."""
+    """The properties of a kind of endpoint; `name` is its key in infra/catalog/metrics.json."""
 
     name: str
     request_bytes: int
-    """Largest body of a request."""
+    """Largest request body in bytes."""
     answer_bytes: int
     guide_bytes: int
-    """Largest body of either by the developer guide, where it states another number than the API;
+    """Largest body by the developer guide, in bytes, if it states another number than the API;
     else the same."""
     invoke_action: str
-    """What callers must be allowed."""
+    """The IAM action that callers need."""
     queued: bool
-    """Requests wait until an instance takes them, and answers are written, not returned."""
+    """Whether requests wait in a queue and answers are written to S3 instead of returned."""
     has_instances: bool
-    """Instances run whether somebody asks or not; else a container may start while a caller waits."""
+    """Whether instances run without traffic; else a container may start while a caller waits."""
     scalable_dimension: str
-    """Of Application Auto Scaling: what its numbers count."""
+    """The scalable dimension of Application Auto Scaling, which says what its numbers count."""
     scales_on: tuple[str, ...]
-    """Keys of [variants.NAME.scaling] whose metric it publishes."""
+    """Keys of [variants.NAME.scaling] whose metric the kind publishes."""
     graphs: tuple[str, ...]
-    """Of each variant on the dashboard: methods of `VariantGraphs`, in order."""
+    """Graphs of each variant on the dashboard: methods of `VariantGraphs`, in order."""
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether no request is lost while nothing runs."""
+        """Whether zero instances are possible without losing requests."""
         return self.queued or not self.has_instances
 
     def publishes(self, metric: str, namespace: str) -> bool:
-        """Raises KeyError for a metric that no endpoint has."""
+        """Whether the kind publishes the metric. Raises KeyError for a metric that no endpoint has."""
         return metrics.publishes(self.name, metric, namespace)
 
     def __str__(self) -> str:
-        """As a sentence says it: real-time."""
+        """The name in a sentence: real-time."""
         return self.name.replace("_", "-")
 
 

@@ -1,6 +1,6 @@
-"""What a model's role may do, and what the policy of a key of your own must allow.
+"""The permissions of a model's role, and those that the policy of your own KMS key must allow.
 
-The role is made from these tables and docs/permissions.md is written from them.
+The role and docs/permissions.md are generated from these tables.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
 https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
@@ -12,7 +12,7 @@ bootstrap-template.yaml of aws-cdk 2.1148.1 (the file publishing role); read on 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Each stands for the ARNs of a deployment, and is shown to readers as this.
+# Name of a resource to its description in docs/permissions.md; the name stands for the ARNs.
 PLACES = {
     "archive": "the model's archive, or the files under its prefix, in S3",
     "archive_keys": "endpoint.archive_kms_keys, or the pinned archive's artifact.kms_key",
@@ -34,30 +34,30 @@ PLACES = {
     "interfaces": "network interfaces of this account and region",
 }
 
-# A key is used for what a service does in the role's name, and never by the role itself. The names
-# end so in every partition.
+# A service uses a key on behalf of the role, never the role itself. The services' names end so in
+# every partition.
 # https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html (2026-11-22)
 VIA = "kms:ViaService"
 
 
 def via_s3(region: str) -> dict[str, dict[str, str]]:
-    """The condition of a statement that lets a key be used by S3 alone."""
+    """The condition of a statement that allows the use of a key only through S3."""
     return {"StringEquals": {VIA: f"s3.{region}.amazonaws.com"}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permission:
-    """Granted where every one of its places is known; `on` empty: AWS takes no resource."""
+    """A permission, granted if all its resources exist; with `on` empty the action takes no resource."""
 
     capability: str
     actions: tuple[str, ...]
     on: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    """Places that must be known although they are no resource of it."""
+    """Resources that must exist although the permission is not on them."""
     condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """operator -> key -> value; `{prefix}` in a value is the model's prefix, `{region}` the stack's."""
+    """Operator to key to value; `{prefix}` in a value is the model's prefix, `{region}` the stack's."""
     wildcard: str | None = None
-    """Why a resource has a star in it."""
+    """The reason for a wildcard in a resource; None without one."""
 
 
 PERMISSIONS: tuple[Permission, ...] = (
@@ -192,20 +192,20 @@ PERMISSIONS: tuple[Permission, ...] = (
 
 
 def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
-    """The rows of a deployment whose places these are."""
+    """The permissions of a deployment that has these resources (name to ARNs)."""
     return [one for one in PERMISSIONS if all(places.get(place) for place in (*one.on, *one.needs))]
 
 
 ENOUGH = "none; a key policy that lets the account's own policies decide is enough"
 
-# To publish to a topic that is encrypted with the key.
+# Actions that are needed to publish to a topic that is encrypted with the key.
 PUBLISHING = ("kms:Decrypt", "kms:GenerateDataKey*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPermission:
     key: str
-    """Of the environment file."""
+    """Key of the environment file."""
     who: str
     actions: tuple[str, ...]
     condition: str

@@ -1,22 +1,23 @@
-"""docs/permissions.md: capability -> exact actions on exact resources."""
+"""Writes docs/permissions.md: the exact actions and resources of every capability."""
 
 from collections.abc import Iterator
 
 from infra.policy.permissions import KEY_PERMISSIONS, PERMISSIONS, PLACES, Permission
 
 _HEAD = """\
-# Who may do what
+# Permissions
 
 Generated from infra/policy by `python scripts/generate.py`; do not edit.
 
 ## The model's role
 
-Every model has a role of its own, with one policy and no managed one. SageMaker takes it on, nobody else,
-and only for this account and region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`).
-A row without a table of the environment file in brackets is always there; the others come with that table.
-Each row is held to the synthesised role by a test (tests/constructs/test_permissions.py).
+This page lists every IAM permission that a deployment gives, for whoever reviews it. Every model has a role
+of its own, with one policy and no managed one. Only SageMaker may assume it, and only for this account and
+region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`). A row with a table of the environment
+file in brackets exists only with that table; all others always exist. A test compares each row with the
+synthesised role (tests/constructs/test_permissions.py).
 
-| capability | actions | on | condition | why a star |
+| capability | actions | resource | condition | reason for a wildcard |
 |---|---|---|---|---|
 """
 _CALLERS = """
@@ -25,19 +26,19 @@ _CALLERS = """
 The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, by one managed
 policy of the stack. With [asynchronous] they get `sagemaker:InvokeEndpointAsync` on it instead, may put
 objects under requests/ of the queue's bucket, read those under answers/ and failures/, and use its key.
-Nobody gets anything else by it.
+The policy allows nothing else.
 
 ## Resource policies
 
-The topics and the buckets of ENV/data deny whatever does not come over TLS (`aws:SecureTransport`). The
-topics let CloudWatch publish for this account's alarms, and EventBridge publish. The key of the notifications
-lets both use it for that; in the policy of a key, `*` is the key itself.
+The topics and the buckets of ENV/data deny every request without TLS (`aws:SecureTransport`). The
+topics allow CloudWatch to publish for this account's alarms, and EventBridge to publish. The key of the
+notifications allows both to use it for that; in the policy of a key, `*` means the key itself.
 
 ## Keys of your own
 
-A key that the environment file names keeps its own policy; it must allow this:
+A key that the environment file names keeps its own policy, which must allow the following:
 
-| key | who | actions | condition |
+| key | principal | actions | condition |
 |---|---|---|---|
 """
 
@@ -51,15 +52,15 @@ def markdown() -> str:
     return f"{_HEAD}{rows}\n{_CALLERS}{keys}\n"
 
 
-def _row(one: Permission) -> str:
-    where = "; ".join(PLACES[place] for place in one.on) or "`*`"
-    condition = "; ".join(_conditions(one)) or "none"
-    why = one.wildcard or "no star"
-    return f"| {one.capability} | {_listed(one.actions)} | {where} | {condition} | {why} |"
+def _row(permission: Permission) -> str:
+    where = "; ".join(PLACES[place] for place in permission.on) or "`*`"
+    condition = "; ".join(_conditions(permission)) or "none"
+    why = permission.wildcard or "no wildcard"
+    return f"| {permission.capability} | {_listed(permission.actions)} | {where} | {condition} | {why} |"
 
 
-def _conditions(one: Permission) -> Iterator[str]:
-    for operator, by in one.condition.items():
+def _conditions(permission: Permission) -> Iterator[str]:
+    for operator, by in permission.condition.items():
         for key, value in by.items():
             shown = " or ".join(
                 f"`{part}`" for part in value.format(prefix="PREFIX/", region="REGION").split(",")
@@ -68,4 +69,4 @@ def _conditions(one: Permission) -> Iterator[str]:
 
 
 def _listed(actions: tuple[str, ...]) -> str:
-    return ", ".join(f"`{one}`" for one in actions)
+    return ", ".join(f"`{action}`" for action in actions)

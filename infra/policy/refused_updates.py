@@ -1,6 +1,6 @@
-"""The updates of an endpoint that SageMaker refuses, with source and with the way that works.
+"""The updates of an endpoint that SageMaker refuses, with the source and the remedy.
 
-`servable plan` and the rules change-* of `servable check --against` ask this table.
+`servable plan` and the rules change-* of `servable check --against` use this table.
 Sources were read on 2026-11-22.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class DeployedVariant:
     instance_type: str | None
-    """None: serverless."""
+    """Instance type; None for a serverless variant."""
     scales: bool
     """Whether it is a scalable target of Application Auto Scaling."""
     shadow: bool = False
@@ -22,28 +22,28 @@ Variants = Mapping[str, DeployedVariant]
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointState:
-    """What decides whether one state of an endpoint can follow another in one update."""
+    """The properties of an endpoint that determine which updates SageMaker accepts."""
 
     variants: Variants
     queued: bool
-    """Asynchronous inference."""
+    """Whether it is asynchronous."""
     guarded: bool = False
-    """Whether the update to it has a deployment configuration: [rollout]."""
+    """Whether the update to this state has a deployment configuration ([rollout])."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedUpdate:
-    """One kind of change. `id` is that of its preflight rule."""
+    """A kind of change that SageMaker refuses. `id` is that of its preflight rule."""
 
     id: str
     source: str
     problems: Callable[[EndpointState, EndpointState], dict[str, str]]
-    """From the state that is live and the one after it: what is refused, by variant. The key is "" for
-    the endpoint as a whole; nothing where the change is not made."""
+    """Takes the live state and the next one; returns variant to problem. The key is "" for the whole
+    endpoint; the result is empty if the change is not made."""
     way: str
-    """What works."""
+    """The remedy."""
     two_deploys: bool = False
-    """Whether `scaling.hold` and then the change do it, which `servable plan` prints."""
+    """Whether a deploy with `scaling.hold` before the change is enough, which `servable plan` prints."""
 
 
 _SCALED = (
@@ -67,7 +67,7 @@ def _async_removed(old: EndpointState, new: EndpointState) -> dict[str, str]:
 
 def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str, str]:
     serverless = [name for name, one in new.variants.items() if one.instance_type is None]
-    if not serverless or all(one.instance_type is None for one in old.variants.values()):
+    if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
         return {}
     return {
         name: f"SageMaker does not make variant {name} serverless: the endpoint runs on instances"
@@ -78,7 +78,7 @@ def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str
 def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str, str]:
     if not new.guarded or not old.variants:
         return {}
-    # Of shadows the page says nothing.
+    # The page does not mention shadow variants.
     before, after = ({n for n, v in one.variants.items() if not v.shadow} for one in (old, new))
     if before == after:
         return {}

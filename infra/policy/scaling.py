@@ -1,9 +1,9 @@
-"""From measurements to the numbers that Application Auto Scaling works with."""
+"""Converts measurements to the targets and cooldowns of Application Auto Scaling."""
 
 import math
 from dataclasses import dataclass
 
-# Application Auto Scaling's own, for SageMaker (2026-11-21).
+# Application Auto Scaling's default cooldown for SageMaker (2026-11-21).
 # https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
 DEFAULT_COOLDOWN_SECONDS = 300
 ROUNDED_TO_SECONDS = 30
@@ -33,24 +33,24 @@ class Cooldowns:
 def cooldowns(
     *, out_seconds: int | None, in_seconds: int | None, start_seconds: float | None
 ) -> Cooldowns:
-    """The file's where it says one; else from how long a new instance takes to answer.
+    """The cooldowns of the file, or by default from the time that a new instance needs to answer.
 
-    `start_seconds` None: nobody knows.
+    `start_seconds` is None if that time is unknown.
     """
     if out_seconds is not None:
         out, why = out_seconds, "from the file"
     elif start_seconds is None:
         out = DEFAULT_COOLDOWN_SECONDS
-        why = "Application Auto Scaling's own: how long a start takes is not known"
+        why = "Application Auto Scaling's default, because the time of a start is not known"
     else:
         out = ROUNDED_TO_SECONDS * math.ceil(start_seconds / ROUNDED_TO_SECONDS)
-        why = f"a new instance answers after about {start_seconds:.0f} s; before, it lowers no load"
+        why = f"a new instance answers after about {start_seconds:.0f} s, and relieves others only then"
     back = 2 * out if in_seconds is None else in_seconds
     return Cooldowns(
         out_seconds=out,
         in_seconds=back,
         out_reason=why,
-        in_reason="twice the way out: one too few costs requests"
+        in_reason="twice the scale-out cooldown, because an instance too few costs requests"
         if in_seconds is None
         else "from the file",
     )

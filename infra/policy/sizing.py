@@ -1,7 +1,7 @@
-"""Does it fit, how long does it take to start, how many instances, what do they cost?
+"""Sizing: memory and disk, time to start, number of instances, and cost.
 
-Pure arithmetic over the catalog and what is known of a model. Every constant that no source
-states is called an assumption; docs/decisions/0011 has them together.
+This is pure arithmetic over the catalog and a model's sizes. Every constant without a source is
+marked as an assumption; docs/decisions/0011 lists them.
 """
 
 import math
@@ -17,12 +17,12 @@ MIB_PER_GIB = 1024
 MIB_PER_VCPU = 1769
 # https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (ephemeral disk, 2026-11-22)
 SERVERLESS_DISK_GB = 5
-# Within which a serverless container must answer its first ping (the same page, "cold starts").
+# Time within which a serverless container must answer its first ping (the same page, "cold starts").
 SERVERLESS_START_SECONDS = 180
 
 
 def serverless_machine(memory_mib: int) -> Instance:
-    """CPUs and memory of one container; no GPU, and no disk of its own size."""
+    """CPUs and memory of a serverless container; it has no GPU, and a disk of fixed size."""
     return Instance(
         name=f"serverless with {memory_mib} MiB",
         vcpus=max(1, memory_mib // MIB_PER_VCPU),
@@ -34,7 +34,7 @@ def serverless_machine(memory_mib: int) -> Instance:
 
 
 def machine(instance_type: str | None, serverless_memory_mib: int | None) -> Instance:
-    """Of a variant that has one of the two. Raises KeyError for an unknown type, or neither."""
+    """The instance type, or serverless container, of a variant. Raises KeyError if unknown or neither."""
     if serverless_memory_mib is not None:
         return serverless_machine(serverless_memory_mib)
     return instances()[instance_type or ""]
@@ -49,22 +49,22 @@ ASSUMED_SERVER_GIB = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """One model, as it will lie on the machine. Sizes in GiB; None is unknown."""
+    """The sizes of a model on its instance, in GiB; None is unknown."""
 
     model_gib: float | None
-    """Unpacked, all versions: every one found is loaded."""
+    """Unpacked size of all versions, because every version is loaded."""
     packed_gib: float | None = None
-    """Of the archive."""
+    """Size of the archive."""
     has_code: bool | None = False
-    """Whether Gunicorn runs; None for an archive that nobody here has looked into."""
+    """Whether Gunicorn runs; None for an archive in S3, which is not read."""
     compressed: bool = True
-    """False: it lies in S3 as files, and nothing is unpacked."""
+    """Whether the archive is compressed; if False, it is stored as files and nothing is unpacked."""
     multi_model: bool = False
-    """Several models, each loaded by a server of its own when it is asked for."""
+    """Whether it is multi-model: each model is loaded by its own server at its first request."""
     measured_server_gib: float | None = None
     """Resident memory of one model server with everything loaded."""
     measured_worker_gib: float | None = None
-    """Memory of its own that one worker takes."""
+    """Memory of one worker."""
 
     @property
     def server_gib(self) -> float | None:
@@ -81,11 +81,11 @@ class Served:
 
 # Assumption: the operating system, NGINX and SageMaker's own agents, of the instance's memory.
 SYSTEM_SHARE = 0.1
-# Assumptions, cautious: from S3, out of gzip, and from disk into a model server.
+# Cautious assumptions: GiB per second from S3, out of gzip, and from disk into a model server.
 DOWNLOAD_GIB_PER_SECOND = 0.1
 UNPACK_GIB_PER_SECOND = 0.1
 LOAD_GIB_PER_SECOND = 0.2
-# Assumption: until a new instance runs its container. AWS says "minutes".
+# Assumption: seconds until a new instance runs its container. AWS says "minutes".
 BOOT_SECONDS = 180
 # A year of 8,760 hours by 12, as AWS's pricing calculator counts.
 # https://aws.amazon.com/calculator/calculator-assumptions/ (2026-11-22)
@@ -95,7 +95,7 @@ BYTES_PER_GIB = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNeed:
-    """What an instance must hold, in GiB."""
+    """Memory that an instance needs, in GiB."""
 
     servers_gib: float
     workers_gib: float
@@ -109,7 +109,7 @@ class MemoryNeed:
 def memory(
     instance: Instance, served: Served, *, processes: int, workers: int
 ) -> MemoryNeed | None:
-    """None while the size of the model is unknown."""
+    """Memory that a model's processes need; None if the size of the model is unknown."""
     if served.server_gib is None:
         return None
     return MemoryNeed(
@@ -120,7 +120,7 @@ def memory(
 
 
 def download_seconds(served: Served) -> float | None:
-    """From S3 to files on the instance. A packed size that is unknown counts as the model's own."""
+    """Seconds from S3 to files on the instance. An unknown packed size counts as the unpacked one."""
     if served.model_gib is None:
         return None
     if not served.compressed:
@@ -130,48 +130,48 @@ def download_seconds(served: Served) -> float | None:
 
 
 def load_seconds(served: Served, *, processes: int) -> float | None:
-    """From files to models that answer: every process reads all of it from the same disk."""
+    """Seconds from files to loaded models: every process reads all files from the same disk."""
     if served.model_gib is None:
         return None
     return processes * served.model_gib / LOAD_GIB_PER_SECOND
 
 
 def start_seconds(served: Served, *, processes: int) -> float | None:
-    """From the decision to add an instance to its first answer."""
+    """Seconds from the decision to add an instance to its first answer."""
     download, load = download_seconds(served), load_seconds(served, processes=processes)
     return None if download is None or load is None else BOOT_SECONDS + download + load
 
 
 def disk_gib(served: Served) -> float | None:
-    """Archive and files lie on the volume together while it is unpacked."""
+    """Disk space in GiB: the archive and its files are on the volume together while it is unpacked."""
     if served.model_gib is None or not served.compressed:
         return served.model_gib
     return served.model_gib + (served.model_gib if served.packed_gib is None else served.packed_gib)
 
 
 def volume_gib(instance: Instance, volume_gb: int | None) -> float:
-    """Room for a model: local NVMe where there is some, else the volume asked for, or the default."""
+    """Disk space for a model in GiB: local NVMe if there is any, else the volume's size or the default."""
     gigabytes = instance.local_nvme_gb or volume_gb or int(documented("default_volume_gb"))
     return gigabytes * 1e9 / BYTES_PER_GIB
 
 
 def instances_for(rps: float, *, max_rps_per_instance: float, safety_factor: float) -> int:
-    """Instances that carry this traffic while each stays below its safe share."""
+    """Number of instances that serve this traffic with each at its safe share."""
     return max(1, math.ceil(round(rps / (max_rps_per_instance * safety_factor), 9)))
 
 
 def usd_per_month(instances: int, usd_per_hour: float) -> float:
-    """At a price by the hour, all month."""
+    """Cost of a month at a price per hour, in USD."""
     return instances * usd_per_hour * HOURS_PER_MONTH
 
 
 def instances_during_update(instances: int, *, batches: tuple[int, int] | None) -> int:
-    """Most that run at once, at the worst moment of the update or of its rollback.
+    """Maximum number of instances that run at the same time during an update or its rollback.
 
-    `batches`: where the update rolls, the shares in percent of a batch and of a batch of its rollback.
-    None: blue/green, both fleets. Rolling, a batch's old instances go after its bake; a rollback
-    then brings up its own batch, and neither fleet is ever larger than `instances`. Whether SageMaker
-    first removes the batch that failed is not documented: here it does not.
+    `batches` are the percentages of a rolling update's batch and of its rollback's batch; None means
+    blue/green with both fleets. In a rolling update a batch's old instances are removed after its bake;
+    a rollback then starts its own batch, and neither fleet is ever larger than `instances`. Whether
+    SageMaker first removes the failed batch is not documented; this assumes that it does not.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html and
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
     (RollbackMaximumBatchSize, read 2026-11-22)

@@ -1,8 +1,8 @@
-"""How an update replaces a fleet: shares in whole instances, how many run at once, how long it takes.
+"""How an update replaces a fleet: shares in whole instances, instances at the same time, duration.
 
-Pure arithmetic over what the SageMaker guide says of guardrails,
+This is pure arithmetic from the SageMaker guide about guardrails,
 https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html (2026-11-21); docs/decisions/0020
-has what is assumed.
+has the assumptions.
 """
 
 import math
@@ -19,8 +19,8 @@ LONGEST = "MaximumExecutionTimeoutInSeconds"
 # The longest that SageMaker waits for one start: download and health check, 3600 s each at most.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html (2026-11-21)
 LONGEST_START_SECONDS = 7200
-# The estimates are cautious already; a start that takes twice as long has gone wrong. Half an hour
-# at least: capacity may be short for a while, and giving up early undoes an update that was good.
+# The estimates are cautious already, so a start that takes twice as long has failed. At least half an
+# hour is allowed, because capacity may be short and giving up early would undo a good update.
 START_SAFETY = 2
 LEAST_START_SECONDS = 1800
 
@@ -31,13 +31,13 @@ class Update:
 
     strategy: Strategy
     percent: int
-    """Of the first share, of each step or of each batch; 100 all at once."""
+    """Percentage of the first share, of each step or of each batch; 100 for all_at_once."""
     bake_minutes: int
     window_minutes: int
-    """Consecutive minutes that an alarm must see."""
+    """Window of the alarms in minutes."""
     instances: int
     rollback_percent: int = 100
-    """Share of the old instances that a rollback brings up at once, where the update rolls."""
+    """Percentage of the old instances that a rollback starts at once; None unless rolling."""
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -47,33 +47,33 @@ class Update:
         """
         first = min(max(math.ceil(self.instances * self.percent / 100), 1), self.instances)
         if self.strategy == "canary":
-            # Of a single instance the canary is all of it, and bakes all the same.
+            # With a single instance the canary is the whole fleet, and bakes all the same.
             return (first, self.instances)
         return (*range(first, self.instances, first), self.instances)
 
     @property
     def first_share_percent(self) -> float:
-        """What really takes the first traffic, of all instances."""
+        """Percentage of all instances that really take the first traffic."""
         return 100 * self.steps[0] / self.instances
 
     @property
     def instances_at_once(self) -> int:
-        """Both fleets of a blue/green update; when it rolls the fleet, a batch and a rollback's."""
+        """Instances of both fleets in a blue/green update; in a rolling one the fleet and a batch."""
         rolls = self.strategy == "rolling"
         batches = (self.percent, self.rollback_percent) if rolls else None
         return instances_during_update(self.instances, batches=batches)
 
     @property
     def earliest_alarm_minutes(self) -> int:
-        """From a shift of traffic to the first moment at which an alarm over its window can fire."""
+        """Minutes from a shift of traffic until an alarm over its window can first fire."""
         return self.window_minutes
 
     @property
     def last_bake_seconds(self) -> int:
-        """How long the old fleet stays after the last shift: its alarm can fire before it is gone.
+        """Seconds that the old fleet stays after the last shift, in which its alarm can still fire.
 
-        All at once it is the only bake. After steps the new version has been watched already, and
-        the shortest that an alarm can fire in is enough: both fleets are paid for meanwhile. A
+        For all_at_once it is the only bake. After steps the new version has been watched already, so
+        the shortest time in which an alarm can fire is enough, because both fleets cost money. A
         rolling update has no old fleet left; it waits after its last batch as after the others.
         """
         if self.strategy in ("all_at_once", "rolling"):
@@ -83,21 +83,21 @@ class Update:
 
     @property
     def bakes_seconds(self) -> int:
-        """All of them."""
+        """Seconds of all bakes."""
         before = (len(self.steps) - 1) * self.bake_minutes * SECONDS_PER_MINUTE
         return before + self.last_bake_seconds
 
     @property
     def starts(self) -> int:
-        """Times that instances are started, one after the other."""
+        """Number of times that instances are started one after the other."""
         return len(self.steps) if self.strategy == "rolling" else 1
 
     def expected_seconds(self, start_seconds: float | None) -> float | None:
-        """Of an update without trouble. None: nobody knows how long an instance takes to start."""
+        """Duration of an update without failures; None if the time of a start is unknown."""
         return None if start_seconds is None else self.bakes_seconds + self.starts * start_seconds
 
     def longest_seconds(self, start_seconds: float | None) -> int:
-        """After which SageMaker takes it back: every bake, and starts that take twice as long."""
+        """Timeout after which SageMaker rolls back: every bake, and starts that take twice as long."""
         start = LONGEST_START_SECONDS if start_seconds is None else START_SAFETY * start_seconds
         wanted = self.bakes_seconds + self.starts * max(start, LEAST_START_SECONDS)
         whole_minutes = SECONDS_PER_MINUTE * math.ceil(wanted / SECONDS_PER_MINUTE)

@@ -1,4 +1,4 @@
-"""Whether a key of one's own encrypts what lies on the instances' disks."""
+"""Whether your own KMS key encrypts the instances' disks."""
 
 from collections.abc import Collection
 
@@ -6,11 +6,15 @@ from infra.catalog.instances import instances
 
 
 def takes_volume_key(instance_types: Collection[str]) -> bool:
-    """False where any type has local NVMe: a hardware module encrypts that, and the key does not.
-    An unknown type counts as without.
+    """Whether the key applies. False if any type has local NVMe, which hardware encrypts without the key.
+    An unknown type counts as one without local NVMe.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
     (KmsKeyId, 2026-11-22)
     """
-    known = [instances()[one] for one in instance_types if one in instances()]
+    known = [
+        instances()[instance_type]
+        for instance_type in instance_types
+        if instance_type in instances()
+    ]
     return not any(one.local_nvme_gb for one in known)

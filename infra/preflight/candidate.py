@@ -1,4 +1,4 @@
-"""The environment that rules look at, with what several of them derive from it."""
+"""The environment that rules check, with values that several rules derive from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,16 +21,16 @@ from model_packaging.saved_model.operations import GraphOperations, operations
 
 @dataclass(frozen=True)
 class Candidate:
-    """An environment that shall be deployed, with what several rules derive from it, once."""
+    """An environment that is to be deployed. What several rules derive from it is computed once."""
 
     loaded: Loaded
     environment: Environment
-    """The draft: the rest of a file with problems of shape."""
+    """The environment, or the draft: the valid rest of a file with invalid keys."""
     _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
     _graphs: dict[Path, GraphOperations] = field(default_factory=dict)
 
     def value_of(self, key: str) -> Any:
-        """What the file has under a dotted key; None for a table, and for what is not there."""
+        """The file's value of a dotted key; None for a table and for a key that is not there."""
         value: Any = self.environment
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def in_production(self) -> bool:
-        """Whether redundancy is asked for: a queue waits, and a serverless container has no zone."""
+        """Whether rules about redundancy apply. They do not to queues and serverless variants."""
         stated = self.environment.production
         production = self.loaded.name.lower().startswith("prod") if stated is None else stated
         return production and not self.environment.kind.may_be_empty
@@ -50,22 +50,22 @@ class Candidate:
 
     @cached_property
     def instances(self) -> Mapping[str, Instance]:
-        """By variant: instance types that are named and known."""
+        """Variant name to instance type, for variants whose type is known."""
         named = {name: one.instance_type or "" for name, one in self.environment.variants.items()}
         return {name: instances()[kind] for name, kind in named.items() if kind in instances()}
 
     @cached_property
     def code_folders(self) -> Mapping[str, Path]:
-        """By model: code folders with a handler, or hooks for Servable's.
+        """Model name to code folder, for folders with a handler or with hooks for Servable's.
 
-        That a folder lacks them, or cannot be entered, is a finding of Artefact.
+        A folder that has neither, or cannot be read, is a finding of Artefact.
         """
         given = {name: one.code for name, one in self.environment.models.items() if one.code}
         folders = {name: self.loaded.root / code for name, code in given.items()}
         return {name: folder for name, folder in folders.items() if _has_code(folder)}
 
     def version_folders(self, model: str) -> tuple[Path, ...]:
-        """Of a model that is packed here; none where they cannot be told, which Artefact finds."""
+        """Version folders of a model that is packed here; empty if unreadable, which Artefact reports."""
         if self.environment.models[model].saved_model is None:
             return ()
         packed = servable(model, self.environment.models[model], self.loaded.root)
@@ -75,29 +75,30 @@ class Candidate:
             return ()
 
     def max_batch_size(self, model: str) -> int | None:
-        """The smallest of the variants whose archive holds the model; None: none of them batches."""
+        """The smallest max_batch_size of the variants that serve the model; None if none batches."""
         sizes = [
-            one.variant.container.batching.max_batch_size
-            for one in self.placements
-            if one.variant.container.batching is not None and model in self.served_by(one)
+            placement.variant.container.batching.max_batch_size
+            for placement in self.placements
+            if placement.variant.container.batching is not None
+            and model in self.served_by(placement)
         ]
         return min(sizes, default=None)
 
     def served_by(self, placement: Placement) -> list[str]:
-        """The models that the variant's model servers load, the one that answers by default first."""
+        """The models that the variant's model servers load; the default one is first."""
         members = placement.model.multi_model
         if members is not None:
-            return [one for one in members if one in self.environment.models]
+            return [member for member in members if member in self.environment.models]
         return packed_together(self.environment, placement.variant.model)
 
     def saved_model(self, folder: Path) -> SavedModelInfo:
-        """What a version folder holds. Raises `PackagingError`, OSError."""
+        """Reads the SavedModel of a version folder. Raises `PackagingError`, OSError."""
         if folder not in self._saved_models:
             self._saved_models[folder] = read(folder)
         return self._saved_models[folder]
 
     def graph(self, folder: Path) -> GraphOperations:
-        """What a version folder's graph is made of. Raises `PackagingError`, OSError."""
+        """Reads the operations of a version folder's graph. Raises `PackagingError`, OSError."""
         if folder not in self._graphs:
             self._graphs[folder] = operations(folder, cache=self.loaded.root / ".servable")
         return self._graphs[folder]

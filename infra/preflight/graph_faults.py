@@ -1,7 +1,7 @@
-"""What of a model's graph the TensorFlow of an image would refuse, or could not run.
+"""Finds operations of a model's graph that the TensorFlow of an image would refuse or could not run.
 
-Only what is in a table of infra/catalog/op_versions.json is judged. Which version wrote the model
-is not compared: what counts is what its graph asks for.
+Only TensorFlow versions with a table in infra/catalog/op_versions.json are judged. The version that
+wrote the model is not compared, because only what its graph requires counts.
 """
 
 import re
@@ -18,32 +18,32 @@ from model_packaging.saved_model.operations import (
 )
 from servable_tensors.wire import dtype_name
 
-# Python functions of the process that exported the model; the container has no such process.
+# Operations that call Python functions of the process that exported the model.
 # Source: https://www.tensorflow.org/api_docs/python/tf/py_function, "the body of the function … will
 # not be serialized in a GraphDef", read 2026-11-22
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-# Made of other operations before it is run, by a pass over the graph; it has no kernel of its own.
+# A pass over the graph replaces this operation by others before it runs; it has no kernel of its own.
 # Source: tensorflow/core/common_runtime/accumulate_n_optimizer.cc, read 2026-11-22
 _REWRITTEN = frozenset({"AccumulateNV2"})
-# Of GPU builds with TensorRT, which no wheel for CPUs has. Nobody looked into the GPU images.
+# Operations of GPU builds with TensorRT, which no CPU wheel has. The GPU images were not examined.
 _TENSORRT = re.compile(r".*TRT.*|GetCalibrationDataOp")
-# Names and notes: a TensorFlow that does not know them computes the same.
+# Attributes with names and notes: a TensorFlow that does not know them computes the same.
 _NOTES = frozenset({"debug_name", "metadata"})
-# Where SageMaker puts the archive: a path below it is the user's own matter.
+# The folder into which SageMaker unpacks the archive: paths below it are not checked.
 _ARCHIVE = "/opt/ml/model/"
 _NETWORK = re.compile(r"(s3|gs|hdfs|https?)://")
-# By what TensorFlow calls a kind of attribute, the field of AttrValue that holds it.
+# TensorFlow's name of a kind of attribute, to the field of AttrValue that holds it.
 _KINDS = {"int": "i", "float": "f", "bool": "b", "string": "s"}
-# How a portable artifact begins: magic, the version of the bytecode as a varint (MLIR's: shifted by
-# one), and who produced it. Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
+# A portable artifact begins with magic bytes, the version of the bytecode as a varint (MLIR's: shifted
+# by one), and its producer. Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
 _STABLEHLO = re.compile(r"ML\xefR(.)StableHLO_v(\d+\.\d+\.\d+)", re.DOTALL)
-# tensorflow/core/framework/types.h: the type of a reference to a variable is 100 more.
+# tensorflow/core/framework/types.h adds 100 to a type for a reference to a variable.
 _REFERENCE = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphFault:
-    """One thing that is wrong; `rule` is the id of the rule that says it."""
+    """One fault of a graph; `rule` is the id of the rule that reports it."""
 
     rule: str
     given: str | int
@@ -54,7 +54,7 @@ class GraphFault:
 
 @dataclass(frozen=True)
 class _Subject:
-    """An operation beside the graph that it is in, and the machine that it shall run on."""
+    """An operation, its graph, and whether it runs on a CPU."""
 
     one: Operation
     graph: GraphOperations
@@ -65,21 +65,21 @@ _Problem = Callable[[_Subject, OpTable], str | None]
 
 
 def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
-    """All of them, each once with the first place. `cpu`: the machine has no GPU."""
+    """All faults, each once with its first node. `cpu` means that the instance type has no GPU."""
     yield from _versions(graph, table)
     seen = set()
-    for one in graph.operations:
-        subject = _Subject(one, graph, cpu)
+    for operation in graph.operations:
+        subject = _Subject(operation, graph, cpu)
         for rule, (problem, remedy) in _FINDERS.items():
             said = problem(subject, table)
-            if said is None or (rule, one.op, said) in seen:
+            if said is None or (rule, operation.op, said) in seen:
                 continue
-            seen.add((rule, one.op, said))
+            seen.add((rule, operation.op, said))
             takers = [other for other in image_tables() if _takes(problem, subject, other)]
             yield GraphFault(
                 rule=rule,
-                given=one.op,
-                problem=f"{_where(one)}: {said}",
+                given=operation.op,
+                problem=f"{_where(operation)}: {said}",
                 allowed=_allowed(takers),
                 remedy=_newer(takers) or remedy(subject),
             )
@@ -89,22 +89,22 @@ def _takes(problem: _Problem, subject: _Subject, table: OpTable) -> bool:
     return subject.one.op in table and problem(subject, table) is None
 
 
-def _where(one: Operation) -> str:
-    node = f"{one.op} (node {one.node!r})"
-    return f"{node} in function {one.function!r}" if one.function else node
+def _where(operation: Operation) -> str:
+    node = f"{operation.op} (node {operation.node!r})"
+    return f"{node} in function {operation.function!r}" if operation.function else node
 
 
 def _allowed(takers: list[OpTable]) -> str:
     if not takers:
         return "no image takes it"
-    return f"the images of TensorFlow {', '.join(one.version for one in takers)}"
+    return f"the images of TensorFlow {', '.join(table.version for table in takers)}"
 
 
 def _newer(takers: list[OpTable]) -> str | None:
     return f'set tensorflow = "{takers[-1].version}"' if takers else None
 
 
-# GraphDef's versions.
+# The versions of GraphDef.
 
 
 def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
@@ -118,14 +118,14 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
             return f"the graph names {by.version} as one that may not read it (bad_consumers)"
         if graph.producer < by.min_producer:
             return (
-                f"the graph is of version {graph.producer} of GraphDef, and {by.version} reads from "
-                f"{by.min_producer} on"
+                f"the graph has version {graph.producer} of GraphDef, and {by.version} reads versions "
+                f"from {by.min_producer} on"
             )
         return None
 
     said = refused(table)
     if said is not None:
-        takers = [one for one in image_tables() if refused(one) is None]
+        takers = [image_table for image_table in image_tables() if refused(image_table) is None]
         yield GraphFault(
             rule="model-graph-version",
             given=graph.min_consumer,
@@ -135,7 +135,7 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
         )
 
 
-# Each finder says what is wrong with one operation on one table, or None.
+# Each finder returns what is wrong with one operation under one table, or None.
 
 
 def _unknown(subject: _Subject, table: OpTable) -> str | None:
@@ -145,21 +145,21 @@ def _unknown(subject: _Subject, table: OpTable) -> str | None:
     return f"TensorFlow Serving {table.version} has no such operation; {_not_loaded(subject.one)}"
 
 
-# What follows was tried with the TensorFlow of each table: a model is loaded as a whole, with what its
-# functions are made of; a kernel is looked up where the graph itself needs it, and in functions when
-# a request reaches it.
+# Observed with the TensorFlow of each table: a model is loaded as a whole, operations of its functions
+# included. Kernels of the graph itself are looked up at load, and those of functions when a request
+# reaches them.
 
 
-def _not_loaded(one: Operation) -> str:
+def _not_loaded(operation: Operation) -> str:
     loads = "the model does not load"
-    return f"{loads}, or its first request fails" if one.function else loads
+    return f"{loads}, or its first request fails" if operation.function else loads
 
 
 _FAILS = "the request that reaches it fails"
 
 
-def _not_run(one: Operation) -> str:
-    return _FAILS if one.function else "the model does not load"
+def _not_run(operation: Operation) -> str:
+    return _FAILS if operation.function else "the model does not load"
 
 
 def _removed(subject: _Subject, table: OpTable) -> str | None:
@@ -167,8 +167,8 @@ def _removed(subject: _Subject, table: OpTable) -> str | None:
     if known is None or known.removed_in is None or subject.graph.producer < known.removed_in:
         return None
     return (
-        f"is not allowed in graphs of version {known.removed_in} of GraphDef and newer, and this one "
-        f"is of {subject.graph.producer}; {_not_run(subject.one)}"
+        f"is not allowed in graphs of GraphDef version {known.removed_in} or newer, and this graph has "
+        f"version {subject.graph.producer}; {_not_run(subject.one)}"
     )
 
 
@@ -187,7 +187,7 @@ def _bad_attribute(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _wrong_value(given: Attribute, known: OpAttribute) -> str | None:
-    """What TensorFlow's ValidateAttrValue refuses; a placeholder is filled in by the caller.
+    """The reason for which TensorFlow's ValidateAttrValue refuses a value, or None.
 
     Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
     """
@@ -211,7 +211,7 @@ def _wrong_value(given: Attribute, known: OpAttribute) -> str | None:
 
 
 def _named(kind: str) -> str:
-    """A kind as TensorFlow calls it: "list(i)" is list(int)."""
+    """TensorFlow's name of a kind: "list(i)" is list(int)."""
     names = {short: name for name, short in _KINDS.items()}
     inner = kind.removeprefix("list(").removesuffix(")")
     name = names.get(inner, inner)
@@ -224,13 +224,15 @@ def _shown(kind: str, value: Any) -> str:
 
 def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
     known = table.get(subject.one.op)
-    # A module that is too new is one finding, and not one for each attribute that came with it.
+    # A module that is too new gives one finding, and not one for each of its newer attributes.
     if known is None or _stablehlo(subject, table) is not None:
         return None
     for name, given in subject.one.attributes.items():
         if name in known.attributes or name in _NOTES:
             continue
-        newer = [one.attributes.get(name) for one in _other_definitions(subject.one.op)]
+        newer = [
+            definition.attributes.get(name) for definition in _other_definitions(subject.one.op)
+        ]
         defaults = [one.default for one in newer if one is not None]
         if given not in defaults:
             shown = "" if given[1] is None else f" ({_value(given)})"
@@ -244,7 +246,7 @@ def _value(given: Attribute) -> str:
 
 
 def _other_definitions(op: str) -> list[OpDefinition]:
-    return [known for one in tables() if (known := one.get(op)) is not None]
+    return [known for table in tables() if (known := table.get(op)) is not None]
 
 
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
@@ -254,20 +256,20 @@ def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
-    """What of an XlaCallModule a TensorFlow does not take: it fails when a request reaches it."""
+    """The reason for which a TensorFlow fails to run an XlaCallModule when a request reaches it, or None."""
     kind, version = given.get("version", ("", None))
     module_kind, module = given.get("module", ("", None))
     if (kind, module_kind) != ("i", "s"):
-        return None  # model-op-attribute says so
+        return None  # model-op-attribute reports it
     name = f"TensorFlow {table.version}"
     oldest, newest = table.xla_call_module
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):
         runs = f"{oldest or 'any'} to {newest or 'any'}"
-        return f"is of version {version}, and {name} runs {runs}; {_FAILS}"
-    found = _STABLEHLO.match(module)
-    if found is None:
+        return f"has version {version}, and {name} runs versions {runs}; {_FAILS}"
+    match = _STABLEHLO.match(module)
+    if match is None:
         return None
-    bytecode, stablehlo = ord(found[1]) >> 1, found[2]
+    bytecode, stablehlo = ord(match[1]) >> 1, match[2]
     if bytecode > table.mlir_bytecode:
         reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
         module = f"MLIR bytecode {bytecode} (StableHLO {stablehlo})"
@@ -278,12 +280,32 @@ def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
         if any(f"vhlo.{one}" in other for other in tables()) and f"vhlo.{one}" not in table
     ]
     if newer:
-        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} does not; {_FAILS}"
-    # TensorFlow itself does not compare: a newer module of operations that it knows runs.
+        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} has not; {_FAILS}"
+    # TensorFlow itself does not compare the versions: a newer module of known operations runs.
     major, known = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
     if int(major) <= int(known):
         return None
-    return f"its StableHLO is {stablehlo}, which promises nothing to {name}, of StableHLO {known}"
+    return (
+        f"its StableHLO {stablehlo} has no guarantee to run in {name}, which has StableHLO {known}"
+    )
+
+
+def _platform(subject: _Subject, _: OpTable) -> str | None:
+    """Source: SetPlatformIndex in tensorflow/compiler/tf2xla/kernels/xla_call_module_loader.cc, 2026-11-22"""
+    given = subject.one.attributes
+    kind, platforms = given.get("platforms", ("", None))
+    if subject.one.op != "XlaCallModule" or kind != "list(s)":
+        return None  # without platforms it runs on any
+    if "platform" in (given.get("disabled_checks", ("", None))[1] or ()):
+        return None
+    needed = "CPU" if subject.cpu else "CUDA"
+    if needed in platforms:
+        return None
+    machine = "without a GPU" if subject.cpu else "with a GPU"
+    return (
+        f"its module is for {', '.join(platforms)}, and an instance type {machine} is {needed}; "
+        f"{_FAILS}"
+    )
 
 
 def _python(subject: _Subject, _: OpTable) -> str | None:
@@ -315,10 +337,10 @@ def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
     )
 
 
-def _fits(one: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
+def _fits(operation: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
     for name, allowed in kernel.items():
         declared = known.attributes.get(name)
-        kind, value = one.attributes.get(name, declared.default if declared else REQUIRED)
+        kind, value = operation.attributes.get(name, declared.default if declared else REQUIRED)
         types = value if kind == "list(type)" else [value] if kind == "type" else []
         if any(each % _REFERENCE not in allowed for each in types):
             return False
@@ -330,25 +352,25 @@ def _outside(subject: _Subject, _: OpTable) -> str | None:
     if one.op not in FILE_INPUTS:
         return None
     if one.path is None:
-        # The path of an asset comes as an argument of the function; so may another one's.
+        # The path of an asset comes as an argument of the function, as may any other path.
         if subject.graph.has_assets or one.op.startswith("InitializeTable"):
             return None
         return "takes a file whose name the graph computes, and the archive has no assets"
     if one.path.startswith(_ARCHIVE):
         return None
-    what = "the network" if _NETWORK.match(one.path) else "a file that is no asset of the model"
+    what = "the network" if _NETWORK.match(one.path) else "a file that is not an asset of the model"
     return f"needs {one.path!r}: {what}, which the container may not have"
 
 
 def _other_export(subject: _Subject) -> str:
-    newest = [one.version for one in tables() if subject.one.op in one]
+    newest = [table.version for table in tables() if subject.one.op in table]
     if newest:
         return (
-            f"only TensorFlow {newest[-1]} has it, which no image has: export the model without it, "
-            "or name an image of your own (models.NAME.image)"
+            f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "
+            "it, or name your own image (models.NAME.image)"
         )
     return (
-        "export the model without this custom operation, or name an image of your own that has it "
+        "export the model without this custom operation, or name your own image that has it "
         "(models.NAME.image)"
     )
 
@@ -370,8 +392,15 @@ _FINDERS: Mapping[str, tuple[_Problem, Callable[[_Subject], str]]] = {
     "model-stablehlo-version": (
         _stablehlo,
         lambda _: (
-            "export it again with a jax of the image's time, or with the native serialization "
-            "version and the StableHLO version that it reads"
+            "export it again with a jax version from the image's time, or with the native serialization "
+            "version and the StableHLO version that the image reads"
+        ),
+    ),
+    "model-platform": (
+        _platform,
+        lambda one: (
+            'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
+            f"or choose an instance type with{'' if one.cpu else 'out'} a GPU"
         ),
     ),
     "model-needs-python": (

@@ -1,4 +1,4 @@
-"""docs/rules.md: every rule, from the rules themselves."""
+"""Writes docs/rules.md from the rules' docstrings and examples."""
 
 from collections.abc import Iterator
 
@@ -11,25 +11,26 @@ _HEAD = """\
 
 Generated from the rules in infra/preflight by `python scripts/generate.py`; do not edit.
 
-`servable check` shows what these rules find, in a second and without AWS; `cdk synth` and `cdk deploy` show
-the same, and stop the stacks that have an error and no others (`cdk synth` without a selector exits with 1
-where there is one). A rule that lacks an input is shown as *not checked*, never as passed: `--against REF`
-gives the revision that is deployed, `[traffic]` what callers send, `artifact.size_gib` an archive's size.
-What template linters find of the same faults is [measured](beyond-linters.md).
+This page explains every finding of `servable check`, for whoever got one. The command takes a second and
+needs no AWS; `cdk synth` and `cdk deploy` show the same findings and stop only the stacks that have an error
+(`cdk synth` without a selector then exits with 1). A rule that lacks an input is shown as *not checked*,
+never as passed: `--against REF` gives the revision that is deployed, `[traffic]` the callers' requests,
+`artifact.size_gib` an archive's size. [beyond-linters.md](beyond-linters.md) counts which of these faults
+template linters find.
 
-What one key may hold, its form and its range, is no rule: it is refused as the file is read. The keys
-stand in [parameters.md](parameters.md), the bounds of each in environments/schema.json, which editors check.
+A key's type, form and range are not rules: invalid values are refused when the file is read.
+[parameters.md](parameters.md) lists the keys, and environments/schema.json, which editors use, their bounds.
 
-What a rule says of the container is true of image 2.20 and of those before it (both codes were read), unless
-it names one of the two.
+Statements about the container hold for image 2.20 and earlier ones (the code of both was read), unless a rule
+names one of them.
 
-A rule marked *can be accepted* may be accepted in the file, with a reason of ten characters or more. An
-acceptance of something that is not there is a finding itself (`acknowledge-nothing`).
+A rule marked *can be accepted* may be accepted in the environment file, with a reason of at least ten
+characters. An acceptance without a finding is a finding itself (`acknowledge-nothing`).
 
     [acknowledge]
     instance-retired = "moves to ml.g4dn.xlarge with the next model"
 
-Where the finding says so, the acceptance names the file too, and accepts no other:
+If the finding says so, the acceptance also names the file, and accepts only that one:
 
     [acknowledge]
     "code-holds-secrets:code/.env" = "holds log levels only"
@@ -37,7 +38,7 @@ Where the finding says so, the acceptance names the file too, and accepts no oth
 
 
 def markdown() -> str:
-    """The whole document."""
+    """The text of docs/rules.md."""
     lines = [_HEAD, "| rule | severity | |", "|---|---|---|"]
     lines += [f"| [{rule.id}](#{rule.id}) | {_severity(rule)} | {_first(rule)} |" for rule in RULES]
     for rule in RULES:
@@ -52,7 +53,7 @@ def _section(rule: type[Rule]) -> Iterator[str]:
     yield ""
     yield from (f"    {_short(line)}" for line in rule.example.splitlines())
     yield ""
-    yield f"Source: {rule.source() or 'none of AWS: it is about this project and its files'}"
+    yield f"Source: {rule.source() or 'this project itself'}"
 
 
 def _severity(rule: type[Rule]) -> str:

@@ -1,6 +1,6 @@
-"""Findings as people read them, in one place: the terminal, a refused stack, `servable plan`.
+"""Renders findings as text for the terminal, for refused stacks and for `servable plan`.
 
-The sentence itself is `str(finding)`, and what programs read is `Finding.as_json`.
+`str(finding)` is the message of one finding; programs read `Finding.as_json`.
 """
 
 from collections import Counter
@@ -10,29 +10,29 @@ from infra.parameters.finding import Finding, Severity
 
 
 def counted(number: int, word: str) -> str:
-    """1 instance, 2 instances."""
+    """The number with its noun in singular or plural: 1 instance, 2 instances."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def line(finding: Finding) -> str:
-    """The sentence, after its severity where it is no error."""
+    """The finding's message; a severity other than error stands before it."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     return f"{mark}{finding}"
 
 
 def listed(findings: Sequence[Finding]) -> str:
-    """A line for each, indented below what introduces them."""
-    return "\n".join(f"  {one}" for one in findings)
+    """One indented line for each finding."""
+    return "\n".join(f"  {finding}" for finding in findings)
 
 
 def to_mend(errors: Sequence[Finding]) -> str:
-    """What refuses an environment: how many, and each of them."""
+    """The errors that refuse an environment: their number and a line for each."""
     return f"{len(errors)} to mend:\n{listed(errors)}"
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """How many of each severity: "ok, 2 not checked", "1 error, 2 warnings"."""
-    counts = Counter(one.severity for one in findings)
+    """The number of findings by severity: "ok, 2 not checked", "1 error, 2 warnings"."""
+    counts = Counter(finding.severity for finding in findings)
     words = {
         Severity.ERROR: counted(counts[Severity.ERROR], "error"),
         Severity.WARNING: counted(counts[Severity.WARNING], "warning"),
@@ -44,14 +44,14 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """By environment: one line for each input that would be needed, with the rules that need it."""
+    """A line for each missing input, with its environments and the rules that need it."""
     rules: dict[str, dict[str, None]] = {}
     environments: dict[str, dict[str, None]] = {}
     for name, findings in found.items():
-        for one in findings:
-            if one.severity is Severity.NOT_CHECKED:
-                rules.setdefault(one.remedy, {})[one.rule] = None
-                environments.setdefault(one.remedy, {})[name] = None
+        for finding in findings:
+            if finding.severity is Severity.NOT_CHECKED:
+                rules.setdefault(finding.remedy, {})[finding.rule] = None
+                environments.setdefault(finding.remedy, {})[name] = None
     return [
         f"not checked in {', '.join(environments[remedy])}: {', '.join(names)}; {remedy}"
         for remedy, names in rules.items()

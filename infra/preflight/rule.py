@@ -1,4 +1,4 @@
-"""What a preflight rule is, and how all of them are found."""
+"""The base classes of preflight rules, and the discovery of all rules."""
 
 import importlib
 import inspect
@@ -14,7 +14,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
 
-# Words of which an id can be made: GpuIdle is gpu-idle, and GPUIdle would be g-p-u-idle.
+# Words of a class's name that make an id: GpuIdle gives gpu-idle, but GPUIdle would give g-p-u-idle.
 NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
 WHAT_THE_KEY_HOLDS: Final = object()
 
@@ -22,29 +22,28 @@ Findings = Iterator[Finding]
 
 
 class RuleNameError(TypeError):
-    """A rule whose id is not to be told from its name, or is another's already."""
+    """A rule's name gives no id, or the id of another rule."""
 
 
 class Rule(ABC):
-    """One thing that would fail or hurt after ten minutes of deploying.
+    """One kind of mistake that would fail, or do harm, only after minutes of deploying.
 
-    The docstring says why, and names the source. The id is the class's name: GpuIdle is gpu-idle.
+    The docstring gives the reason and the source. The id is the class's name: GpuIdle is gpu-idle.
     """
 
     id: ClassVar[str] = ""
     severity: ClassVar[Severity] = Severity.ERROR
     acknowledgeable: ClassVar[bool] = False
-    """Whether `[acknowledge]` may accept it: every warning, and an error where AWS itself would go
-    ahead."""
+    """Whether `[acknowledge]` may accept a finding: every warning, and errors that AWS would not refuse."""
     example: ClassVar[str] = ""
-    """Lines of an environment file that break it, for docs/rules.md; a comment where it takes files."""
+    """Lines of an environment file that violate the rule, for docs/rules.md; a comment if it needs files."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if NAME_OF_A_RULE.fullmatch(cls.__name__) is None:
             raise RuleNameError(
-                f"{cls.__module__}.{cls.__name__}: the id of a rule is made of its class's name; write "
-                "it as words in CamelCase, as GpuIdle"
+                f"{cls.__module__}.{cls.__name__}: a rule's id is derived from its class's name; write "
+                "the name in CamelCase, such as GpuIdle"
             )
         named = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
         if vars(cls).get("id", named) != named:
@@ -61,7 +60,7 @@ class Rule(ABC):
 
     @abstractmethod
     def check(self, environment: Environment) -> Findings:
-        """Yields a finding for every place that breaks the rule."""
+        """Yields a finding for every key that violates the rule."""
 
     def finding(
         self,
@@ -73,7 +72,10 @@ class Rule(ABC):
         remedy: str,
         reads: tuple[str, ...] = (),
     ) -> Finding:
-        """`given`: only where it is not what the key holds: chosen, counted, or one of a list."""
+        """A finding of this rule.
+
+        `given` is needed only if it differs from the key's value: chosen, counted, or one of a list.
+        """
         return Finding(
             rule=self.id,
             severity=self.severity,
@@ -88,7 +90,7 @@ class Rule(ABC):
         )
 
     def not_checked(self, key: str, needs: str) -> Finding:
-        """What stands in for the rule where it lacks an input: never a pass."""
+        """The finding that says that the rule lacks an input."""
         return Finding(
             rule=self.id,
             severity=Severity.NOT_CHECKED,
@@ -100,18 +102,18 @@ class Rule(ABC):
 
     @classmethod
     def why(cls) -> str:
-        """The docstring without its source, as one paragraph."""
+        """The docstring without its source, on one line."""
         return " ".join(inspect.cleandoc(cls.__doc__ or "").split("Source:")[0].split())
 
     @classmethod
     def source(cls) -> str:
-        """What the docstring names as its source; empty where the reason is the file itself."""
-        found = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
-        return " ".join(found[1].split()) if found else ""
+        """The docstring's source; empty if the rule is about the file itself."""
+        match = re.search(r"Source:(.*)", inspect.cleandoc(cls.__doc__ or ""), re.DOTALL)
+        return " ".join(match[1].split()) if match else ""
 
 
 class VariantRule(Rule):
-    """A rule about one variant on its machine."""
+    """A rule about one variant on its instance type."""
 
     def check(self, environment: Environment) -> Findings:
         for placement in self.candidate.placements:
@@ -119,22 +121,23 @@ class VariantRule(Rule):
 
     @abstractmethod
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        """Yields a finding for everything about this variant that breaks the rule."""
+        """Yields a finding for everything about this variant that violates the rule."""
 
     def size_unknown(self, placement: Placement) -> Findings:
-        """Not checked, where the file does not say it; that a folder is bad is a finding already."""
+        """Yields "not checked" if the file does not give the model's size; bad folders are reported
+        by other rules."""
         key = f"models.{placement.variant.model}"
         if placement.model.artifact is not None:
             yield self.not_checked(f"{key}.artifact", f"{key}.artifact.size_gib")
         elif placement.model.multi_model is not None:
-            needs = "a load test: nobody knows which of several models are loaded together"
+            needs = "a load test: which of the models are loaded together is not known"
             yield self.not_checked(f"{key}.multi_model", needs)
 
 
 def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
-    """Every rule of the modules in the package's folders, by id. Raises RuleNameError.
+    """Every rule of the modules in the package's folders, sorted by id. Raises RuleNameError.
 
-    By id, so that what is shown does not depend on which file a rule stands in.
+    They are sorted so that the output does not depend on the file in which a rule is.
     """
     rules: dict[str, type[Rule]] = {}
     for folder in _modules_of(package, packages=True):
@@ -150,19 +153,19 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
 
 
 def _modules_of(package: str, *, packages: bool) -> list[str]:
-    found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
-    return [one.name for one in found if one.ispkg == packages]
+    modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    return [one.name for one in modules if one.ispkg == packages]
 
 
 def _rules_of(module: ModuleType) -> list[type[Rule]]:
     named = vars(module).values()
     classes = [one for one in named if isinstance(one, type) and issubclass(one, Rule)]
-    # What rules derive from is none itself, abstract or not.
+    # Base classes of rules are not rules themselves, abstract or not.
     return [one for one in classes if not inspect.isabstract(one) and not one.__subclasses__()]
 
 
 def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:
-    """An example with an archive in S3, its hash none in particular; `lines` follow it."""
+    """An example with an archive in S3 and a placeholder as its hash; `lines` follow it."""
     size = "" if size_gib is None else f", size_gib = {size_gib}"
     uri = f"s3://models/{folder}/model.tar.gz"
     artifact = f'models.ranker.artifact = {{ uri = "{uri}", sha256 = "{"a" * 64}"{size} }}'

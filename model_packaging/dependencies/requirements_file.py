@@ -40,8 +40,8 @@ def hashes(code: Path) -> dict[str, set[str]]:
     """The SHA-256 that a package may have, where the file says. Raises OSError."""
     allowed: dict[str, set[str]] = {}
     for name, line in _requirements(code):
-        if found := _HASH.findall(line):
-            allowed.setdefault(name, set()).update(found)
+        if matches := _HASH.findall(line):
+            allowed.setdefault(name, set()).update(matches)
     return allowed
 
 

@@ -88,7 +88,7 @@ def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Whee
     wanted = locked(code, python=python)
     for one in wanted:
         if not _is_there(wheels, one):
-            raise PackagingError(code / LOCK, f"{one.name} is not on this machine", REMEDY)
+            raise PackagingError(code / LOCK, f"{one.name} is not on this computer", REMEDY)
     return wanted
 
 
@@ -141,9 +141,9 @@ def _download(
             + ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
             + [*abis, *tags, *_source(find_links), "--dest", folder, "--requirement", str(pins)],
         )
-        found = sorted(Path(folder).glob("*.whl"))
-        chosen = [Wheel(file.name, sha256_of(file)) for file in found]
-        for file in found:
+        paths = sorted(Path(folder).glob("*.whl"))
+        chosen = [Wheel(file.name, sha256_of(file)) for file in paths]
+        for file in paths:
             file.replace(wheels / file.name)
     return chosen
 

@@ -194,7 +194,7 @@ def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
 
 
 def shapes_of(request: Any) -> Shapes:
-    """Of the inputs of a wire.PredictRequest, by name."""
+    """Shapes of the inputs of a wire.PredictRequest, by name."""
     inputs = sorted(request.inputs.items())
     return {key: tuple(dim.size for dim in one.tensor_shape.dim) for key, one in inputs}
 

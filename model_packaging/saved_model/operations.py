@@ -151,11 +151,11 @@ class _Reading:
         graphs = [
             wire.GraphDef.FromString(part) for place in places for part in _parts(data, *place)
         ]
-        self.producer = max((one.versions.producer for one in graphs), default=0)
-        self.min_consumer = max((one.versions.min_consumer for one in graphs), default=0)
-        self.bad_consumers = tuple(bad for one in graphs for bad in one.versions.bad_consumers)
-        self._nodes = [one.node for one in graphs]
-        bodies = (body for one in graphs for body in one.library.function)
+        self.producer = max((graph.versions.producer for graph in graphs), default=0)
+        self.min_consumer = max((graph.versions.min_consumer for graph in graphs), default=0)
+        self.bad_consumers = tuple(bad for graph in graphs for bad in graph.versions.bad_consumers)
+        self._nodes = [graph.node for graph in graphs]
+        bodies = (body for graph in graphs for body in graph.library.function)
         self._functions = {_function_name(body): body for body in bodies}
         self._found: dict[str, Operation] = {}
         # By whether XLA compiles it, and operation: the attributes with which it was seen.
@@ -220,7 +220,7 @@ class _Reading:
                 for name, (kind, value) in attributes.items()
             }
             path = _path(node, nodes, assets) if op in _FILE_OPS else None
-            one = Operation(
+            operation = Operation(
                 op=called[-1],
                 function=function,
                 node=node.name.decode(),
@@ -228,7 +228,9 @@ class _Reading:
                 compiled=compiled,
                 path=path,
             )
-            self._found.setdefault(f"{op!r} {compiled} {path} {sorted(attributes.items())}", one)
+            self._found.setdefault(
+                f"{op!r} {compiled} {path} {sorted(attributes.items())}", operation
+            )
         return calls
 
 
@@ -265,7 +267,7 @@ def _without_constant(data: Buffer, start: int, end: int) -> bytes:
 
 
 def _function_name(body: bytes) -> str:
-    """Of a FunctionDef: the first field of its signature, which is its first."""
+    """Name of a FunctionDef: the first field of its signature, which is its first field."""
     for number, kind, first, last in fields(body, 0, len(body)):
         if number == _SIGNATURE and kind == BYTES:
             for inner, inner_kind, begin, behind in fields(body, first, last):
@@ -306,14 +308,16 @@ def _canonical(entry: bytes) -> bytes:
 
 
 def _beginning(text: bytes) -> bytes:
-    """Of a long string; of a StableHLO module also the names of its operations."""
+    """The beginning of a long string; for a StableHLO module also the names of its operations."""
     if not text.startswith(_BYTECODE):
         return text[:_STRING_BYTES]
     return b"\0".join((text[:_HEAD_BYTES], *sorted(set(_VERSIONED.findall(text)))))
 
 
 def _must_compile(entries: Iterable[bytes]) -> bool:
-    return any(one.startswith(_COMPILE) and _attribute(one)[1] == ("b", True) for one in entries)
+    return any(
+        entry.startswith(_COMPILE) and _attribute(entry)[1] == ("b", True) for entry in entries
+    )
 
 
 @functools.lru_cache(maxsize=1 << 14)

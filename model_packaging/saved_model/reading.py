@@ -45,7 +45,7 @@ class SavedModelInfo:
     folder: Path
     tags: frozenset[str]
     tensorflow_version: str
-    """Of the TensorFlow that wrote it; "" where it does not say."""
+    """Version of the TensorFlow that wrote it; "" if it is not stated."""
     signatures: Mapping[str, SignatureInfo]
     """The callable ones, by name."""
     assets: tuple[str, ...]
@@ -170,4 +170,9 @@ def _is_version(path: Path) -> bool:
 def _where_to_export(folder: Path) -> str:
     if (folder / "saved_model.pb").is_file():
         return f"move what is in it to {folder.name}/1/, or set version = 1 beside saved_model"
+    if (folder / "checkpoint").is_file():
+        return (
+            "it is a checkpoint of TensorFlow 1: restore it into a session, and write a SavedModel with "
+            f"tf.compat.v1.saved_model.simple_save(session, '{folder.name}/1', inputs, outputs)"
+        )
     return f"export the SavedModel to {folder.name}/1/"

@@ -29,7 +29,7 @@ class ServableLines:
         self._names: dict[str, set[str]] = {}
 
     def names(self, folder: str) -> set[str]:
-        """Of the environments in a folder; none where there is no such folder."""
+        """Names of the environments in a folder; empty if there is no such folder."""
         if folder not in self._names:
             files = self._root / folder
             loaded = load(self._root, files) if files.is_dir() else []
@@ -133,7 +133,7 @@ class ServableLines:
         loaded = load(self._root, self._root / folder, overrides, "--set")
         lost = strangers(overrides, [one.name for one in loaded], "--set")
         yield from map(str, lost)
-        yield from (str(found) for one in loaded for found in one.findings)
+        yield from (str(finding) for one in loaded for finding in one.findings)
         if not equals:
             yield "not of the form KEY=VALUE"
 
@@ -200,7 +200,7 @@ class CdkLines:
         overrides = from_options({key: given})
         loaded = load(self._root, self._root / folder, overrides)
         lost = strangers(overrides, [one.name for one in loaded], "-c")
-        return [*map(str, lost), *(str(found) for one in loaded for found in one.findings)]
+        return [*map(str, lost), *(str(finding) for one in loaded for finding in one.findings)]
 
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
@@ -248,9 +248,9 @@ class Lines:
         except UnclearPageError as unclear:
             return [str(unclear)]
         return [
-            f"{one.page}:{one.line}: `{' '.join(one.words)}`: {problem}"
-            for one in commands
-            for problem in self._one(one, page)
+            f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
+            for command in commands
+            for problem in self._one(command, page)
         ]
 
     def _one(self, command: Command, page: Page) -> Problems:
@@ -264,7 +264,7 @@ class Lines:
         return check(command, page)
 
     def _make(self, command: Command) -> Problems:
-        named = [one for one in command.words[1:] if "=" not in one]
+        named = [word for word in command.words[1:] if "=" not in word]
         return [f"make has no target {one}" for one in named if one not in self._targets]
 
     def _python(self, command: Command) -> Problems:
@@ -290,9 +290,9 @@ class Lines:
     def _files(self, command: Command) -> Problems:
         """Paths in the project: requirements and folders."""
         named = [
-            one
-            for one in command.words[1:]
-            if one.startswith("./") or one.endswith(".txt") or one.startswith("tests/")
+            word
+            for word in command.words[1:]
+            if word.startswith("./") or word.endswith(".txt") or word.startswith("tests/")
         ]
         return [f"there is no {one}" for one in named if not (self._root / one).exists()]
 

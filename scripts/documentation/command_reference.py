@@ -11,7 +11,8 @@ COLUMNS = 100  # a page is not as wide as somebody's terminal
 HEAD = """\
 # Every command
 
-Generated from `servable COMMAND --help` by `python scripts/generate.py`; do not edit.
+For whoever types a command: the help of each, word for word. Generated from `servable COMMAND --help` by
+`python scripts/generate.py`; do not edit.
 
 Every command exits with 0 when it is done, 1 when it found problems, 2 when it was used wrongly, 130 when it
 was interrupted. What people read goes to stdout and problems to stderr; `--json` is for programs.

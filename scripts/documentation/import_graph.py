@@ -37,6 +37,7 @@ PARTS = (
     Box("model_packaging", "a model becomes model.tar.gz", 1),
     Box("servable_local", "local container, local AWS", 2),
     Box("servable_client", "what an application installs", 3),
+    Box("servable_scaling", "alarms and scaling as rules", 3),
     Box("servable_handler", "what runs in the container", 2),
     Box("servable_tensors", "arrays, messages, codecs", 2),
 )  # fmt: skip
@@ -78,7 +79,9 @@ def part_of(module: str) -> str:
 
 def _imported_by_app(modules: Iterable[str]) -> list[str]:
     tree = ast.parse((ROOT / APP).read_text(encoding="utf-8"))
-    named = [one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom) and one.module]
+    named = [
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+    ]
     return [one for one in named if one in set(modules)]
 
 

@@ -25,7 +25,7 @@ def commands(text: str, *, with_answers: bool = False) -> Iterator[tuple[int, tu
     Raises ValueError for quotes that nobody closes.
     """
     if with_answers:
-        typed = [one[2:] if one.startswith(PROMPT) else "" for one in text.splitlines()]
+        typed = [line[2:] if line.startswith(PROMPT) else "" for line in text.splitlines()]
         text = "\n".join(typed)
     for at, written in _whole_lines(text):
         for words in _split(written):
@@ -147,15 +147,15 @@ class Page:
         return found
 
     def commands(self) -> list[Command]:
-        """Of blocks and of code inside sentences. Raises `UnclearPageError`."""
+        """Commands in blocks and in code inside sentences. Raises `UnclearPageError`."""
         if self.name.startswith(DECISIONS):
             return []
-        found = [one for token in self._tokens for one in self._block(token)]
+        tokens = [one for token in self._tokens for one in self._block(token)]
         for line, said in self.said():
             words = tuple(said.split())
             if len(words) > 1 and words[0] in _SAID_INLINE:
-                found.append(Command(self.name, line, words, inline=True))
-        return found
+                tokens.append(Command(self.name, line, words, inline=True))
+        return tokens
 
     def said(self) -> list[tuple[int, str]]:
         """(line, content) of all code inside sentences, and inside comments of TOML."""
@@ -179,13 +179,13 @@ class Page:
     @property
     def made(self) -> set[str]:
         """Environments that the reader makes: by `servable init`, or by writing a block to a file."""
-        found = set(re.findall(r"this to `environments/([\w-]+)\.toml`", self._text))
-        for one in self.commands():
-            if one.program == "servable" and one.words[1:2] == ("init",):
-                told = one.words[2:]
+        matches = set(re.findall(r"this to `environments/([\w-]+)\.toml`", self._text))
+        for command in self.commands():
+            if command.program == "servable" and command.words[1:2] == ("init",):
+                told = command.words[2:]
                 named = [b for a, b in pairwise(told) if a == "--name"]
-                found |= set(named) or {Path(it).name.replace("_", "-") for it in told[:1]}
-        return found
+                matches |= set(named) or {Path(it).name.replace("_", "-") for it in told[:1]}
+        return matches
 
     def _inline(self) -> Iterator[tuple[int, Token]]:
         for token in self._tokens:
@@ -231,10 +231,10 @@ _COMMENT = re.compile(r"""(?:[^#"']|"[^"]*"|'[^']*')*#(.*)""")  # no string over
 def _in_comments(token: Token) -> Iterator[tuple[int, str]]:
     first = (token.map or [0])[0] + 1 + (token.type == "fence")
     for line, text in enumerate(token.content.splitlines(), start=first):
-        if found := _COMMENT.match(text):
-            yield from ((line, said) for said in re.findall("`([^`]+)`", found[1]))
+        if match := _COMMENT.match(text):
+            yield from ((line, said) for said in re.findall("`([^`]+)`", match[1]))
 
 
 def pages(root: Path, programs: frozenset[str]) -> list[Page]:
-    found = sorted({file for pattern in PATTERNS for file in root.glob(pattern)})
-    return [Page(root, file.relative_to(root).as_posix(), programs) for file in found]
+    files = sorted({file for pattern in PATTERNS for file in root.glob(pattern)})
+    return [Page(root, file.relative_to(root).as_posix(), programs) for file in files]

@@ -22,7 +22,7 @@ KINDS = {
 KIND_OF = {
     "servable": 0, APP: 0,
     "model_packaging": 2, "servable_handler": 2, "servable_tensors": 2, "servable_client": 2,
-    "servable_local": 3,
+    "servable_local": 3, "servable_scaling": 3,
 }  # fmt: skip
 
 

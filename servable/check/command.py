@@ -1,4 +1,4 @@
-"""`servable check [ENV…]`: every finding, before anything is deployed."""
+"""`servable check [ENV…]`: check environments against every rule, before anything is deployed."""
 
 import json
 from dataclasses import asdict, replace
@@ -26,15 +26,15 @@ from servable.signals import as_ctrl_c
 @click.argument("names", metavar="[ENV]...", nargs=-1)
 @ENVIRONMENTS
 @SET
-@click.option("--against", metavar="REF", help="The git revision that is deployed now.")
+@click.option("--against", metavar="REF", help="Git revision that is deployed now.")
 @click.option(
     "--run",
     "runs",
     is_flag=True,
-    help="Load the models in the local container too, and send them the golden requests.",
+    help="Also load the models in the local container, and send them their golden requests.",
 )
-@click.option("--explain", is_flag=True, help="Every setting that was chosen, with its reason.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--explain", is_flag=True, help="Show every chosen setting with its reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
     names: tuple[str, ...],
     folder: str,
@@ -44,36 +44,50 @@ def check(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Every finding of the environments named, or of all; exit 1 on an error."""
+    """Check the named environments, or all, against every rule; exit 1 on an error."""
     now = datetime.now(UTC)
-    loaded = [replace(one, asked_at=now) for one in _load(folder, sets, against)]
+    loaded = [
+        replace(environment, asked_at=now) for environment in _load(folder, sets, against, names)
+    ]
     chosen = [named(loaded, name) for name in names] or loaded
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
-    found = {one.name: check_all(one) for one in chosen}
+    findings_by_name = {environment.name: check_all(environment) for environment in chosen}
     if runs:
-        _run(chosen, found)
+        _run(chosen, findings_by_name)
     if as_json:
-        said: dict[str, object] = {
-            name: [one.as_json() for one in findings] for name, findings in found.items()
+        output: dict[str, object] = {
+            name: [finding.as_json() for finding in findings]
+            for name, findings in findings_by_name.items()
         }
         if explain:
-            said = {
-                one.name: {"findings": said[one.name], "settings": _settings(one)} for one in chosen
+            output = {
+                environment.name: {
+                    "findings": output[environment.name],
+                    "settings": _settings(environment),
+                }
+                for environment in chosen
             }
-        click.echo(json.dumps(said, indent=2, default=str))
+        click.echo(json.dumps(output, indent=2, default=str))
     else:
         if explain:
             _explain(chosen)
-        print_findings(found)
+        print_findings(findings_by_name)
     return int(
-        any(one.severity is Severity.ERROR for findings in found.values() for one in findings)
+        any(
+            finding.severity is Severity.ERROR
+            for findings in findings_by_name.values()
+            for finding in findings
+        )
     )
 
 
-def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Loaded]:
+def _load(
+    folder: str, sets: tuple[str, ...], revision: str | None, names: tuple[str, ...]
+) -> list[Loaded]:
     root, files = project(folder)
-    loaded = loaded_with(sets, root, files)
+    only = names[0] if len(set(names)) == 1 else None
+    loaded = loaded_with(sets, root, files, name=only)
     if revision is None:
         return loaded
     from servable.plan.revision import against  # only where it is asked for
@@ -81,8 +95,8 @@ def _load(folder: str, sets: tuple[str, ...], revision: str | None) -> list[Load
     return against(loaded, root, files, revision)
 
 
-def _run(chosen: list[Loaded], found: dict[str, list[Finding]]) -> None:
-    """Adds what a run finds; an environment that is refused is not run."""
+def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:
+    """Add the findings of a run; an environment with errors is not run."""
     from rich.console import Console
 
     from servable.check.run import SHOWN_BY_RUN, missing, run  # only where it is asked for
@@ -91,18 +105,18 @@ def _run(chosen: list[Loaded], found: dict[str, list[Finding]]) -> None:
         raise click.UsageError(wanted)
     as_ctrl_c()
     with Console(stderr=True).status("") as status:
-        for one in chosen:
-            findings = found[one.name]
-            wrong = [each for each in errors(findings) if each.rule != MENDED_BY_PACKING]
-            if wrong or one.environment is None:
-                click.echo(f"{one.name}: not run: mend its errors first", err=True)
+        for loaded in chosen:
+            findings = findings_by_name[loaded.name]
+            wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+            if wrong or loaded.environment is None:
+                click.echo(f"{loaded.name}: not run: correct its errors first", err=True)
                 continue
             left = [
                 each
                 for each in findings
                 if each.severity is not Severity.NOT_CHECKED or each.rule not in SHOWN_BY_RUN
             ]
-            found[one.name] = [*left, *run(one, status.update)]
+            findings_by_name[loaded.name] = [*left, *run(loaded, status.update)]
 
 
 def _settings(loaded: Loaded) -> list[dict[str, object]]:
@@ -114,14 +128,14 @@ def _settings(loaded: Loaded) -> list[dict[str, object]]:
 def _explain(chosen: list[Loaded]) -> None:
     from servable.check.explain import explained  # only where it is asked for
 
-    for one in chosen:
-        lines = explained(one)
+    for loaded in chosen:
+        lines = explained(loaded)
         widths = [max((len(getattr(line, part)) for line in lines), default=0) for part in _PARTS]
         variant = None
         for line in lines:
             if line.variant != variant:
                 variant = line.variant
-                click.echo(f"{one.name}, variant {variant}")
+                click.echo(f"{loaded.name}, variant {variant}")
             cells = [
                 f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
             ]

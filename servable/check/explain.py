@@ -1,4 +1,4 @@
-"""Why an environment is deployed as it is: every setting that was chosen, with its reason."""
+"""Every chosen setting of an environment, with its reason (`servable check --explain`)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from infra.preflight.rendering import counted
 QUOTA = "what the account's quota must allow"
 
 Said = tuple[str, str, str, str]
-"""Name, value, origin and reason of one line."""
+"""(name, value, origin, reason) of one line."""
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,38 @@ class ExplainedSetting:
     name: str
     value: str
     origin: str
-    """file, derived, image (left to it), or sizing (computed, not set)."""
+    """file, derived, image (the image's default), or sizing (computed, not set)."""
     reason: str
 
 
 def explained(loaded: Loaded) -> list[ExplainedSetting]:
-    """Of every variant whose machine and model are known; an unreadable file has none."""
+    """Return the settings of every variant whose instance type and model are known.
+
+    A file that cannot be read has none.
+    """
     if loaded.draft is None:
         return []
     return [
-        ExplainedSetting(one.name, *said)
-        for one in placements(loaded, loaded.draft)
-        for said in _lines(loaded.draft, one)
+        ExplainedSetting(placed.name, *setting)
+        for placed in placements(loaded, loaded.draft)
+        for setting in _lines(loaded.draft, placed)
     ]
 
 
-def _lines(environment: Environment, one: Placement) -> Iterator[Said]:
-    for choice in one.derived.choices:
+def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
+    for choice in placed.derived.choices:
         if isinstance(choice.value, Batching):
-            yield from _batching(one, choice.value, choice.reason)
+            yield from _batching(placed, choice.value, choice.reason)
         else:
             yield choice.name, _shown(choice.value), choice.origin, choice.reason
-    yield from _machine(one)
-    yield from _sizes(one, environment.region, _peak(environment, one))
-    yield from _scaling(environment, one)
-    yield from update_lines(environment, one)
+    yield from _machine(placed)
+    yield from _sizes(placed, environment.region, _peak(environment, placed))
+    yield from _scaling(environment, placed)
+    yield from update_lines(environment, placed)
 
 
-def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
-    written = one.variant.container.batching
+def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
+    written = placed.variant.container.batching
     stated = written.model_fields_set if written else set()
     for name, value in chosen:
         if name in stated:
@@ -76,26 +79,28 @@ def _batching(one: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
         yield (f"batching.{name}", str(value), origin, why)
 
 
-def _peak(environment: Environment, one: Placement) -> float | None:
+def _peak(environment: Environment, placed: Placement) -> float | None:
     peak, weights = environment.traffic.peak_rps, environment.production_variants.values()
     total = sum(variant.weight for variant in weights)
-    return None if peak is None or not total else peak * one.variant.weight / total
+    return None if peak is None or not total else peak * placed.variant.weight / total
 
 
-def _machine(one: Placement) -> Iterator[Said]:
-    variant, newest = one.variant, f"the newest image that {one.instance.name} can run"
-    yield _stated("tensorflow", one.model.tensorflow, one.tensorflow, newest)
-    if one.instance.gpus:
-        ami = driver_for(one.tensorflow, one.instance)
-        why = f"the oldest driver that carries {one.tensorflow}'s CUDA"
+def _machine(placed: Placement) -> Iterator[Said]:
+    variant, newest = placed.variant, f"the newest image that {placed.instance.name} can run"
+    yield _stated("tensorflow", placed.model.tensorflow, placed.tensorflow, newest)
+    if placed.instance.gpus:
+        ami = driver_for(placed.tensorflow, placed.instance)
+        why = f"the oldest driver that carries {placed.tensorflow}'s CUDA"
         if ami is None:
-            why = f"none needed for {one.tensorflow}'s CUDA, or none listed for {one.instance.name}"
+            why = f"none needed for {placed.tensorflow}'s CUDA, or none listed for {placed.instance.name}"
         yield _stated("inference_ami", variant.inference_ami, ami, why)
     if variant.serverless is not None:
-        return  # it has the time that SageMaker gives it
+        return  # SageMaker sets its timeouts
     timeouts = {
-        "download_timeout_seconds": download_timeout_seconds(one.served),
-        "startup_timeout_seconds": startup_timeout_seconds(one.served, processes=one.processes),
+        "download_timeout_seconds": download_timeout_seconds(placed.served),
+        "startup_timeout_seconds": startup_timeout_seconds(
+            placed.served, processes=placed.processes
+        ),
     }
     for name, value in timeouts.items():
         origin = "derived" if value else "image"
@@ -104,33 +109,35 @@ def _machine(one: Placement) -> Iterator[Said]:
 
 
 def _stated(name: str, given: object, chosen: object, why: str, origin: str = "derived") -> Said:
-    """What the file says; else what is chosen, and why."""
+    """Return the file's value, else the chosen one with its reason."""
     if given is not None:
         return name, str(given), "file", "from the file"
     return name, _shown(chosen), origin, why
 
 
-def _sizes(one: Placement, region: str, rps: float | None) -> Iterator[Said]:
-    """`rps`: its share of the traffic at the peak."""
-    used = memory(one.instance, one.served, processes=one.processes, workers=one.workers)
+def _sizes(placed: Placement, region: str, rps: float | None) -> Iterator[Said]:
+    """Yield memory, start time, instances and cost. `rps`: the variant's share of the peak traffic."""
+    used = memory(
+        placed.instance, placed.served, processes=placed.processes, workers=placed.workers
+    )
     if used is not None:
         yield (
             "memory",
             f"{used.needed_gib:.1f} GiB",
             "sizing",
             f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
-            f"{used.system_gib:.1f} of {one.instance.memory_gib:g} GiB",
+            f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB",
         )
-    if one.variant.serverless is not None:
-        why = "by the request: memory, time and what is provisioned"
-        yield ("cost", "of use", "sizing", why)
+    if placed.variant.serverless is not None:
+        why = "billed by use: memory, duration and provisioned concurrency"
+        yield ("cost", "by use", "sizing", why)
         return
-    start = start_seconds(one.served, processes=one.processes)
+    start = start_seconds(placed.served, processes=placed.processes)
     if start is not None:
         why = "boot, download, unpack and load, estimated"
         yield ("start", f"{start:.0f} s", "sizing", why)
-    most = one.variant.most_instances
-    scaling = one.variant.scaling
+    most = placed.variant.most_instances
+    scaling = placed.variant.scaling
     if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
         needed = instances_for(
             rps,
@@ -139,36 +146,36 @@ def _sizes(one: Placement, region: str, rps: float | None) -> Iterator[Said]:
         )
         why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
-    row = price(one.instance.name, region)
+    row = price(placed.instance.name, region)
     cost = "unknown" if row is None else f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month"
-    said = (
-        f"no source states a price for {one.instance.name}"
+    reason = (
+        f"no source states a price for {placed.instance.name}"
         if row is None
         else f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
         f"{row.region}"
     )
-    yield ("cost", cost, "sizing", said)
+    yield ("cost", cost, "sizing", reason)
 
 
 def _shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
-    variant = one.variant
+def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
+    variant = placed.variant
     if variant.serverless is None:
-        yield _routing(one)
+        yield _routing(placed)
     scaling = variant.scaling
     if scaling is None:
         return
     if scaling.hold:
-        why = "the live number of instances stays, through updates too"
+        why = "the live number of instances is kept, also during updates"
         yield ("scaling", "on hold", "file", why)
         return
     waits = cooldowns(
         out_seconds=scaling.scale_out_cooldown_seconds,
         in_seconds=scaling.scale_in_cooldown_seconds,
-        start_seconds=one.start_seconds,
+        start_seconds=placed.start_seconds,
     )
     for name, seconds, stated, why in (
         (
@@ -200,21 +207,21 @@ def _scaling(environment: Environment, one: Placement) -> Iterator[Said]:
             yield (name, f"{measured * safety:g}", "sizing", f"{measured:g} x {safety:g}")
 
 
-def _routing(one: Placement) -> Said:
-    chosen = one.routing
+def _routing(placed: Placement) -> Said:
+    chosen = placed.routing
     return (chosen.name, str(chosen.value or "-"), chosen.origin, chosen.reason)
 
 
 def update_lines(
-    environment: Environment, one: Placement, *, running: int | None = None
+    environment: Environment, placed: Placement, *, running: int | None = None
 ) -> Iterator[Said]:
-    """With the fewest and the most instances, where they differ: scaling decides which it meets.
+    """Yield what an update does with the fewest and the most instances, where these differ.
 
-    `running`: how many there are, where that is known.
+    `running`: the current number of instances, if it is known.
     """
-    rollout, variant = environment.rollout, one.variant
+    rollout, variant = environment.rollout, placed.variant
     if variant.serverless is not None:
-        return  # SageMaker's own machines, whatever their number
+        return  # SageMaker manages the instances
     least, most = variant.min_instances, variant.most_instances
     if running is not None and variant.scaling is not None:
         least = most = running  # an update keeps what scaling has reached
@@ -228,8 +235,8 @@ def update_lines(
         window_minutes=environment.alarms.window_minutes,
     )
     if not updates:
-        return  # min_instances above max_instances: a finding of its own
-    start = start_seconds(one.served, processes=one.processes)
+        return  # min_instances above max_instances: another rule reports it
+    start = start_seconds(placed.served, processes=placed.processes)
     yield ("first share", _shares(updates), "sizing", _asked(rollout))
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
@@ -242,7 +249,8 @@ def update_lines(
 def _shares(updates: list[Update]) -> str:
     ends = updates[:1] + updates[1:][-1:]
     return ", ".join(
-        f"{one.steps[0]} of {one.instances} ({one.first_share_percent:.0f} %)" for one in ends
+        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
+        for update in ends
     )
 
 
@@ -251,16 +259,16 @@ def _asked(rollout: Rollout) -> str:
 
 
 def _takes(updates: list[Update], start: float | None) -> str:
-    seconds = [one.expected_seconds(start) or float(one.bakes_seconds) for one in updates]
+    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
     least, most = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
     about = "at least" if start is None else "about"
     return f"{about} {least} min" if least == most else f"{about} {least} to {most} min"
 
 
 def _parts(updates: list[Update], start: float | None) -> str:
-    most = max(updates, key=lambda one: one.bakes_seconds)
+    most = max(updates, key=lambda update: update.bakes_seconds)
     starts = counted(most.starts, "start")
     known = "of unknown length" if start is None else f"of {start:.0f} s"
     bakes = most.bakes_seconds // SECONDS_PER_MINUTE
-    longest = max(one.longest_seconds(start) for one in updates) // SECONDS_PER_MINUTE
-    return f"{starts} {known}, {bakes} min of bakes; taken back after {longest} min"
+    longest = max(update.longest_seconds(start) for update in updates) // SECONDS_PER_MINUTE
+    return f"{starts} {known}, {bakes} min of baking; rolled back after {longest} min"

@@ -1,11 +1,12 @@
-"""`servable check --run`: golden requests, sent to the local container under an environment's settings.
+"""`servable check --run`: golden requests sent to the local container with an environment's settings.
 
 The model servers replay the warm-up records as they load, through batching, as TensorFlow Serving does.
-Then each golden request goes through handler, hooks and batching: alone, and several at once.
+Then each golden request is sent through handler, hooks and batching: once alone, then several at once.
 """
 
 import importlib.util
 import json
+import re
 import tempfile
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from infra.catalog.ops import op_table
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.model import Golden
@@ -24,16 +26,16 @@ from servable.serve.serve import PreparedVariant, prepared
 from servable.verify.golden import differing, known_answer
 from servable_local.container.launch import LaunchError
 
-# Several requests in one batch, and in several workers.
+# Enough for several requests in one batch, and in several workers.
 AT_ONCE = 4
-# InvokeEndpoint fails after them: infra/catalog/documented_limits.json (answer_seconds).
+# InvokeEndpoint fails after this time: infra/catalog/documented_limits.json (answer_seconds).
 ANSWER_SECONDS = 60.0
-# Where a run takes the place of rules that could not tell.
+# Rules that could not be checked without a run, and that the run replaces.
 SHOWN_BY_RUN = frozenset({"golden-request", "rollout-golden-request"})
 
 
 def missing() -> str | None:
-    """What to install before anything can be run here; None: nothing."""
+    """Return what to install before models can run here; None: nothing is missing."""
     needed = ("tensorflow", "falcon", "gunicorn", "gevent")
     absent = [name for name in needed if importlib.util.find_spec(name) is None]
     if not absent:
@@ -45,7 +47,7 @@ def missing() -> str | None:
 
 
 class SentRequest(NamedTuple):
-    """A request of an environment file, and what it is sent for."""
+    """A golden request of an environment file: its key, content type and path."""
 
     key: str
     golden: Golden
@@ -53,15 +55,15 @@ class SentRequest(NamedTuple):
     path: str
 
 
-def run(loaded: Loaded, told: Callable[[str], None]) -> Iterator[Finding]:
-    """What fails, of every variant; variants that deploy the same are run once."""
+def run(loaded: Loaded, report: Callable[[str], None]) -> Iterator[Finding]:
+    """Yield what fails in each variant; variants that deploy the same are run once."""
     environment = loaded.environment
     assert environment is not None  # the caller has looked at its findings
     seen: list[PreparedVariant] = []
     for number, (name, variant) in enumerate(environment.variants.items(), start=1):
         key, model = f"models.{variant.model}", environment.models[variant.model]
         doing = f"{loaded.name}, variant {name} ({number} of {len(environment.variants)})"
-        told(f"{doing}: packing")
+        report(f"{doing}: packing")
         try:
             served = prepared(loaded, variant=name)
         except PackagingError as wrong:
@@ -73,22 +75,33 @@ def run(loaded: Loaded, told: Callable[[str], None]) -> Iterator[Finding]:
         if replace(served, variant="") in seen:
             continue
         seen.append(replace(served, variant=""))
-        told(f"{doing}: loading in the local container")
+        report(f"{doing}: loading in the local container")
         with tempfile.TemporaryDirectory(prefix="servable-run-") as folder:
             log = Path(folder) / "log"
             try:
                 with serve_locally(served, port=0, log=log) as process:
                     for sent in _requests(loaded, name):
-                        told(f"{doing}: sending {sent.golden.request}")
+                        report(f"{doing}: sending {sent.golden.request}")
                         yield from _asked(loaded, process.url, sent, log)
             except LaunchError as wrong:
-                problem = f"the container of variant {name} does not start: {_one_line(str(wrong))}"
-                remedy = f"`servable serve {loaded.name} --variant {name}` shows its log"
-                yield _finding(loaded, "run-load", key, problem, remedy)
+                yield _not_started(loaded, key, name, str(wrong), served.tensorflow)
+
+
+def _not_started(loaded: Loaded, key: str, variant: str, reason: str, tensorflow: str) -> Finding:
+    """No fault of the model where TensorFlow lacks, on this computer, an operation that the image has."""
+    said = _one_line(reason)
+    lacking, table = re.search(r"Op type not registered '(\w+)'", reason), op_table(tensorflow)
+    if lacking is not None and table is not None and lacking[1] in table:
+        problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
+        remedy = f"a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
+        return _finding(loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED)
+    problem = f"the container of variant {variant} does not start: {said}"
+    remedy = f"`servable serve {loaded.name} --variant {variant}` shows its log"
+    return _finding(loaded, "run-load", key, problem, remedy)
 
 
 def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
-    """Those that are known of what the variant serves, where their files are there."""
+    """Yield the golden requests of the variant's models whose files exist."""
     environment = loaded.environment
     assert environment is not None  # as above
     served = environment.variants[variant]
@@ -104,11 +117,11 @@ def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
         golden = Golden(request=rollout.body)
         key = "rollout.golden_requests.body"
         sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
-    yield from (one for one in sent if (loaded.root / one.golden.request).is_file())
+    yield from (request for request in sent if (loaded.root / request.golden.request).is_file())
 
 
 def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
-    """The first thing that is wrong: alone, or among others."""
+    """Send a request alone and several at once; yield the first failure."""
     golden = sent.golden
     body, known = (loaded.root / golden.request).read_bytes(), known_answer(loaded.root, golden)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -121,8 +134,8 @@ def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[F
                     remedy = "correct the request, the code or the model"
                     yield _finding(loaded, "run-request", sent.key, problem, remedy)
                     return
-                for where, wanted, found in differing(known or answer, answer, golden.tolerance):
-                    problem = f"{how} {where or 'with'} {found!r:.100} and not {wanted!r:.100}"
+                for where, wanted, actual in differing(known or answer, answer, golden.tolerance):
+                    problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
                     remedy = "correct the code or the model, or write the new answer"
                     key = sent.key.replace(".request", ".answer")
                     yield _finding(loaded, "run-answer", key, problem, remedy)
@@ -130,7 +143,7 @@ def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[F
 
 
 def _post(url: str, sent: SentRequest, body: bytes) -> tuple[int, bytes]:
-    """Status and body; 0 and the reason where no answer came."""
+    """Return (status, body); (0, reason) if no answer came."""
     headers = {"Content-Type": sent.sent_as}
     request = urllib.request.Request(f"{url}{sent.path}", body, headers, method="POST")
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -153,10 +166,10 @@ def _reason(body: bytes) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """What user code said last. Servable's handler logs requests as JSON, which its answers say too."""
+    """Return the last log line of user code; the handler's own JSON lines repeat what its answers say."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line for line in lines if line.strip() and not line.startswith('{"event"')]
-    return f"; last in the log: {_one_line(said[-1])}" if said else ""
+    messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
+    return f"; last in the log: {_one_line(messages[-1])}" if messages else ""
 
 
 def _finding(
@@ -172,5 +185,5 @@ def _finding(
 
 
 def _one_line(text: str) -> str:
-    """A reason as a finding shows it."""
+    """Return a text on one line, at most 600 characters."""
     return " ".join(text.split())[:600]

@@ -1,4 +1,4 @@
-"""`servable conformance`: does this container or endpoint answer as the image's own code did?"""
+"""`servable conformance`: compare a container's or endpoint's answers with those of the AWS image."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ from servable.conformance.targets import ContainerTarget, Target, TargetError, t
 
 VERSIONS = ("2.20", "2.19")
 LOCAL_ONLY = (
-    "Servable's own local container answered, not the image: this says that the local container "
-    "answers as was observed, and nothing about the image or SageMaker."
+    "Servable's local container answered, not the image: the result says that the local container "
+    "answers as the image was observed to, and nothing about an image or SageMaker."
 )
 
 
@@ -28,41 +28,45 @@ LOCAL_ONLY = (
     type=click.Choice(VERSIONS),
     default=VERSIONS[0],
     show_default=True,
-    help="Version of the image; 2.19 stands for those before it, too.",
+    help="Version of the image; 2.19 also stands for earlier ones.",
 )
 @click.option(
     "--prepare",
     "prepared",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write models, code, start.sh and ask.sh there, and ask nothing.",
+    help="Write models, code, start.sh and ask.sh into this folder; send no request.",
 )
 @click.option(
     "--models-path",
     default=MODELS_PATH,
     show_default=True,
-    help="Folder of the models, as the multi-model container sees it.",
+    help="Folder of the models inside the multi-model container.",
 )
 @click.option(
     "--least-percent",
     type=click.FloatRange(0, 100),
     default=99.0,
     show_default=True,
-    help="Exit 1 below this agreement.",
+    help="Minimum agreement in percent; exit 1 below it.",
 )
 @click.option(
-    "--wait-seconds", type=float, default=120.0, show_default=True, help="Until each answers /ping."
+    "--wait-seconds",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Time to wait for each /ping, in seconds.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **told: Any) -> int:
-    """Ask containers or endpoints what the image's own code was asked, and compare the answers.
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options: Any) -> int:
+    """Send the recorded requests to containers or endpoints, and compare their answers with the image's.
 
-    --prepare writes the models that they have to serve. docs/local.md has the steps.
+    --prepare writes the models that they have to serve. docs/conformance.md describes the steps.
     """
     wanted = containers(case for case in cases() if case.image == tensorflow)
     if prepared is not None:
         _prepare(wanted, prepared)
         return 0
-    addresses = _addresses(wanted, tensorflow, told)
+    addresses = _addresses(wanted, tensorflow, options)
     groups: list[GroupResult] = []
     contract: dict[str, dict[str, str | None]] = {}
     targets: dict[str, Target] = {}
@@ -70,8 +74,8 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **told: A
         for container in wanted:
             if container.name not in addresses:
                 continue
-            target = target_at(addresses[container.name], models_path=told["models_path"])
-            target.wait(told["wait_seconds"])
+            target = target_at(addresses[container.name], models_path=options["models_path"])
+            target.wait(options["wait_seconds"])
             targets[container.name] = target
             if isinstance(target, ContainerTarget) and not container.is_multi_model:
                 contract[container.name] = failures(target)
@@ -82,24 +86,26 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **told: A
     local_only = all(target.is_local for target in targets.values())
     unasked = [container.name for container in wanted if container.name not in targets]
     if as_json:
-        said = {
+        output = {
             "tensorflow": tensorflow,
             "agreement_percent": round(percent, 2),
             "local_container_only": local_only,
-            "targets": {name: [one.url, one.server] for name, one in targets.items()},
+            "targets": {name: [target.url, target.server] for name, target in targets.items()},
             "unasked": unasked,
             "groups": [group.as_json() for group in groups],
-            "differences": [one.as_json() for group in groups for one in group.differences],
+            "differences": [
+                difference.as_json() for group in groups for difference in group.differences
+            ],
             "contract": contract,
         }
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(output, indent=2))
     else:
         _show(groups, contract, targets, unasked)
-        click.echo(f"\n{percent:.1f} % agree; at least {told['least_percent']:g} % are wanted")
+        click.echo(f"\n{percent:.1f} % agree; required: at least {options['least_percent']:g} %")
         if local_only:
             click.secho(LOCAL_ONLY, fg="yellow")
     broken = any(seen for checks in contract.values() for seen in checks.values())
-    return int(broken or percent < told["least_percent"])
+    return int(broken or percent < options["least_percent"])
 
 
 def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
@@ -114,26 +120,26 @@ def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
 
 
 def _addresses(
-    wanted: list[ContainerSetup], tensorflow: str, told: dict[str, Any]
+    wanted: list[ContainerSetup], tensorflow: str, options: dict[str, Any]
 ) -> dict[str, str]:
     """Name of a setup -> address. Raises `click.UsageError`."""
     names = [container.name for container in wanted]
-    pairs = [("plain", told["url"]), ("handler", told["code_url"])]
-    for option in told["at"]:
+    pairs = [("plain", options["url"]), ("handler", options["code_url"])]
+    for option in options["at"]:
         name, equals, url = option.partition("=")
         if not equals:
-            raise click.UsageError(f"--at {option}: not of the form NAME=URL")
+            raise click.UsageError(f"--at {option}: expected NAME=URL")
         pairs.append((name, url))
-    found = {name: url for name, url in pairs if url}
-    if not found:
-        raise click.UsageError("give --url, --code-url or --at, or make models with --prepare")
-    for name in found:
+    addresses = {name: url for name, url in pairs if url}
+    if not addresses:
+        raise click.UsageError("give --url, --code-url or --at, or write the models with --prepare")
+    for name in addresses:
         if name not in names:
             allowed = ", ".join(names)
             raise click.UsageError(
                 f"the table of {tensorflow} has no container {name!r}; allowed: {allowed}"
             )
-    return found
+    return addresses
 
 
 def _show(
@@ -143,7 +149,7 @@ def _show(
     unasked: list[str],
 ) -> None:
     for name, target in targets.items():
-        click.echo(f"{name}: {target.url} ({target.server or 'says no name'})")
+        click.echo(f"{name}: {target.url} ({target.server or 'no Server header'})")
     width = max(len(group.group) for group in groups)
     kinds = [kind.value for kind in Agreement]
     heads = [*kinds, "changed", "not asked"]
@@ -152,7 +158,9 @@ def _show(
         numbers = [*group.counts.values(), group.changed, group.unasked]
         click.echo(f"{group.group:{width}}  " + "  ".join(f"{number:11,}" for number in numbers))
     if any(group.changed for group in groups):
-        click.echo("changed: Servable's handler answers otherwise since, on purpose; not compared")
+        click.echo(
+            "changed: Servable's handler has been changed on purpose since then; not compared"
+        )
     if unasked:
         click.echo(f"containers not asked: {', '.join(unasked)}; give --at NAME=URL")
     for group in groups:

@@ -1,4 +1,4 @@
-"""Asks targets the observed table, and counts how far they agree with it."""
+"""Sends the observed requests to targets, and counts how far the answers agree."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from servable.conformance.targets import ContainerTarget, Target, check_models
 
 @dataclass
 class GroupResult:
-    """Counts of one group. `changed` cases are ours to answer otherwise, and count for nothing."""
+    """The counts of one group. `changed` cases differ on purpose and are not compared."""
 
     group: str
     counts: dict[Agreement, int] = field(default_factory=lambda: dict.fromkeys(Agreement, 0))
     changed: int = 0
     unasked: int = 0
-    """Those that cannot reach the target: InvokeEndpoint sends no GET."""
+    """Cases that cannot be sent to the target: InvokeEndpoint sends no GET."""
     differences: list["DifferentAnswer"] = field(default_factory=list)
 
     @property
@@ -40,7 +40,7 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class DifferentAnswer:
-    """A case whose answer is another one than the observed. `str()` is one line."""
+    """A case whose answer differs from the observed one. `str()` is one line."""
 
     case: Case
     answer: ObservedAnswer
@@ -53,18 +53,18 @@ class DifferentAnswer:
         answers = {"answer": self.answer, "observed": self.case.answer}
         return {"group": self.case.group, "case": self.case.name} | {
             name: {
-                "status": one.status,
-                "content_type": one.content_type,
-                "body": one.body.decode("utf-8", "backslashreplace"),
+                "status": compared.status,
+                "content_type": compared.content_type,
+                "body": compared.body.decode("utf-8", "backslashreplace"),
             }
-            for name, one in answers.items()
+            for name, compared in answers.items()
         }
 
 
 def asked(
     target: Target, container: ContainerSetup
 ) -> Iterator[tuple[Case, ObservedAnswer | None]]:
-    """Every case in its order. Raises `TargetError`."""
+    """Send every case in its order. Raises `TargetError`."""
     if not container.is_multi_model:
         check_models(target)
     elif isinstance(target, ContainerTarget):
@@ -74,11 +74,11 @@ def asked(
 
 
 def counted(answers: Iterable[tuple[Case, ObservedAnswer | None]]) -> list[GroupResult]:
-    """By group, in the table's order."""
+    """Return the counts by group, in the table's order."""
     otherwise: Mapping[str, Mapping[str, str]] = changed()
-    found: dict[str, GroupResult] = {}
+    results: dict[str, GroupResult] = {}
     for case, answer in answers:
-        group = found.setdefault(case.group, GroupResult(case.group))
+        group = results.setdefault(case.group, GroupResult(case.group))
         if answer is None:
             group.unasked += 1
         elif case.name in otherwise.get(case.group, {}):
@@ -88,11 +88,11 @@ def counted(answers: Iterable[tuple[Case, ObservedAnswer | None]]) -> list[Group
             group.counts[agreement] += 1
             if agreement is Agreement.DIFFERENT:
                 group.differences.append(DifferentAnswer(case, answer))
-    return list(found.values())
+    return list(results.values())
 
 
 def agreement_percent(groups: Iterable[GroupResult]) -> float:
-    """Of all compared cases; 0 where none was."""
+    """Return the share of compared cases that agree, in percent; 0 if none was compared."""
     groups = list(groups)
     compared = sum(group.compared for group in groups)
     return 100 * sum(group.agreeing for group in groups) / compared if compared else 0.0

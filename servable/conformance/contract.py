@@ -1,4 +1,4 @@
-"""What a container has to do for SageMaker, and how the image's NGINX keeps connections; any model.
+"""What SageMaker requires of a container, and how the image's NGINX keeps connections; any model.
 
 Each check is a sentence about the container, and a function that returns what was seen instead,
 None where the sentence is true.
@@ -20,14 +20,14 @@ Seen = tuple[int, bytes]
 
 
 def failures(target: ContainerTarget) -> dict[str, str | None]:
-    """Every check's sentence, with what was seen instead; None: it holds."""
-    found: dict[str, str | None] = {}
+    """Run every check: its sentence -> what was observed instead; None: the sentence holds."""
+    failed: dict[str, str | None] = {}
     for sentence, check in CHECKS.items():
         try:
-            found[sentence] = check(target)
+            failed[sentence] = check(target)
         except (OSError, http.client.HTTPException) as error:
-            found[sentence] = repr(error)
-    return found
+            failed[sentence] = repr(error)
+    return failed
 
 
 def _connects(target: ContainerTarget) -> str | None:

@@ -28,7 +28,7 @@ from servable_tensors.codecs import CODECS
 OBSERVED = Path(__file__).parent / "observed"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = "mult"
-"""Of every container; groups of another model name theirs in the header that SageMaker has for it."""
+"""The default model of every container; other groups name their model in SageMaker's header."""
 _OURS = ("alpha", "beta")  # models of the multi-model group that have our handler
 _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
 # TensorFlow numbers the functions of a model.
@@ -39,26 +39,26 @@ _TOLERANCE = 1e-4  # float32, by another build of TensorFlow
 
 
 class Agreement(Enum):
-    """How far an answer agrees with the observed one. Numbers may differ in their last digits."""
+    """How far an answer agrees with the observed one; numbers may differ in their last digits."""
 
     EQUAL = "equal"
     OTHER_WORDS = "other words"
-    """The same error status and content type; the sentence is another, as a model server's own is."""
+    """The same error status and content type, with another message, as from another model server."""
     DIFFERENT = "different"
 
 
 @dataclass(frozen=True)
 class ObservedAnswer:
-    """What is compared. An error page of NGINX counts by its status and type alone."""
+    """The compared parts of an answer. An error page of NGINX counts by status and type alone."""
 
     status: int
     content_type: str | None
-    """None where it is not known: SageMaker does not hand on that of an error."""
+    """None if unknown: SageMaker does not pass on the content type of an error."""
     body: bytes
 
     @classmethod
     def of(cls, status: int, content_type: str | None, body: bytes) -> "ObservedAnswer":
-        """Without what differs from run to run: ports, and the order of a map in protobuf."""
+        """Return an answer without what differs from run to run: ports and the order of protobuf maps."""
         if body.startswith(b"<html>"):
             return cls(status, content_type, b"<html>")
         if content_type == "application/x-protobuf" and status == 200:
@@ -71,7 +71,7 @@ class ObservedAnswer:
         return cls(status, content_type, text.encode("latin-1"))
 
     def agreement(self, other: "ObservedAnswer") -> Agreement:
-        """`self` is the observed one."""
+        """Return how far `other` agrees with this observed answer."""
         known = other.content_type is not None
         if self.status != other.status or (known and self.content_type != other.content_type):
             return Agreement.DIFFERENT
@@ -104,7 +104,7 @@ class ObservedAnswer:
 
 @dataclass(frozen=True)
 class Case:
-    """One request, and what the image's code answered."""
+    """One request, and the answer of the image's code."""
 
     group: str
     name: str
@@ -124,12 +124,12 @@ class Case:
 
     @property
     def code(self) -> str:
-        """What the archive had beside models: nothing, `handler` (ours), or a folder of observed/."""
+        """Code in the archive: none, `handler` (Servable's), or a folder of observed/."""
         return self.archive.partition(", ")[2].removesuffix(", batching")
 
     @property
     def with_handler(self) -> bool:
-        """Whether our own handler answered, as it was then."""
+        """Whether Servable's handler answered."""
         if self.is_multi_model:
             return any(name in self.path or name in self.body.decode("latin-1") for name in _OURS)
         return self.code in ("handler", "code_transforms")
@@ -150,7 +150,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ContainerSetup:
-    """What several groups can be asked of: variables, and what is in code/ beside all models."""
+    """A container that can answer several groups: its variables, and the code beside all models."""
 
     name: str
     image: str
@@ -164,31 +164,31 @@ class ContainerSetup:
 
 
 def cases() -> list[Case]:
-    """All of the table, in its order."""
+    """Return all cases of the table, in its order."""
     lines = (OBSERVED / "cases.jsonl").read_text(encoding="utf-8").splitlines()
     return [_case(json.loads(line)) for line in lines]
 
 
 def changed() -> dict[str, dict[str, str]]:
-    """Group -> case -> why our handler answers it otherwise than it did when it was observed."""
+    """Return group -> case -> why Servable's handler answers it differently now."""
     return tomllib.loads((OBSERVED / "changed.toml").read_text(encoding="utf-8"))
 
 
 def containers(of: Iterable[Case]) -> list[ContainerSetup]:
-    """Those that the cases need, each named as its first group is."""
-    found: dict[str, list[Case]] = {}
+    """Return the containers that the cases need, each named after its first group."""
+    cases_by_setup: dict[str, list[Case]] = {}
     for case in of:
         variables = dict(case.variables) | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": DEFAULT_MODEL}
         if case.is_multi_model:
             variables = dict(case.variables)
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
-        found.setdefault(key, []).append(case)
-    made = []
-    for key, its_cases in found.items():
+        cases_by_setup.setdefault(key, []).append(case)
+    setups = []
+    for key, its_cases in cases_by_setup.items():
         image, code, variables = json.loads(key)
         name = its_cases[0].group.partition(" ")[2].partition(" ")[0]
-        made.append(ContainerSetup(name, image, code, variables, tuple(its_cases)))
-    return made
+        setups.append(ContainerSetup(name, image, code, variables, tuple(its_cases)))
+    return setups
 
 
 def _case(line: dict[str, Any]) -> Case:

@@ -1,4 +1,4 @@
-"""The models and the code that the observed table was asked of, as containers and endpoints take them."""
+"""The models and the code of the observed table, in the form that containers and endpoints take."""
 
 import shlex
 import shutil
@@ -29,19 +29,19 @@ _PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
 
 
 def prepare(wanted: Sequence[ContainerSetup], folder: Path) -> None:
-    """Writes for each container folder/NAME, as it lies below /opt/ml, and folder/NAME.tar.gz.
+    """Write for each container folder/NAME, in the layout of /opt/ml, and folder/NAME.tar.gz.
 
-    Of multi-model mode there are folders NAME/MODEL/model alone. The models are made with
-    TensorFlow, in some 20 s. Raises `click.ClickException` where that is not installed.
+    Multi-model containers get only folders NAME/MODEL/model. The models are built with TensorFlow,
+    which takes about 20 s. Raises `click.ClickException` if it is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made:
-        script = [sys.executable, str(OBSERVED / "models.py.txt"), made]
+    with tempfile.TemporaryDirectory() as models:
+        script = [sys.executable, str(OBSERVED / "models.py.txt"), models]
         run = subprocess.run(script, capture_output=True, text=True, check=False)
         if run.returncode:
             reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise click.ClickException(
-                f"the models are not made: {reason}; they need TensorFlow, which is installed with "
+                f"the models were not built: {reason}; they need TensorFlow: "
                 'pip install "servable[local]" (in this repository: make install)'
             )
         for container in wanted:
@@ -49,10 +49,10 @@ def prepare(wanted: Sequence[ContainerSetup], folder: Path) -> None:
             shutil.rmtree(target, ignore_errors=True)
             if container.is_multi_model:
                 for name, (model, code) in _MEMBERS.items():
-                    shutil.copytree(Path(made) / model, target / name / "model")
+                    shutil.copytree(Path(models) / model, target / name / "model")
                     _add_code(code, target / name / "model")
                 continue
-            shutil.copytree(made, target)
+            shutil.copytree(models, target)
             _add_code(container.code, target)
             with tarfile.open(folder / f"{container.name}.tar.gz", "w:gz") as tar:
                 for entry in sorted(target.iterdir()):
@@ -60,7 +60,7 @@ def prepare(wanted: Sequence[ContainerSetup], folder: Path) -> None:
 
 
 def start_script(wanted: Sequence[ContainerSetup]) -> str:
-    """A shell script that starts each container from the image that it is given."""
+    """Return a shell script that starts each container from the image given to it."""
     lines = [
         "#!/bin/sh",
         "# sh start.sh IMAGE: starts the image once for each part of the table, on ports of 127.0.0.1",
@@ -82,7 +82,7 @@ def start_script(wanted: Sequence[ContainerSetup]) -> str:
 
 
 def asking(wanted: Sequence[ContainerSetup]) -> str:
-    """The command that asks what `start_script` starts."""
+    """Return the command that sends the requests to the containers of `start_script`."""
     urls = {container.name: f"http://127.0.0.1:{port}" for port, container in _ports(wanted)}
     options = {"plain": "--url ", "handler": "--code-url "}
     words = [f"{options.get(name, f'--at {name}=')}{url}" for name, url in urls.items()]
@@ -90,7 +90,7 @@ def asking(wanted: Sequence[ContainerSetup]) -> str:
 
 
 def ask_script(wanted: Sequence[ContainerSetup]) -> str:
-    """The same as a shell script, which hands further options on."""
+    """Return the same command as a shell script, which passes further options on."""
     return f'#!/bin/sh\nexec {asking(wanted)} "$@"\n'
 
 

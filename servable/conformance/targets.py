@@ -1,4 +1,4 @@
-"""Whoever is asked: a container by its address, or an endpoint behind SageMaker's InvokeEndpoint."""
+"""The targets: a container by its address, or an endpoint behind SageMaker's InvokeEndpoint."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ from servable.conformance.observed_cases import ATTRIBUTES, DEFAULT_MODEL, Case,
 from servable.conformance.prepare import MODELS_PATH
 
 LOCAL_SERVER = "servable-local-container"
-"""The Server header of our own local container."""
+"""The Server header of Servable's local container."""
 _TIMEOUT_SECONDS = 60
 _INVOCATIONS = re.compile(r"/endpoints/([A-Za-z0-9-]+)/invocations/?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -24,11 +24,11 @@ _PARAMETERS = {
 
 
 class TargetError(Exception):
-    """It cannot be asked: whole sentences that say what to do."""
+    """A target cannot be used. `str()` is a whole sentence that says what to do."""
 
 
 class Target(ABC):
-    """`server` says who answers, as far as it tells; `is_local` is set for our local container."""
+    """A target. `server`: its Server header; `is_local`: whether it is Servable's local container."""
 
     url: str
     server = ""
@@ -36,17 +36,17 @@ class Target(ABC):
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Returns when it serves. Raises `TargetError` when that takes longer."""
+        """Return when the target serves. Raises `TargetError` if that takes longer than `seconds`."""
 
     @abstractmethod
     def ask(self, case: Case) -> ObservedAnswer | None:
-        """Its answer; None where such a request cannot reach it. Raises `TargetError`."""
+        """Return the answer; None if such a request cannot be sent to it. Raises `TargetError`."""
 
 
 def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
-    """`url`: http://HOST:PORT of a container, or https://…/endpoints/NAME/invocations.
+    """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
 
-    `models_path`: where the container of multi-model mode has its models.
+    `models_path`: the folder of the models in a multi-model container.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -56,14 +56,14 @@ def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
 
 
 class ContainerTarget(Target):
-    """A container: every case can be asked."""
+    """A container, to which every case can be sent."""
 
     def __init__(self, url: str, models_path: str = MODELS_PATH) -> None:
         self.url = url.rstrip("/")
         self._models_path = models_path.rstrip("/")
 
     def connection(self) -> http.client.HTTPConnection:
-        """A new one."""
+        """Return a new connection."""
         parts = urlsplit(self.url)
         https = parts.scheme == "https"
         kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
@@ -80,7 +80,7 @@ class ContainerTarget(Target):
             except OSError as error:
                 reason = str(error)
             except http.client.HTTPException as error:
-                reason = f"it speaks no HTTP ({error!r})"
+                reason = f"it does not answer in HTTP ({error!r})"
             if time.monotonic() > until:
                 raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
             time.sleep(0.5)
@@ -90,7 +90,7 @@ class ContainerTarget(Target):
         return self._get(f"/tfs/v1/models/{model}")[0] == 200
 
     def unload_all(self) -> None:
-        """In multi-model mode: the table begins with nothing loaded."""
+        """Unload all models of a multi-model container, as the table begins."""
         status, body = self._get("/models")
         for name in json.loads(body) if status == 200 else ():
             connection = self.connection()
@@ -99,7 +99,7 @@ class ContainerTarget(Target):
             connection.close()
 
     def ask(self, case: Case) -> ObservedAnswer:
-        """With the case's headers and no other but Host and length."""
+        """Send a case with its own headers, Host and Content-Length."""
         body = case.body.replace(f"{MODELS_PATH}/".encode(), f"{self._models_path}/".encode())
         connection = self.connection()
         try:
@@ -137,7 +137,7 @@ class ContainerTarget(Target):
 
 
 class EndpointTarget(Target):
-    """A deployed endpoint, asked with the shell's credentials: what InvokeEndpoint can send alone."""
+    """A deployed endpoint, called by InvokeEndpoint with the shell's credentials."""
 
     def __init__(self, url: str, name: str) -> None:
         self.url = url
@@ -168,9 +168,11 @@ class EndpointTarget(Target):
         sendable = headers.keys() <= _PARAMETERS.keys() and "content-type" in headers
         if not sendable or (case.method, case.path) != ("POST", "/invocations"):
             return None
-        told = {_PARAMETERS[name]: value for name, value in headers.items()}
+        parameters = {_PARAMETERS[name]: value for name, value in headers.items()}
         try:
-            found = self._client.invoke_endpoint(EndpointName=self._name, Body=case.body, **told)
+            answer = self._client.invoke_endpoint(
+                EndpointName=self._name, Body=case.body, **parameters
+            )
         except ClientError as error:
             response = error.response
             if "OriginalStatusCode" not in response:
@@ -179,11 +181,11 @@ class EndpointTarget(Target):
             return ObservedAnswer.of(response["OriginalStatusCode"], None, body)
         except BotoCoreError as error:
             raise TargetError(f"{self.url}: {error}") from None
-        return ObservedAnswer.of(200, found["ContentType"], found["Body"].read())
+        return ObservedAnswer.of(200, answer["ContentType"], answer["Body"].read())
 
 
 def check_models(target: Target) -> None:
-    """Raises `TargetError` where a container does not serve the table's models."""
+    """Raise `TargetError` if a container does not serve the table's models."""
     if isinstance(target, ContainerTarget) and not target.serves(DEFAULT_MODEL):
         raise TargetError(
             f"{target.url}: this container does not serve the table's models ({DEFAULT_MODEL} is "

@@ -1,4 +1,4 @@
-"""`servable cost ENV [--against REF]`: what it costs, and what a change costs."""
+"""`servable cost ENV [--against REF]`: show what it costs, and what a change costs."""
 
 import json
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ from servable.cost.cost import (
 )
 from servable.cost.cost import cost as cost_of
 from servable.plan.revision import against as at_revision
-from servable.project import ENVIRONMENTS, one_environment, project
+from servable.project import ENVIRONMENTS, SET, one_environment, project
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One key, for this run.")
-@click.option("--against", metavar="REF", help="The git revision to compare with.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@SET
+@click.option("--against", metavar="REF", help="Git revision to compare with.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost(
     environment: str, folder: str, sets: tuple[str, ...], against: str | None, as_json: bool
 ) -> int:
-    """What ENV's instances cost by the hour, the month and the million predictions."""
+    """Show what ENV costs by the hour, the month and the million predictions."""
     loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     now, then = cost_of(loaded.name, loaded.environment), None
@@ -39,14 +39,14 @@ def cost(
         (compared,) = at_revision([loaded], root, files, against)
         then = cost_of(loaded.name, compared.before) if compared.before else None
     if as_json:
-        said = now.as_json()
+        output = now.as_json()
         if against is not None:
-            said["against"] = {
+            output["against"] = {
                 "revision": against,
                 "difference": None if then is None else difference(now, then),
                 "then": None if then is None else then.as_json(),
             }
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(output, indent=2))
         return 0
     _show(now)
     if then is not None:
@@ -59,65 +59,69 @@ def cost(
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
 
 
-def _show(found: Cost) -> None:
-    for one in found.variants:
-        click.echo(f"{found.environment}, {one.variant}: {_priced(one)} ({one.price_of})")
-        for line in _per_million(one):
+def _show(costs: Cost) -> None:
+    for variant in costs.variants:
+        click.echo(
+            f"{costs.environment}, {variant.variant}: {_priced(variant)} ({variant.price_of})"
+        )
+        for line in _per_million(variant):
             click.echo(f"  {line}")
     click.echo()
     for which, words in _WORDS.items():
-        hour, month = found.usd_per_hour(which), found.usd_per_month(which)
+        hour, month = costs.usd_per_hour(which), costs.usd_per_month(which)
         if hour is None or month is None:
-            said = "unknown price"
+            price = "unknown price"
         else:
-            said = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
-        million = found.usd_per_million_predictions(which)
+            price = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
+        million = costs.usd_per_million_predictions(which)
         each = "" if million is None else f"  ${million:.2f} per million predictions"
-        click.echo(f"{words:24} {_counted(found, which)}  {said}{each}")
-    if found.unknown:
-        click.echo(f"without {', '.join(found.unknown)}: {UNKNOWN}")
+        click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}")
+    if costs.unknown:
+        click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}")
     click.echo(NOT_INCLUDED)
 
 
-def _priced(one: VariantCost) -> str:
-    if one.serverless is None:
-        hour = one.usd_per_instance_hour
-        return f"{one.instance_type}, {'unknown price' if hour is None else f'${hour:g}/h'}"
-    said = f"serverless of {one.serverless.memory_mib} MiB, paid by use"
-    if one.usd_per_second is None:
-        return f"{said}: unknown price"
-    # As people write it: 6e-05 is no price.
-    price = f"{one.usd_per_second:.9f}".rstrip("0")
-    return f"{said}: ${price} per second of answering"
+def _priced(variant: VariantCost) -> str:
+    if variant.serverless is None:
+        hour = variant.usd_per_instance_hour
+        return f"{variant.instance_type}, {'unknown price' if hour is None else f'${hour:g}/h'}"
+    serverless = f"serverless of {variant.serverless.memory_mib} MiB, paid by use"
+    if variant.usd_per_second is None:
+        return f"{serverless}: unknown price"
+    # In full: 6e-05 is not readable as a price.
+    price = f"{variant.usd_per_second:.9f}".rstrip("0")
+    return f"{serverless}: ${price} per second of answering"
 
 
-def _per_million(one: VariantCost) -> Iterator[str]:
-    if one.serverless is not None:
-        if one.usd_per_million_of_example is not None:
+def _per_million(variant: VariantCost) -> Iterator[str]:
+    if variant.serverless is not None:
+        if variant.usd_per_million_of_example is not None:
             yield (
-                f"${one.usd_per_million_of_example:.2f} per million predictions for each "
-                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes, and ${one.usd_per_gb_processed:g} "
+                f"${variant.usd_per_million_of_example:.2f} per million predictions for each "
+                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes, and ${variant.usd_per_gb_processed:g} "
                 "per GB of requests and answers"
             )
-        if one.serverless.provisioned_concurrency:
+        if variant.serverless.provisioned_concurrency:
             yield (
-                f"and what keeps {one.serverless.provisioned_concurrency} to "
-                f"{one.serverless.most_provisioned} containers warm: unknown price"
+                f"and what keeps {variant.serverless.provisioned_concurrency} to "
+                f"{variant.serverless.most_provisioned} containers warm: unknown price"
             )
-    elif one.usd_per_million_predictions is not None:
-        safe = one.usd_per_million_predictions / (one.safety_factor or 1)
+    elif variant.usd_per_million_predictions is not None:
+        safe = variant.usd_per_million_predictions / (variant.safety_factor or 1)
         yield (
-            f"${one.usd_per_million_predictions:.2f} per million predictions, at "
-            f"{one.max_rps_per_instance:g} requests/s on an instance; ${safe:.2f} at the "
-            f"{one.safety_factor:g} of it where scaling keeps it"
+            f"${variant.usd_per_million_predictions:.2f} per million predictions, at "
+            f"{variant.max_rps_per_instance:g} requests/s on an instance; ${safe:.2f} at the "
+            f"{variant.safety_factor:g} of it where scaling keeps it"
         )
-    elif one.max_rps_per_instance is None and not one.shadow:
+    elif variant.max_rps_per_instance is None and not variant.shadow:
         yield "per million predictions: not known without scaling.max_rps_per_instance"
 
 
-def _counted(found: Cost, which: Which) -> str:
+def _counted(costs: Cost, which: Which) -> str:
     """How many, in a column of its own."""
-    if found.paid_by_use:
-        most = sum(one.serverless.max_concurrency for one in found.variants if one.serverless)
+    if costs.paid_by_use:
+        most = sum(
+            variant.serverless.max_concurrency for variant in costs.variants if variant.serverless
+        )
         return "   nobody asks" if which == "min_instances" else f"{most:4} all busy "
-    return f"{sum(getattr(one, which) for one in found.variants):4} instances"
+    return f"{sum(getattr(variant, which) for variant in costs.variants):4} instances"

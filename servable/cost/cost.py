@@ -26,13 +26,13 @@ WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update
 
 @dataclass(frozen=True, kw_only=True)
 class VariantCost:
-    """In US dollars; None where no source states a price."""
+    """The cost of one variant in US dollars; None where no source states a price."""
 
     variant: str
     instance_type: str
-    """Or serverless."""
+    """Instance type, or "serverless"."""
     shadow: bool
-    """Its answers are nobody's predictions."""
+    """A shadow variant, whose answers are discarded."""
     min_instances: int
     max_instances: int
     max_during_update: int
@@ -41,7 +41,7 @@ class VariantCost:
     price_of: str
     """Where and when the price held, or that none is known."""
     max_rps_per_instance: float | None
-    """Measured, of the file."""
+    """Measured requests per second of one instance, from the file."""
     safety_factor: float | None
     """Share of it at which scaling keeps an instance."""
     serverless: Serverless | None = None
@@ -56,7 +56,7 @@ class VariantCost:
 
     @property
     def unknown(self) -> str | None:
-        """What has no price."""
+        """The part that has no known price; None if all have one."""
         if self.serverless is None:
             return self.instance_type if self.usd_per_instance_hour is None else None
         if self.usd_per_second is None:
@@ -79,7 +79,7 @@ class VariantCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """By an instance that is as busy as was measured: the least they can cost."""
+        """US dollars per million predictions on a fully used instance: the lowest possible cost."""
         if self.usd_per_instance_hour is None or self.max_rps_per_instance is None:
             return None
         per_hour = self.max_rps_per_instance * SECONDS_PER_HOUR
@@ -117,41 +117,41 @@ class Cost:
     @property
     def unknown(self) -> list[str]:
         """What has no price; the sums are then of the others."""
-        return sorted({one.unknown for one in self.variants if one.unknown is not None})
+        return sorted({variant.unknown for variant in self.variants if variant.unknown is not None})
 
     @property
     def paid_by_use(self) -> bool:
         """Whether the sums are a range of use, and no bill of a fleet."""
-        return any(one.paid_by_use for one in self.variants)
+        return any(variant.paid_by_use for variant in self.variants)
 
     def usd_per_hour(self, which: Which) -> float | None:
         """None where no price is known at all; otherwise unknown prices count nothing."""
-        known = [one.usd_per_hour(which) for one in self.variants]
-        counted = [one for one in known if one is not None]
+        known = [variant.usd_per_hour(which) for variant in self.variants]
+        counted = [hour for hour in known if hour is not None]
         return sum(counted) if counted else None
 
     def usd_per_month(self, which: Which) -> float | None:
-        """Of 730 hours."""
+        """US dollars per month of 730 hours; None if no price is known."""
         hour = self.usd_per_hour(which)
         return None if hour is None else hour * HOURS_PER_MONTH
 
     def usd_per_million_predictions(self, which: Which) -> float | None:
         """Every instance as busy as was measured; in an update, both fleets for one's traffic."""
-        rates = [one.rps(which) for one in self.variants]
+        rates = [variant.rps(which) for variant in self.variants]
         hour = self.usd_per_hour(which)
         if hour is None or self.unknown or None in rates:
             return None
-        rps = sum(one for one in rates if one is not None)
+        rps = sum(variant for variant in rates if variant is not None)
         return hour / (rps * SECONDS_PER_HOUR) * MILLION if rps else None
 
     def as_json(self) -> dict[str, Any]:
-        found = asdict(self)
-        for said, one in zip(found["variants"], self.variants, strict=True):
-            said["paid_by_use"] = one.paid_by_use
-            said["serverless"] = one.serverless.model_dump() if one.serverless else None
-            said["usd_per_million_predictions"] = one.usd_per_million_predictions
-            said["usd_per_million_predictions_of_100_ms"] = one.usd_per_million_of_example
-        return found | {
+        output = asdict(self)
+        for row, variant in zip(output["variants"], self.variants, strict=True):
+            row["paid_by_use"] = variant.paid_by_use
+            row["serverless"] = variant.serverless.model_dump() if variant.serverless else None
+            row["usd_per_million_predictions"] = variant.usd_per_million_predictions
+            row["usd_per_million_predictions_of_100_ms"] = variant.usd_per_million_of_example
+        return output | {
             "usd_per_hour": {which: self.usd_per_hour(which) for which in WHICH},
             "usd_per_month": {which: self.usd_per_month(which) for which in WHICH},
             "usd_per_million_predictions": {
@@ -164,13 +164,13 @@ class Cost:
 
 
 def cost(name: str, environment: Environment) -> Cost:
-    """Of the file alone; asks nobody."""
+    """Return the cost of an environment, from its file and the price catalog alone."""
     batches = environment.rollout.batches if environment.rollout else None
     return Cost(
         environment=name,
         variants=tuple(
-            variant_cost(one, variant, environment.region, batches=batches)
-            for one, variant in environment.variants.items()
+            variant_cost(variant_name, variant, environment.region, batches=batches)
+            for variant_name, variant in environment.variants.items()
         ),
         p99_latency_ms=environment.alarms.p99_latency_ms,
     )
@@ -179,7 +179,7 @@ def cost(name: str, environment: Environment) -> Cost:
 def variant_cost(
     name: str, variant: Variant, region: str, *, batches: tuple[int, int] | None
 ) -> VariantCost:
-    """Of the file alone; asks nobody."""
+    """Return the cost of a variant, from its file and the price catalog alone."""
     serverless, scaling = variant.serverless, variant.scaling
     used = serverless_price(region) if serverless else None
     row = None if serverless else price(variant.instance_type or "", region)
@@ -219,19 +219,19 @@ _WORDS: tuple[tuple[Which, str], ...] = (
 
 def difference(now: Cost, then: Cost) -> str:
     """ "+$412/month at min, +$824/month at max, p99 objective 120 -> 80 ms" """
-    said = [
+    parts = [
         f"{_signed(now.usd_per_month(which), then.usd_per_month(which))}/month at {word}"
         for which, word in _WORDS
     ]
     if now.p99_latency_ms != then.p99_latency_ms:
-        before, after = (_ms(one.p99_latency_ms) for one in (then, now))
-        said.append(f"p99 objective {before} -> {after} ms")
+        before, after = (_ms(cost.p99_latency_ms) for cost in (then, now))
+        parts.append(f"p99 objective {before} -> {after} ms")
     if now.paid_by_use or then.paid_by_use:
-        said.append("serverless is paid by use: nothing at min, every container busy at max")
+        parts.append("serverless is paid by use: nothing at min, every container busy at max")
     unknown = sorted({*now.unknown, *then.unknown})
     if unknown:
-        said.append(f"without {', '.join(unknown)}: {UNKNOWN}")
-    return ", ".join(said)
+        parts.append(f"without {', '.join(unknown)}: {UNKNOWN}")
+    return ", ".join(parts)
 
 
 def _signed(now: float | None, then: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The account that an environment is deployed to: credentials, region, bootstrap, quotas, network."""
+"""The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,68 +8,70 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment
 from infra.policy.sizing import instances_during_update
-from servable.aws_account import Account, AwsError, absent, unless_absent
+from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
 from servable.doctor.look import Look, State, judged
 
-# What the synthesised stacks ask for: requiresBootstrapStackVersion.
+# The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 
 
-def account(environment: Environment, asked: Account) -> Iterator[Look]:
-    """Credentials first; without them nothing else is asked."""
+def account(environment: Environment, aws: Account) -> Iterator[Look]:
+    """Check the credentials, and with valid ones the rest of the account."""
     try:
-        found = asked.identity()
+        identity = aws.identity()
     except NoCredentialsError:
         mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
         yield Look(name="credentials", state="problem", said="none in this shell", mend=mend)
         return
     except AwsError as wrong:
-        mend = "look at the network, the clock and the credentials; nothing else was asked"
-        yield Look(name="credentials", state="open", said=f"could not ask: {wrong}", mend=mend)
+        mend = remedy_for(wrong, "check the network, the clock and the credentials")
+        yield Look(
+            name="credentials", state="open", said=f"could not be checked: {wrong}", mend=mend
+        )
         return
-    fine = str(found["Account"]) == environment.account
+    fine = str(identity["Account"]) == environment.account
     mend = f"use credentials of {environment.account}, which the file names"
-    yield judged("credentials", fine, f"{found['Arn']}", mend)
+    yield judged("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
     for name, look in _ASKED.items():
         try:
-            yield from look(environment, asked)
+            yield from look(environment, aws)
         except AwsError as wrong:
-            mend = "the credentials may not ask, or nobody answers"
-            yield Look(name=name, state="open", said=f"could not ask: {wrong}", mend=mend)
+            mend = "check the credentials' permissions and the network"
+            yield Look(name=name, state="open", said=f"could not be checked: {wrong}", mend=mend)
 
 
-def _region(environment: Environment, asked: Account) -> Iterator[Look]:
+def _region(environment: Environment, aws: Account) -> Iterator[Look]:
     known = regions()
     fine = environment.region in known
     yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(known)}")
 
 
-def _bootstrap(environment: Environment, asked: Account) -> Iterator[Look]:
+def _bootstrap(environment: Environment, aws: Account) -> Iterator[Look]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
-    found = unless_absent(asked.client("ssm").get_parameter, Name=BOOTSTRAP)
-    if found is None:
+    parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP)
+    if parameter is None:
         yield Look(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
         return
-    version = found["Parameter"]["Value"]
+    version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
     yield judged("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
 
 
-def assets(environment: Environment, asked: Account) -> Iterator[Look]:
-    """The key that published archives are encrypted with, against those that roles may use."""
+def assets(environment: Environment, aws: Account) -> Iterator[Look]:
+    """Compare the key that encrypts published archives with the keys that roles may use."""
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
     bucket = f"cdk-hnb659fds-assets-{environment.account}-{environment.region}"
-    found = unless_absent(asked.client("s3").get_bucket_encryption, Bucket=bucket)
-    if found is None:
-        return  # the bootstrap's own line says so
-    (rule,) = found["ServerSideEncryptionConfiguration"]["Rules"]
-    # An ARN, or its last part: as it was given to `cdk bootstrap`.
+    encryption = unless_absent(aws.client("s3").get_bucket_encryption, Bucket=bucket)
+    if encryption is None:
+        return  # the line about the bootstrap reports it
+    (rule,) = encryption["ServerSideEncryptionConfiguration"]["Rules"]
+    # An ARN or its last part, as it was given to `cdk bootstrap`.
     key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
     if not key:
         mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
@@ -82,43 +84,43 @@ def assets(environment: Environment, asked: Account) -> Iterator[Look]:
         yield Look(name="key of archives", state="open", said=said, mend=mend)
 
 
-def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
-    if all(one.scaling is None for one in environment.variants.values()):
+def _scaling_role(environment: Environment, aws: Account) -> Iterator[Look]:
+    if all(variant.scaling is None for variant in environment.variants.values()):
         return
     mend = (
         "`aws iam create-service-linked-role --aws-service-name "
         "sagemaker.application-autoscaling.amazonaws.com`"
     )
-    if unless_absent(asked.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
-        # AWS makes it the first time that something is scaled.
-        yield Look(name="scaling role", state="open", said="not there yet", mend=mend)
+    if unless_absent(aws.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
+        # AWS creates it when the first target is registered.
+        yield Look(name="scaling role", state="open", said="does not exist yet", mend=mend)
     else:
         yield Look(name="scaling role", state="ok", said=SERVICE_ROLE)
 
 
 def needed(environment: Environment) -> dict[str, int]:
-    """Instance type -> instances at once, while an update replaces a fleet at its maximum."""
+    """Return instance type -> instances at once while an update replaces a fleet of maximum size."""
     rollout = environment.rollout
     batches = rollout.batches if rollout else None
-    found: dict[str, int] = {}
-    for one in environment.variants.values():
-        if one.instance_type is None:
+    counts: dict[str, int] = {}
+    for variant in environment.variants.values():
+        if variant.instance_type is None:
             continue  # serverless has a quota of its own
-        _, most = one.planned_capacity
+        _, most = variant.planned_capacity
         count = instances_during_update(most, batches=batches)
-        found[one.instance_type] = found.get(one.instance_type, 0) + count
-    return found
+        counts[variant.instance_type] = counts.get(variant.instance_type, 0) + count
+    return counts
 
 
-def quotas(environment: Environment, asked: Account) -> Iterator[Look]:
-    """Of the account, shared with every other endpoint in it."""
-    if asked.embedded:
-        yield Look(name="quotas", state="open", said="the embedded AWS has none")
+def quotas(environment: Environment, aws: Account) -> Iterator[Look]:
+    """Compare the account's quotas, which all its endpoints share, with what an update needs."""
+    if aws.embedded:
+        yield Look(name="quotas", state="open", said="the local AWS has none")
         return
     there = {
-        # What was never raised is not among the applied ones: then AWS's own default holds.
-        **_values(asked, "list_aws_default_service_quotas"),
-        **_values(asked, "list_service_quotas"),
+        # A quota that was never raised is not listed as applied: then AWS's default holds.
+        **_values(aws, "list_aws_default_service_quotas"),
+        **_values(aws, "list_service_quotas"),
     }
     for kind, count in needed(environment).items():
         name = f"{kind} for endpoint usage"
@@ -132,42 +134,44 @@ def quotas(environment: Environment, asked: Account) -> Iterator[Look]:
         said = f"{value:g}, for all endpoints together; needed {wanted}"
         yield judged(f"quota of {kind}", value >= count, said, mend)
     if concurrent := _concurrent(environment):
-        said = f"not asked, its name is not known here; needed {concurrent} requests at once"
+        said = f"not checked, since its name is not known; needed {concurrent} requests at once"
         mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
         yield Look(name="quota of serverless", state="open", said=said, mend=mend)
 
 
-def _values(asked: Account, operation: str) -> dict[str, float]:
-    found = asked.pages("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
-    return {one["QuotaName"]: float(one["Value"]) for one in found}
+def _values(aws: Account, operation: str) -> dict[str, float]:
+    listed = aws.pages("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
+    return {quota["QuotaName"]: float(quota["Value"]) for quota in listed}
 
 
 def _concurrent(environment: Environment) -> int:
-    every = [one.serverless for one in environment.variants.values()]
-    return sum(one.max_concurrency for one in every if one is not None)
+    every = [variant.serverless for variant in environment.variants.values()]
+    return sum(serverless.max_concurrency for serverless in every if serverless is not None)
 
 
-def network(environment: Environment, asked: Account) -> Iterator[Look]:
+def network(environment: Environment, aws: Account) -> Iterator[Look]:
     subnets = environment.network.subnets
     if not subnets:
         return
-    ec2 = asked.client("ec2")
+    ec2 = aws.client("ec2")
     try:
-        found = ec2.describe_subnets(SubnetIds=list(subnets))["Subnets"]
+        described = ec2.describe_subnets(SubnetIds=list(subnets))["Subnets"]
     except ClientError as error:
         if not absent(error):
             raise
-        mend = "write subnets that are in this account and region"
+        mend = "set network.subnets to subnets of this account and region"
         yield Look(name="subnets", state="problem", said=str(error), mend=mend)
         return
-    free = sum(int(one["AvailableIpAddressCount"]) for one in found)
+    free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     count = math.ceil(sum(needed(environment).values()))
-    mend = f"an instance takes an address: give larger subnets, {count} at once are needed"
-    yield judged("subnets", free >= count, f"{len(found)} with {free} free addresses", mend)
-    networks = sorted({one["VpcId"] for one in found})
+    mend = (
+        f"each instance needs an address: use larger subnets, {count} addresses are needed at once"
+    )
+    yield judged("subnets", free >= count, f"{len(described)} with {free} free addresses", mend)
+    networks = sorted({subnet["VpcId"] for subnet in described})
     there = {
-        one["ServiceName"]
-        for one in asked.pages(
+        vpc_endpoint["ServiceName"]
+        for vpc_endpoint in aws.pages(
             "ec2",
             "describe_vpc_endpoints",
             "VpcEndpoints",
@@ -176,10 +180,14 @@ def network(environment: Environment, asked: Account) -> Iterator[Look]:
     }
     for service in ("s3", "logs"):
         name = f"com.amazonaws.{environment.region}.{service}"
-        # A route to the internet does as well, which is not looked at.
+        # A route to the internet also works; it is not checked.
         state: State = "ok" if name in there else "open"
-        mend = "" if name in there else f"without a NAT gateway: make a VPC endpoint for {name}"
-        said = "there" if name in there else "not there"
+        mend = (
+            ""
+            if name in there
+            else f"unless the subnets have a NAT: create a VPC endpoint for {name}"
+        )
+        said = "exists" if name in there else "does not exist"
         yield Look(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
 
 

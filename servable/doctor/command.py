@@ -1,4 +1,4 @@
-"""`servable doctor [ENV]`: is this machine ready, and the account?"""
+"""`servable doctor [ENV]`: check whether this computer and the AWS account are ready."""
 
 import json
 
@@ -15,36 +15,43 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
 @click.command()
 @click.argument("environment", metavar="[ENV]", required=False)
 @ENVIRONMENTS
-@click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> int:
-    """Look at this machine and, with ENV, at the account it is deployed to; exit 1 on a problem."""
+    """Check this computer and, with ENV, the account it is deployed to; exit 1 on a problem."""
     root, _ = project(folder)
     looks = list(machine(root))
     if environment is not None:
         loaded, _ = one_environment(environment, folder)
         assert loaded.environment is not None  # one_environment has looked
-        # Only where the account is asked: this computer is looked at without boto3.
+        looks.append(_stacks(loaded.name))
+        # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of
         from servable.doctor.account import account
 
         try:
-            asked = account_of(loaded.environment, local=local)
+            deployed_to = account_of(loaded.environment, local=local)
         except PackagingError as wrong:
             looks.append(
                 Look(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
             )
         else:
-            looks += account(loaded.environment, asked)
+            looks += account(loaded.environment, deployed_to)
     if as_json:
-        click.echo(json.dumps([one.as_json() for one in looks], indent=2))
+        click.echo(json.dumps([look.as_json() for look in looks], indent=2))
     else:
-        width = max(len(one.name) for one in looks)
-        for one in looks:
-            word = click.style(f"{one.state:7}", fg=COLOURS[one.state])
-            click.echo(f"{word}  {one.name:{width}}  {one.said}")
-            if one.mend:
-                click.echo(f"{'':7}  {'':{width}}  -> {one.mend}")
+        width = max(len(look.name) for look in looks)
+        for look in looks:
+            word = click.style(f"{look.state:7}", fg=COLOURS[look.state])
+            click.echo(f"{word}  {look.name:{width}}  {look.said}")
+            if look.mend:
+                click.echo(f"{'':7}  {'':{width}}  -> {look.mend}")
         if environment is None:
-            click.echo("the account was not asked: `servable doctor ENV`")
-    return int(any(one.state == "problem" for one in looks))
+            click.echo("the account was not checked: `servable doctor ENV` checks it")
+    return int(any(look.state == "problem" for look in looks))
+
+
+def _stacks(name: str) -> Look:
+    """State the pattern that selects the environment's stacks; the CDK CLI only says "no stacks match"."""
+    said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
+    return Look(name="stacks", state="ok", said=said)

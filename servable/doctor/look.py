@@ -1,4 +1,4 @@
-"""One thing that was looked at."""
+"""The result of one check of `servable doctor`."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ State = Literal["ok", "problem", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`open`: it could not be asked."""
+    """The result of one check. `state` "open": it could not be checked, or is no problem by itself."""
 
     name: str
     state: State
@@ -20,5 +20,5 @@ class Look:
 
 
 def judged(name: str, fine: bool, said: str, mend: str) -> Look:
-    """ok, or a problem with how to mend it."""
+    """Return "ok", or a problem with its remedy."""
     return Look(name=name, state="ok" if fine else "problem", said=said, mend="" if fine else mend)

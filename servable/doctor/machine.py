@@ -1,4 +1,4 @@
-"""This computer and its project: Python, the image's Python, Node, the CDK CLI, who wrote the files."""
+"""This computer and its project: Python, the image's Python, Node, the CDK CLI, the project's files."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _NODE = "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere
 
 
 def machine(root: Path) -> Iterator[Look]:
-    """Python, the image's Python, Node, the CDK CLI and the project's files; asks nobody."""
+    """Check Python, the image's Python, Node, the CDK CLI and the project's files, without network."""
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
     yield judged("Python", fine, said, "install Python 3.11 or newer")
@@ -39,10 +39,10 @@ def machine(root: Path) -> Iterator[Look]:
 
 
 def project_files(root: Path) -> Look:
-    """Whether this version wrote the project's files; else what to change in which."""
+    """Check whether this version wrote the project's files; else say what to change."""
     writer, here = written_by(root), version("servable")
     if writer == here:
-        return Look(name="project files", state="ok", said=f"of servable {here}")
+        return Look(name="project files", state="ok", said=f"written by servable {here}")
     if not (root / "cdk.json").is_file():
         mend = "`servable init` writes what is missing"
         return Look(name="project files", state="open", said=f"no cdk.json in {root}", mend=mend)
@@ -55,52 +55,52 @@ def project_files(root: Path) -> Look:
         *to_change(root),
         f'then in cdk.json, context: "{STAMP}": "{here}"',
     ]
-    # No problem of its own: a deployment does not wait until somebody has compared files.
+    # Not a problem: a deployment need not wait until the files are compared.
     return Look(name="project files", state="open", said=said, mend="; ".join(steps))
 
 
 def _image_python() -> Look:
-    """Whether code/lib, which is for the image's Python, is imported as it is."""
+    """Check whether this Python can import code/lib, which is built for the image's Python."""
     wanted = images.python(images.versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
         return Look(name="image's Python", state="ok", said=f"{wanted}, and it runs here")
     said = (
-        f"{wanted}; here {here} runs, for which the local container fetches the same versions of "
-        "compiled packages in code/lib once"
+        f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
+        "code/lib once, in the same versions"
     )
-    found = _python(f"python{wanted}")
+    program = _python(f"python{wanted}")
     mend = (
-        f"with Servable installed into a virtual environment of {found} code runs as in the image"
-        if found
+        f"to run code as in the image, install Servable into a virtual environment of {program}"
+        if program
         else f"no Python {wanted} was found on this computer; none is needed"
     )
     return Look(name="image's Python", state="ok", said=said, mend=mend)
 
 
 def _python(name: str) -> str | None:
-    """One that starts, on the path, or of pyenv or uv (whose names on the path may lead nowhere)."""
+    """Return a Python that starts, from the path, pyenv or uv (shims on the path may not start)."""
     on_path = [Path(folder, name) for folder in os.get_exec_path()]
     kept = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
-    for program in [*on_path, *(one for folder in kept for one in folder.glob(f"*/bin/{name}"))]:
+    for program in [*on_path, *(path for folder in kept for path in folder.glob(f"*/bin/{name}"))]:
         if os.access(program, os.X_OK) and _ran(str(program), "--version"):
             return str(program)
     return None
 
 
 def _version(root: Path, *command: str) -> str | None:
-    """Ours before any other on the machine."""
+    """Return the version of a program, with the project's own preferred to others; None: not found."""
     places = [root / ".venv/bin", root / "node_modules/.bin", Path(sys.executable).parent]
-    own = [str(one / command[0]) for one in places if (one / command[0]).exists()]
+    own = [str(folder / command[0]) for folder in places if (folder / command[0]).exists()]
     program = own[0] if own else shutil.which(command[0])
     if program is None:
         return None
-    found = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", _ran(program, *command[1:]))
-    return found[0] if found else None
+    number = re.search(r"[0-9]+\.[0-9]+\.[0-9]+", _ran(program, *command[1:]))
+    return number[0] if number else None
 
 
 def _ran(*command: str) -> str:
-    """What it writes; nothing where it does not start, or fails."""
+    """Return the output of a program; an empty text if it does not start, or fails."""
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS

@@ -1,6 +1,7 @@
-"""`servable history ENV`: what was deployed when, and the way back."""
+"""`servable history ENV`: list what was deployed when, and restore an earlier deployment."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
@@ -18,73 +19,104 @@ from servable.project import ENVIRONMENTS, one_environment
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
-@click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
-@click.option("--restore", metavar="N", help="Go back to it: its number, or its fingerprint.")
-@click.option("--write", "writes", is_flag=True, help="With --restore: into ENV's file.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
+@click.option(
+    "--restore", metavar="N", help="Restore a deployment: its number, or its fingerprint."
+)
+@click.option(
+    "--write", "writes", is_flag=True, help="With --restore: write the result into ENV's file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def history(
     environment: str, folder: str, local: bool, restore: str | None, writes: bool, as_json: bool
 ) -> int:
-    """Every deployment of ENV, newest first; with --restore, the file that brings one back."""
+    """List every deployment of ENV, newest first; with --restore, print the file that restores one."""
     if writes and restore is None:
         raise click.UsageError("--write goes with --restore N")
     loaded, files = one_environment(environment, folder)
     assert loaded.environment is not None  # one_environment has looked
     try:
         account = account_of(loaded.environment, local=local)
-        found = deployments(account, stack_name(loaded))
+        listed = deployments(account, stack_name(loaded))
         if restore is None:
-            _show(found, as_json)
+            _show(listed, as_json)
             return 0
-        back = restored(loaded, _chosen(found, restore), account)
+        back = restored(loaded, _chosen(listed, restore), account)
     except PackagingError as wrong:
         click.echo(f"servable history: {wrong}", err=True)
         return 1
-    errors = [one for one in back.findings if one.severity is Severity.ERROR]
+    errors = [finding for finding in back.findings if finding.severity is Severity.ERROR]
     if writes and not errors:
         click.echo(f"{write(loaded, files, back)}: written", err=True)
     _show_restored(loaded, back, as_json, shown=not writes or bool(errors))
     return int(bool(errors))
 
 
-def _chosen(found: list[Deployment], wanted: str) -> Deployment:
-    for one in found:
-        if str(one.number) == wanted or (len(wanted) >= 6 and one.fingerprint.startswith(wanted)):
-            return one
-    allowed = ", ".join(str(one.number or one.fingerprint[:12]) for one in found) or "none"
-    raise click.UsageError(f"--restore {wanted}: there is no such deployment; allowed: {allowed}")
+def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
+    for deployment in listed:
+        if str(deployment.number) == wanted or (
+            len(wanted) >= 6 and deployment.fingerprint.startswith(wanted)
+        ):
+            return deployment
+    allowed = (
+        ", ".join(str(deployment.number or deployment.fingerprint[:12]) for deployment in listed)
+        or "none"
+    )
+    raise click.UsageError(f"--restore {wanted}: no such deployment; allowed: {allowed}")
 
 
-def _show(found: list[Deployment], as_json: bool) -> None:
+def _show(listed: list[Deployment], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([one.as_json() for one in found], indent=2, default=str))
-        return
-    for one in found:
-        number = "-" if one.number is None else str(one.number)
-        state = "live" if one.live else "never live" if one.number is None else ""
-        revision = (one.record or {}).get("revision") or "no revision"
         click.echo(
-            f"{number:>4}  {one.time[:19]}  {state:10}  {one.fingerprint[:12]}  {revision}  {one.caller}"
+            json.dumps([deployment.as_json() for deployment in listed], indent=2, default=str)
         )
-        if one.record is None:
-            click.echo("      its record is not there any more")
-            continue
-        for key, value in one.record["overrides"].items():
-            click.echo(f"      override: {key}={value}")
-        for change in one.changes:
-            click.echo(f"      {change}")
-    if not found:
-        click.echo("nothing was deployed, or before there were records")
+        return
+    rows = [_HEADS, *map(_cells, listed)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    if listed:
+        click.echo(lines[0])
+    for line, deployment in zip(lines[1:], listed, strict=True):
+        click.echo(line)
+        for detail in _details(deployment):
+            click.echo(f"    {detail}")
+    if not listed:
+        click.echo("no deployment is recorded")
+
+
+_HEADS = ("N", "TIME (UTC)", "STATE", "FINGERPRINT", "REVISION", "CALLER")
+
+
+def _cells(deployment: Deployment) -> tuple[str, ...]:
+    """Return the columns of a deployment, in the order of `_HEADS`."""
+    return (
+        "-" if deployment.number is None else str(deployment.number),
+        deployment.time[:19],
+        "live" if deployment.live else "never live" if deployment.number is None else "-",
+        deployment.fingerprint[:12],
+        (deployment.record or {}).get("revision") or "no revision",
+        deployment.caller,
+    )
+
+
+def _details(deployment: Deployment) -> Iterator[str]:
+    """Yield the overrides in force and the changes from the previous deployment."""
+    if deployment.record is None:
+        yield "its record no longer exists"
+        return
+    for key, value in deployment.record["overrides"].items():
+        yield f"override: {key}={value}"
+    yield from deployment.changes
 
 
 def _show_restored(loaded: Loaded, back: Restored, as_json: bool, *, shown: bool) -> None:
     if as_json:
-        said = {
+        output = {
             "text": back.text,
             "notes": back.notes,
-            "findings": [one.as_json() for one in back.findings],
+            "findings": [finding.as_json() for finding in back.findings],
         }
-        click.echo(json.dumps(said, indent=2, default=str))
+        click.echo(json.dumps(output, indent=2, default=str))
         return
     if shown:
         click.echo(back.text)

@@ -1,6 +1,6 @@
-"""Going back to a deployment: what it was, as a file that passes through the same checks.
+"""Restoring a deployment: its settings become an environment file, which passes the same checks.
 
-Before that, archive and image are proved to be still there, and the same.
+Before that, its archive and image are verified to exist unchanged.
 """
 
 import re
@@ -25,7 +25,7 @@ from servable.aws_account import Account, absent
 from servable.history.deployments import Deployment
 from servable.verify.model import digest
 
-# What describes how an archive is packed; one that lies in S3 is packed already.
+# Keys that describe how an archive is packed; an archive in S3 is packed already.
 _OF_PACKING = (
     "saved_model",
     "version",
@@ -41,7 +41,7 @@ _NOTHING = "acknowledge-nothing"
 
 @dataclass(kw_only=True)
 class Restored:
-    """The file that brings a deployment back."""
+    """The environment file that restores a deployment."""
 
     text: str
     """TOML."""
@@ -50,78 +50,83 @@ class Restored:
 
 
 def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restored:
-    """Proves that archive and image are still there. Raises `PackagingError` with the reason if not."""
+    """Verify that archive and image still exist, and return the file that restores the deployment.
+
+    Raises `PackagingError` with the reason if it cannot be restored.
+    """
     record = deployment.record
     if record is None:
-        problem = f"deployment {deployment.number} has no record any more"
-        raise PackagingError(Path(loaded.file), problem, "go back by git, and deploy that revision")
+        problem = f"the record of deployment {deployment.number} no longer exists"
+        raise PackagingError(
+            Path(loaded.file), problem, "check out its git revision, and deploy that"
+        )
     settings = _copy(record["settings"])
     notes: list[str] = []
-    for one in record["variants"]:
-        name, where = one["model"], one["archive"]
-        _prove_image(one, settings, account, notes)
+    for variant in record["variants"]:
+        name, where = variant["model"], variant["archive"]
+        _prove_image(variant, settings, account, notes)
         if "artifact" in settings["models"][name]:
             _proved_archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _packs(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
-            settings["models"][name] = _pinned(settings["models"][name], where, one, account)
+            settings["models"][name] = _pinned(settings["models"][name], where, variant, account)
             notes.append(f"{name}: served from {where}, where it was")
-        # Derived then, said now: what is derived from an archive in S3 could be another.
-        settings["variants"][one["variant"]]["container"] = one["container"]
+        # State the derived settings: from an archive in S3, other ones could be derived.
+        settings["variants"][variant["variant"]]["container"] = variant["container"]
     _without_strangers(settings)
     text, findings = _checked(loaded, settings, deployment)
     return Restored(text=text, findings=findings, notes=notes)
 
 
-def write(loaded: Loaded, folder: Path, found: Restored) -> Path:
-    """Puts it in the place of the environment's file, whole or not at all."""
+def write(loaded: Loaded, folder: Path, restorable: Restored) -> Path:
+    """Replace the environment's file atomically."""
     file = folder / f"{loaded.name}.toml"
     with beside(file) as to:
-        to.write(found.text.encode())
+        to.write(restorable.text.encode())
     return file
 
 
 def _copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copy(one) for key, one in value.items() if one is not None}
-    return [_copy(one) for one in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items() if item is not None}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _packs(loaded: Loaded, settings: Any, name: str, url: str) -> bool:
-    """Whether the sources on this machine are still those of what lies there."""
+    """Whether the sources on this computer still pack to the archive at `url`."""
     try:
-        found = packed_key(Environment.model_validate(settings), name, loaded.root)
+        key = packed_key(Environment.model_validate(settings), name, loaded.root)
     except (PackagingError, OSError, KeyError, ValueError):
         return False
-    return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{found}")
+    return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{key}")
 
 
-def _pinned(model: Any, url: str, one: dict[str, Any], account: Account) -> dict[str, Any]:
+def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> dict[str, Any]:
     if not url.endswith(".tar.gz"):
-        problem = "it lies in S3 as files under a prefix, which cannot be pinned"
+        problem = "it is stored in S3 as files under a prefix, which cannot be pinned"
         raise PackagingError(Path(url), problem, "check out the record's revision, and deploy that")
     sha256 = _proved_archive(account, url, None)
     bucket, _, name = url.removeprefix("s3://").partition("/")
     size = account.client("s3").head_object(Bucket=bucket, Key=name)["ContentLength"]
     artifact = {"uri": url, "sha256": sha256, "size_bytes": size}
-    if one.get("model_gib"):
-        artifact["size_gib"] = one["model_gib"]
+    if variant.get("model_gib"):
+        artifact["size_gib"] = variant["model_gib"]
     kept = {key: value for key, value in model.items() if key not in _OF_PACKING}
     return {"artifact": artifact, **kept}
 
 
 def _without_strangers(settings: Any) -> None:
-    """Models that only went into an archive, which is now named as a whole."""
-    used = {one["model"] for one in settings["variants"].values()}
+    """Remove models that were only packed into an archive, since the archive is now named itself."""
+    used = {variant["model"] for variant in settings["variants"].values()}
     for name in list(used):
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
-    settings["models"] = {name: one for name, one in settings["models"].items() if name in used}
+    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
 
 
 def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:
-    """The text and what preflight finds in it, as in any other file. Drops what accepts nothing."""
+    """Return the text and its findings; acknowledgements that match no finding are dropped."""
     with tempfile.TemporaryDirectory(prefix="servable-restore-") as folder:
         file = Path(folder, f"{loaded.name}.toml")
         for _ in range(1 + len(settings.get("acknowledge", {}))):
@@ -131,13 +136,13 @@ def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str
             findings = check(again)
             if not list(_forget(settings, findings)):
                 break
-    return text, [one for one in findings if one.severity is not Severity.NOT_CHECKED]
+    return text, [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
 
 
 def _forget(settings: Any, findings: list[Finding]) -> Iterator[str]:
-    for one in findings:
-        if one.rule == _NOTHING:
-            rule = one.key.removeprefix("acknowledge.")
+    for finding in findings:
+        if finding.rule == _NOTHING:
+            rule = finding.key.removeprefix("acknowledge.")
             settings["acknowledge"].pop(rule, None)
             yield rule
 
@@ -145,69 +150,73 @@ def _forget(settings: Any, findings: list[Finding]) -> Iterator[str]:
 def _text(settings: Any, deployment: Deployment) -> str:
     document = tomlkit.document()
     document.add(tomlkit.comment(":schema ./schema.json").indent(0))
-    said = f"Deployment {deployment.number or deployment.fingerprint[:12]}, of {deployment.time}."
-    document.add(tomlkit.comment(f"{said} Written by `servable history --restore`; whole, without"))
+    heading = (
+        f"Deployment {deployment.number or deployment.fingerprint[:12]}, of {deployment.time}."
+    )
     document.add(
-        tomlkit.comment("`extends`. Go on from the file in git when what was wrong is mended.")
+        tomlkit.comment(f"{heading} Written by `servable history --restore`; whole, without")
+    )
+    document.add(
+        tomlkit.comment("`extends`. Return to the file in git when the problem is solved.")
     )
     for name, value in settings.items():
         document.add(name, tomlkit.item(value))
     return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
 
 
-def _prove_image(one: dict[str, Any], settings: Any, account: Account, notes: list[str]) -> None:
-    """A stock image is known to the catalog; one of one's own is asked for."""
-    uri = one["image"]
-    own = settings["models"][one["model"]].get("image")
+def _prove_image(
+    variant: dict[str, Any], settings: Any, account: Account, notes: list[str]
+) -> None:
+    """Verify the image: a stock image in the catalog, a custom one in its ECR repository."""
+    uri = variant["image"]
+    own = settings["models"][variant["model"]].get("image")
     if own is None:
-        version, region = one["tensorflow"], settings["region"]
+        version, region = variant["tensorflow"], settings["region"]
         if version not in images.versions() or region not in images.regions(version):
-            problem = f"the image of TensorFlow {version} is not known in {region} any more"
+            problem = f"the image of TensorFlow {version} is no longer known in {region}"
             raise PackagingError(Path(uri), problem, "name another tensorflow, and deploy that")
-        settings["models"][one["model"]]["tensorflow"] = version
+        settings["models"][variant["model"]]["tensorflow"] = version
         return
     parsed = images.own_image(own)
     if parsed is None:
         return
     which = re.search(r"@(sha256:[0-9a-f]{64})$", own)
-    asked = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
+    image_id = {"imageDigest": which[1]} if which else {"imageTag": parsed.tag}
     try:
         account.client("ecr").describe_images(
-            registryId=parsed.account, repositoryName=parsed.repository, imageIds=[asked]
+            registryId=parsed.account, repositoryName=parsed.repository, imageIds=[image_id]
         )
     except ClientError as error:
         if absent(error):
-            problem = "this image is not in its repository any more"
+            problem = "this image is no longer in its repository"
             raise PackagingError(Path(uri), problem, "push it again") from None
-        notes.append(f"{uri}: could not be asked for: {error}")
+        notes.append(f"{uri}: not verified: {error}")
 
 
 def _proved_archive(account: Account, url: str, sha256: str | None) -> str:
-    """Its hash. Raises `PackagingError` where it is gone, or another."""
+    """Return the archive's SHA-256. Raises `PackagingError` if it was deleted or changed."""
     bucket, _, name = url.removeprefix("s3://").partition("/")
     s3 = account.client("s3")
-    found = digest(s3, bucket, name)
-    if found is None:
-        raise PackagingError(
-            Path(url), "the archive is not there any more", _way_out(s3, bucket, name)
-        )
-    if sha256 is not None and found != sha256:
-        problem = f"the archive is another: {found}, then {sha256}"
+    actual = digest(s3, bucket, name)
+    if actual is None:
+        raise PackagingError(Path(url), "the archive no longer exists", _way_out(s3, bucket, name))
+    if sha256 is not None and actual != sha256:
+        problem = f"the archive was changed: its SHA-256 is {actual}, and was {sha256}"
         raise PackagingError(Path(url), problem, "restore the object's earlier version")
-    return found
+    return actual
 
 
 def _way_out(s3: Any, bucket: str, name: str) -> str:
-    """A versioned bucket keeps what was deleted, for as long as its lifecycle says."""
+    """Return a remedy; a versioned bucket keeps deleted objects for as long as its lifecycle says."""
     try:
         listed = s3.list_object_versions(Bucket=bucket, Prefix=name)
     except ClientError:
         listed = {}
-    kept = [one for one in listed.get("Versions", []) if one["Key"] == name]
+    kept = [version for version in listed.get("Versions", []) if version["Key"] == name]
     if kept:
         version = kept[0]["VersionId"]
         return (
             f"the bucket still has its version {version}: `aws s3api copy-object --bucket {bucket} "
-            f"--key {name} --copy-source '{bucket}/{name}?versionId={version}'`, then again"
+            f"--key {name} --copy-source '{bucket}/{name}?versionId={version}'`, then restore again"
         )
     return "check out the record's revision, where its sources are, and deploy that"

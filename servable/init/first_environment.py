@@ -1,4 +1,4 @@
-"""A first environment for a SavedModel: read, sized, checked, and written with the reasons."""
+"""A first environment for a SavedModel: read, sized, checked, and written with its reasons."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.init.golden_request import golden_request
+from servable.init.golden_request import golden_request, is_certain
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
@@ -35,18 +35,18 @@ MEMORY_SHARE = 0.7
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What was found out of a SavedModel, and the files that follow from it."""
+    """What was read from a SavedModel, and the files that follow from it."""
 
     name: str
-    """Of the environment."""
+    """Name of the environment."""
     file: str
-    """Relative to the project, as all paths here."""
+    """Path relative to the project, like all paths here."""
     account: str
     region: str
     model: str
     saved_model: str
     version: int | None
-    """To state, where the folder is one SavedModel alone."""
+    """Version to write into the file, if the folder is a single SavedModel."""
     info: SavedModelInfo
     signature: str
     size_gib: float
@@ -57,7 +57,7 @@ class Start:
     project: dict[str, str]
     """Files of a project that the folder lacks: path -> text."""
     extends: bool
-    """Whether it extends environments/base.toml: one that is there, without models, or is written."""
+    """Whether the environment extends environments/base.toml, which then defines no model."""
     notes: list[str]
 
     @property
@@ -74,9 +74,10 @@ class Start:
 def start(
     root: Path, folder: Path, saved_model: Path, *, name: str | None, account: str, region: str
 ) -> Start:
-    """Reads the SavedModel and decides. Writes nothing. Raises `PackagingError`.
+    """Read the SavedModel and choose instance type and settings. Writes nothing.
 
-    `folder`: of the environment files. `name`: of the environment; None, the model's.
+    `folder`: folder of the environment files. `name`: name of the environment; None: the model's.
+    Raises `PackagingError`.
     """
     held, version = _held(saved_model)
     info = read(held)
@@ -90,13 +91,13 @@ def start(
     notes: list[str] = []
     body = golden_request(signature, info.signatures[signature], notes)
     if signature != DEFAULT_SIGNATURE:
-        said = (
+        names = (
             f"requests must name a signature, as the golden one does: {', '.join(info.signatures)}"
         )
-        notes.append(f"the model has no {DEFAULT_SIGNATURE}; {said}")
+        notes.append(f"the model has no {DEFAULT_SIGNATURE}; {names}")
     shown = _relative(root, saved_model)
     if Path(shown).is_absolute():
-        notes.append(f"{shown} is outside of the project: nobody else has it, nor has a pipeline")
+        notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
     written_by = info.tensorflow_version or "?"
     return Start(
         name=chosen,
@@ -122,34 +123,34 @@ def start(
 
 
 def new_environment(folder: Path, name: str) -> Path:
-    """The file of an environment that is not there yet. Raises `PackagingError`."""
+    """Return the path of a new environment's file. Raises `PackagingError` if the name is not usable."""
     file = folder / f"{name}.toml"
     if not re.fullmatch(NAME, name) or is_base(name):
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
-        problem = f"{name!r} is no name for an environment"
+        problem = f"{name!r} is not a valid environment name"
         raise PackagingError(file, problem, f"give --name: {allowed}, and not base")
     if file.exists() or file.is_symlink():
-        raise PackagingError(file, "is there already", "give another --name, or delete it")
+        raise PackagingError(file, "exists already", "give another --name, or delete it")
     return file
 
 
 def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> list[Finding]:
-    """What `servable check` will find in an environment once these files are there.
+    """Return what `servable check` will find in an environment once these files are written.
 
-    `files`: path in the project -> text. Writes nothing into the project.
+    `files`: path in the project -> text. Nothing is written into the project.
     """
-    with tempfile.TemporaryDirectory(prefix="servable-init-") as made:
-        inside = Path(made, folder.name)
+    with tempfile.TemporaryDirectory(prefix="servable-init-") as temporary_folder:
+        inside = Path(temporary_folder, folder.name)
         inside.mkdir()
-        for one in folder.glob("*.toml"):
-            shutil.copy(one, inside)
+        for file in folder.glob("*.toml"):
+            shutil.copy(file, inside)
         places = {inside.as_posix(): _relative(root, folder)}
         environments = {}
         for path, text in files.items():
             if (root / path).parent == folder:
                 environments[Path(path).name] = text
                 continue
-            file = Path(made, "files", path)
+            file = Path(temporary_folder, "files", path)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             places[file.as_posix()] = path
@@ -157,10 +158,12 @@ def foreseen(root: Path, folder: Path, name: str, files: Mapping[str, str]) -> l
             for temporary, path in places.items():
                 text = text.replace(json.dumps(path), json.dumps(temporary))
             (inside / file_name).write_text(text, encoding="utf-8")
-        findings = next(check(one) for one in load(root, inside) if one.name == name)
+        findings = next(check(loaded) for loaded in load(root, inside) if loaded.name == name)
     return [
-        replace(one, file=_placed(one.file, places), problem=_placed(one.problem, places))
-        for one in findings
+        replace(
+            finding, file=_placed(finding.file, places), problem=_placed(finding.problem, places)
+        )
+        for finding in findings
     ]
 
 
@@ -171,7 +174,7 @@ def _placed(text: str, places: Mapping[str, str]) -> str:
 
 
 def _held(saved_model: Path) -> tuple[Path, int | None]:
-    """(the version's folder, the version to state where it is one SavedModel alone)."""
+    """Return (folder of the version, version number to write if it is a single SavedModel)."""
     if saved_model.is_file():
         remedy = (
             "give the folder that holds it"
@@ -187,18 +190,19 @@ def _held(saved_model: Path) -> tuple[Path, int | None]:
 def _model_name(saved_model: Path) -> str:
     resolved = saved_model.resolve()
     name = resolved.parent.name if resolved.name.isdigit() else resolved.name
-    made = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
-    return made if made[:1].isalpha() else f"model-{made}".rstrip("-")
+    cleaned = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
+    return cleaned if cleaned[:1].isalpha() else f"model-{cleaned}".rstrip("-")
 
 
 def _size_gib(saved_model: Path) -> float:
     return (
-        sum(one.stat().st_size for one in saved_model.rglob("*") if one.is_file()) / BYTES_PER_GIB
+        sum(file.stat().st_size for file in saved_model.rglob("*") if file.is_file())
+        / BYTES_PER_GIB
     )
 
 
 def _signature(info: SavedModelInfo) -> str:
-    """The one that a request without a name gets, else the first."""
+    """Return the default signature if the model has it, else the first."""
     return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in info.signatures else min(info.signatures)
 
 
@@ -212,22 +216,32 @@ def _relative(root: Path, path: Path) -> str:
 
 
 def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
-    """The cheapest with a known price, that is in the region, that holds the model with room."""
+    """Return the cheapest CPU instance type of the region with room for the model, and the reason."""
     served = Served(model_gib=size_gib, has_code=True)  # the handler that is written
     fitting = []
-    for one in instances().values():
-        row = price(one.name, region)
-        if one.gpus or one.burstable or one.successor or one.architecture != "x86_64":
+    for instance in instances().values():
+        row = price(instance.name, region)
+        if (
+            instance.gpus
+            or instance.burstable
+            or instance.successor
+            or instance.architecture != "x86_64"
+        ):
             continue
-        if row is None or region not in regions_of(one.name):
+        if row is None or region not in regions_of(instance.name):
             continue
         chosen = derive(
-            ContainerSettings(), instance=one, served=served, tensorflow=newest_version(one)
+            ContainerSettings(),
+            instance=instance,
+            served=served,
+            tensorflow=newest_version(instance),
         )
         processes, workers = chosen.settings.tfs_processes, chosen.settings.gunicorn_workers
-        used = memory(one, served, processes=processes or 1, workers=workers or 1)
-        if used is not None and used.needed_gib <= MEMORY_SHARE * one.memory_gib:
-            fitting.append((row.usd_per_hour, one.vcpus, one.name, used.needed_gib, row.as_of))
+        used = memory(instance, served, processes=processes or 1, workers=workers or 1)
+        if used is not None and used.needed_gib <= MEMORY_SHARE * instance.memory_gib:
+            fitting.append(
+                (row.usd_per_hour, instance.vcpus, instance.name, used.needed_gib, row.as_of)
+            )
     if not fitting:
         problem = f"no CPU instance of the catalog in {region} holds {size_gib:.1f} GiB"
         raise PackagingError(
@@ -235,15 +249,15 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
         )
     usd, vcpus, name, needed, as_of = min(fitting)
     why = (
-        f"the cheapest CPU machine ({usd:g} $/h of {as_of}) that holds the model of {shown_size(size_gib)} "
-        f"with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; {vcpus} vCPUs. "
-        "Measure before production: `servable tune`"
+        f"the cheapest CPU instance type ({usd:g} $/h of {as_of}) that holds the model of "
+        f"{shown_size(size_gib)} with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; "
+        f"{vcpus} vCPUs. Measure before production: `servable tune`"
     )
     return instances()[name], why
 
 
 def shown_size(gib: float) -> str:
-    """As people say it."""
+    """Format a size with a fitting unit, for example 1.25 GiB or 3.1 MiB."""
     if gib >= 1:
         return f"{gib:.2f} GiB"
     mib = gib * MIB_PER_GIB
@@ -251,8 +265,13 @@ def shown_size(gib: float) -> str:
 
 
 def _text(start: Start) -> str:
-    """The environment file, with the reasons for what is in it."""
-    newest = next(one for one in reversed(images.versions()) if one.count(".") == 1)
+    """Return the environment file, with the reasons as comments."""
+    warm_up = f"warm_up     = [{json.dumps(start.request)}]"
+    if not is_certain(start.info.signatures[start.signature]):
+        warm_up = (
+            f"# {warm_up}  # once it is a real one: one that fails keeps the model from loading"
+        )
+    newest = next(version for version in reversed(images.versions()) if version.count(".") == 1)
     quoted = json.dumps
     lines = [
         "#:schema ./schema.json",
@@ -270,13 +289,14 @@ def _text(start: Start) -> str:
         *([f"version     = {start.version}"] if start.version is not None else []),
         f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
         'handler     = "servable"  # arrays in, arrays out; without it the container takes JSON and CSV only',
-        *([f"warm_up     = [{quoted(start.request)}]"] if start.body is not None else []),
+        *([warm_up] if start.body is not None else []),
         "",
     ]
     if start.body is not None:
         answer = start.request.replace("request", "answer")
         lines += [
-            f"# Made up: put a real one there. The answer: `servable serve {start.name}`, and then",
+            "# Invented values: replace them with a real request. To record its answer, run",
+            f"# `servable serve {start.name}`, and then",
             f"# servable invoke {start.name} --url URL --body {start.request} --output {answer}",
             f"[models.{start.model}.golden]",
             f"request = {quoted(start.request)}",

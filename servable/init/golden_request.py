@@ -1,4 +1,4 @@
-"""A request that fits a signature, of made-up values: one row."""
+"""A golden request with invented values that fits a signature: one row."""
 
 import json
 import math
@@ -9,22 +9,43 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo
 
 # InvokeEndpoint takes 6 MiB; a golden request is far smaller, or it is not written.
 LARGEST_REQUEST_BYTES = 5_000_000
-# In the place of a size that requests may choose.
+# Sizes used where the signature leaves them open.
 ROWS, OTHER_SIZE = 1, 8
 
 
 def golden_request(name: str, signature: SignatureInfo, notes: list[str]) -> str | None:
-    """A request of one row that fits the signature, of made-up numbers. None: none can be made."""
-    said: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
-    if any(one.dtype in ("resource", "variant") for one in signature.inputs.values()):
-        notes.append(f"signature {name} takes what JSON cannot say: no golden request was written")
+    """Return a JSON request of one row with invented values; None if JSON cannot express one."""
+    body: dict[str, Any] = {} if name == DEFAULT_SIGNATURE else {"signature_name": name}
+    if not signature.method.endswith("/predict"):
+        notes.append(
+            f"signature {name} is called by {signature.method.rpartition('/')[2]}, with tf.Example: no "
+            "golden request was written"
+        )
         return None
-    said["inputs"] = {key: _tensor(spec, key, notes) for key, spec in signature.inputs.items()}
-    text = json.dumps(said, separators=(",", ":")) + "\n"
+    if any(tensor.dtype in ("resource", "variant") for tensor in signature.inputs.values()):
+        notes.append(
+            f"signature {name} takes a type that JSON cannot express: no golden request was written"
+        )
+        return None
+    body["inputs"] = {key: _tensor(spec, key, notes) for key, spec in signature.inputs.items()}
+    text = json.dumps(body, separators=(",", ":")) + "\n"
     if len(text) > LARGEST_REQUEST_BYTES:
         notes.append(f"one row is {len(text)} bytes as JSON: no golden request; send .npy instead")
         return None
     return text
+
+
+def is_certain(signature: SignatureInfo) -> bool:
+    """Whether the model takes the made-up request for sure, as far as its signature tells.
+
+    Text may have to be a picture or a tf.Example, and an image may have to be larger. A warm-up record
+    that fails keeps the model from loading, and the container from starting.
+    Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup (2026-11-22)
+    """
+    return all(
+        one.dtype not in ("string", "bytes") and one.shape is not None and None not in one.shape[1:]
+        for one in signature.inputs.values()
+    )
 
 
 def _tensor(spec: TensorInfo, key: str, notes: list[str]) -> Any:
@@ -39,7 +60,7 @@ def _tensor(spec: TensorInfo, key: str, notes: list[str]) -> Any:
 
 
 def _numbers(dtype: str, count: int) -> Iterator[Any]:
-    """Always the same, small, and not all alike."""
+    """Yield small values that are the same in every run and not all equal."""
     for at in range(count):
         if dtype in ("string", "bytes"):
             yield f"text {at}"

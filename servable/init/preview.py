@@ -1,4 +1,4 @@
-"""An environment beside another, for a while: its own stack, endpoint, tags and last day."""
+"""A preview: a temporary copy of an environment with its own stack, endpoint, tags and last day."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -18,7 +18,7 @@ PREVIEW_OF = "preview-of"
 class Preview:
     name: str
     file: str
-    """Relative to the project."""
+    """Path relative to the project."""
     text: str
     endpoint_name: str
     expires: date
@@ -26,7 +26,7 @@ class Preview:
 
 
 def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Preview:
-    """`name`.toml, to be written beside the environment that it extends. Raises `PackagingError`."""
+    """Return the preview's file, `name`.toml, which extends the environment. Raises `PackagingError`."""
     environment = loaded.environment
     if environment is None:
         problem = "does not load"
@@ -46,12 +46,12 @@ def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Previe
 
 
 def last_day(days: int, today: date) -> date:
-    """`days` from today."""
+    """Return the date `days` after today."""
     return today + timedelta(days=days)
 
 
 def _endpoint_name(old: str, of: str, name: str) -> str:
-    """ranker-dev of dev becomes ranker-pr42; a name without its environment's gets it at the end."""
+    """Return the preview's endpoint name: ranker-dev of environment dev becomes ranker-pr42."""
     stem = old.removesuffix(f"-{of}")
     longest = most("EndpointName")
     return f"{stem[: longest - len(name) - 1].rstrip('-')}-{name}"

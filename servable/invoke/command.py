@@ -1,4 +1,4 @@
-"""`servable invoke ENV --body FILE`: one prediction from wherever ENV runs."""
+"""`servable invoke ENV --body FILE`: send one request to ENV's endpoint."""
 
 import json
 import time
@@ -31,49 +31,76 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--body", type=FILE, required=True, help="Arrays (.npy, .npz), or a body as it is.")
+@click.option(
+    "--body",
+    type=FILE,
+    required=True,
+    help="File to send: arrays (.npy, .npz), or a body that is sent unchanged.",
+)
 @ENVIRONMENTS
 @SET
-@click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
-@click.option("--url", help="Ask a container, as `servable serve` prints its address.")
-@click.option("--content-type", help="Of the body; left out, by the file's name.")
-@click.option("--accept", default="application/json", show_default=True, help="For a body.")
+@click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
+@click.option("--url", help="Address of a container, as `servable serve` prints it.")
+@click.option("--content-type", help="Content type of the body (default: by the file's name).")
 @click.option(
-    "--format", "form", type=click.Choice([*codecs()]), help="For arrays; left out, chosen."
+    "--accept",
+    default="application/json",
+    show_default=True,
+    help="Content type of the answer to a body.",
 )
-@click.option("--split", type=click.IntRange(1), metavar="ROWS", help="Arrays, in parts.")
-@click.option("--variant", help="Of the endpoint; left out, one by weight.")
-@click.option("--model", help="Of an archive with several.")
-@click.option("--version", type=click.IntRange(0), help="Of the model.")
-@click.option("--signature", help="Of the model.")
-@click.option("--timeout-seconds", type=float, help="For the whole call.")
-@click.option("--retry-unsafe", is_flag=True, help="Repeat also what may have been executed.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it there.")
-@click.option("--json", "as_object", is_flag=True, help="For programs: the answer and about it.")
-def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **told: Any) -> int:
-    """One prediction of ENV's endpoint in AWS, or with --local or --url on this machine."""
-    if told["local"] and told["url"]:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*codecs()]),
+    help="Format in which arrays are sent (default: chosen by size and types).",
+)
+@click.option(
+    "--split", type=click.IntRange(1), metavar="ROWS", help="Send arrays in parts of ROWS rows."
+)
+@click.option("--variant", help="Variant of the endpoint (default: one by weight).")
+@click.option("--model", help="Model name, for an archive with several models.")
+@click.option("--version", type=click.IntRange(0), help="Model version (default: latest).")
+@click.option("--signature", help="Signature of the model (default: the model's default).")
+@click.option("--timeout-seconds", type=float, help="Timeout of the whole call, in seconds.")
+@click.option(
+    "--retry-unsafe", is_flag=True, help="Also retry a request that may have been executed."
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the answer to this file.",
+)
+@click.option(
+    "--json", "as_object", is_flag=True, help="Print JSON: the answer, its variant and duration."
+)
+def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **options: Any) -> int:
+    """Send one request to ENV's endpoint in AWS; with --local or --url, on this computer."""
+    if options["local"] and options["url"]:
         raise click.UsageError("give --local or --url, not both")
-    arrays = body.suffix in ARRAY_FILES and told["content_type"] is None
-    if not arrays and (told["split"] or told["form"]):
-        raise click.UsageError("--split and --format are for arrays: give a .npy or a .npz")
-    loaded = _environment(environment, folder, sets)
-    plain = _without_handler(loaded, told["variant"])
-    if told["signature"] and not arrays and plain:
+    arrays = body.suffix in ARRAY_FILES and options["content_type"] is None
+    if not arrays and (options["split"] or options["form"]):
         raise click.UsageError(
-            f"--signature {told['signature']}: models.{plain} has no handler, and the container ignores "
+            "--split and --format apply to arrays only: give a .npy or .npz file"
+        )
+    loaded = _environment(environment, folder, sets)
+    plain = _without_handler(loaded, options["variant"])
+    if options["signature"] and not arrays and plain:
+        raise click.UsageError(
+            f"--signature {options['signature']}: models.{plain} has no handler, and the container ignores "
             'the name and answers with its default; write it into a JSON body as "signature_name", or '
             f'set models.{plain}.handler = "servable"'
         )
     names = ("variant", "model", "version", "signature", "timeout_seconds", "retry_unsafe")
-    options = {name: told[name] for name in names}
+    selection = {name: options[name] for name in names}
     try:
-        target = embedded() if told["local"] else InvokeTarget(url=told["url"])
-        with connected(loaded, target, **options) as endpoint:
+        target = embedded() if options["local"] else InvokeTarget(url=options["url"])
+        with connected(loaded, target, **selection) as endpoint:
             began = time.monotonic()
-            answer = _predicted(endpoint, body, told) if arrays else _sent(endpoint, body, told)
+            answer = (
+                _predicted(endpoint, body, options) if arrays else _sent(endpoint, body, options)
+            )
             seconds = time.monotonic() - began
-        _show(answer, told, seconds)
+        _show(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
         return 1
@@ -81,7 +108,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **t
 
 
 def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
-    known = {one.name: one for one in loaded_with(sets, *project(folder))}
+    known = {loaded.name: loaded for loaded in loaded_with(sets, *project(folder), name=name)}
     if name not in known:
         raise unknown(name, known)
     loaded = known[name]
@@ -91,26 +118,26 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
 
 
 def _without_handler(environment: Environment, variant: str | None) -> str | None:
-    """A model that may be asked and has nothing but the container in front of it."""
+    """Return a model that may answer and has neither code nor handler; None if there is none."""
     variants = environment.variants
-    asked = [variants[variant]] if variant in variants else variants.values()
-    for one in asked:
-        model = environment.models.get(one.model)
-        # Of an archive, or an image of one's own, nobody knows what is in it.
+    candidates = [variants[variant]] if variant in variants else variants.values()
+    for candidate in candidates:
+        model = environment.models.get(candidate.model)
+        # What an archive or a custom image holds is not known.
         if model and model.saved_model and not (model.code or model.handler or model.image):
-            return one.model
+            return candidate.model
     return None
 
 
-def _sent(endpoint: Endpoint, file: Path, told: dict[str, Any]) -> Answer:
-    content_type = told["content_type"] or CONTENT_TYPES.get(file.suffix)
+def _sent(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Answer:
+    content_type = options["content_type"] or CONTENT_TYPES.get(file.suffix)
     if content_type is None:
         known = ", ".join((*CONTENT_TYPES, *ARRAY_FILES))
         raise click.UsageError(f"{file}: give --content-type, or a file that ends in {known}")
-    return endpoint.invoke(file.read_bytes(), content_type=content_type, accept=told["accept"])
+    return endpoint.invoke(file.read_bytes(), content_type=content_type, accept=options["accept"])
 
 
-def _predicted(endpoint: Endpoint, file: Path, told: dict[str, Any]) -> Outputs:
+def _predicted(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Outputs:
     inputs = arrays_in(file)
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -119,10 +146,12 @@ def _predicted(endpoint: Endpoint, file: Path, told: dict[str, Any]) -> Outputs:
         def show(progress: Progress) -> None:
             bar.update(task, completed=progress.rows_done, total=progress.rows)
 
-        return endpoint.predict(inputs, format=told["form"], split=told["split"], progress=show)
+        return endpoint.predict(
+            inputs, format=options["form"], split=options["split"], progress=show
+        )
 
 
-def _show(answer: Answer | Outputs, told: dict[str, Any], seconds: float) -> None:
+def _show(answer: Answer | Outputs, options: dict[str, Any], seconds: float) -> None:
     about: dict[str, Any] = {"variant": answer.variant, "seconds": round(seconds, 4)}
     if isinstance(answer, Answer):
         about["content_type"] = answer.content_type
@@ -130,12 +159,12 @@ def _show(answer: Answer | Outputs, told: dict[str, Any], seconds: float) -> Non
         shown = answer.body.decode(errors="replace") if text else None
     else:
         shown = as_json(answer)
-    if file := told["output"]:
+    if file := options["output"]:
         about |= {"file": str(file), "bytes": written(answer, file)}
         shown = f"{file}: {about['bytes']} bytes"
-    elif told["as_object"] and shown is not None:
+    elif options["as_object"] and shown is not None:
         about["answer"] = shown
-    if told["as_object"]:
+    if options["as_object"]:
         click.echo(json.dumps(about))
     elif shown is None:
         kind = about["content_type"]

@@ -1,4 +1,4 @@
-"""`servable load ENV|URL`: how much load it takes, step by step."""
+"""`servable load ENV|URL`: measure how much load it takes, step by step."""
 
 import time
 from collections.abc import Iterator
@@ -39,52 +39,52 @@ STEPS_USUAL = "8 to 14"
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False)
 @with_options(OPTIONS)
-def load(what: str | None, folder: str, **told: Any) -> int:
-    """How much load ENV takes: users are added until more of them bring no more throughput.
+def load(what: str | None, folder: str, **options: Any) -> int:
+    """Measure how much load ENV takes: users are added until throughput no longer grows.
 
-    Ctrl-C ends it and keeps what was measured.
+    Ctrl-C ends the test and keeps what was measured.
     """
-    if told["joined"]:
+    if options["joined"]:
         if what:
             raise click.UsageError("--join takes ENV and everything else from where it joins")
-        join(*told["joined"])
+        join(*options["joined"])
         return 0
-    checked(what, told)
+    checked(what, options)
     assert what is not None  # checked
     as_ctrl_c()
     try:
         with ExitStack() as held:
-            return _measured(held, what, folder, told)
+            return _measured(held, what, folder, options)
     except (LoadError, LaunchError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable load: {error}", err=True)
         return 1
 
 
-def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> int:
+def _measured(held: ExitStack, what: str, folder: str, options: dict[str, Any]) -> int:
     loaded = None if is_url(what) else one_environment(what, folder)[0]
-    if told["gate"] and loaded is not None and loaded.environment is not None:
-        expected(loaded.environment, told)
-    bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
-    output = told["output"] or run_folder(loaded.root if loaded else standing_in(), what)
+    if options["gate"] and loaded is not None and loaded.environment is not None:
+        expected(loaded.environment, options)
+    bodies, names = bodies_of(options["files"], content_type=options["content_type"], loaded=loaded)
+    output = options["output"] or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
-    reached = held.enter_context(reached_by(what, loaded, names, output, told))
-    schedule = _schedule(loaded, told)
+    reached = held.enter_context(reached_by(what, loaded, names, output, options))
+    schedule = _schedule(loaded, options)
     pace = Pace(
-        warm_up_seconds=told["warm_up_seconds"],
-        least_seconds=min(told["least_seconds"], told["step_seconds"]),
-        most_seconds=told["step_seconds"],
-        arrivals=told["arrivals"],
+        warm_up_seconds=options["warm_up_seconds"],
+        least_seconds=min(options["least_seconds"], options["step_seconds"]),
+        most_seconds=options["step_seconds"],
+        arrivals=options["arrivals"],
     )
     generator = held.enter_context(
         LoadGenerator(
-            reached.target_within(told["timeout_seconds"]),
+            reached.target_within(options["timeout_seconds"]),
             bodies,
             loop=schedule.loop,
             processes=GeneratorProcesses(
-                here=told["processes"], elsewhere=told["workers"], listen=told["listen"]
+                here=options["processes"], elsewhere=options["workers"], listen=options["listen"]
             ),
             variables=reached.variables,
-            joined_at=_joined_at if told["workers"] else lambda host, port: None,
+            joined_at=_joined_at if options["workers"] else lambda host, port: None,
         )
     )
     click.echo(_announced(schedule, pace), err=True)
@@ -98,12 +98,12 @@ def _measured(held: ExitStack, what: str, folder: str, told: dict[str, Any]) -> 
             kept=lambda curve: curve.write(output / CURVE),
             progress=progress,
         )
-    return _ended(curve, schedule.objective, output, told)
+    return _ended(curve, schedule.objective, output, options)
 
 
 @contextmanager
 def _live_table() -> Iterator[Progress]:
-    """Shows on a terminal what was measured so far; elsewhere a line where nothing ends for long."""
+    """Show the measurements so far on a terminal; elsewhere print a line when a step takes long."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines_every(SILENT_SECONDS)
@@ -127,7 +127,7 @@ def _lines_every(seconds: float) -> Progress:
 
 
 def _announced(schedule: Schedule, pace: Pace) -> str:
-    """What the time will be spent on, before it is."""
+    """Describe the planned steps and their duration."""
     least, most = (
         pace.warm_up_seconds + seconds for seconds in (pace.least_seconds, pace.most_seconds)
     )
@@ -144,15 +144,15 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
 
 
 def _ended(
-    curve: LoadCurve, objective: Objective | None, output: Path, told: dict[str, Any]
+    curve: LoadCurve, objective: Objective | None, output: Path, options: dict[str, Any]
 ) -> int:
-    """Says what was found, writes the page. The exit code."""
+    """Print the result, write the report page, and return the exit code."""
     gate = None
-    if told["gate"] and objective:
+    if options["gate"] and objective:
         gate = {"held": passed(curve, objective), "lines": verdict(curve, objective)}
-    say(curve, objective, output, as_json=told["as_json"], gate=gate)
+    say(curve, objective, output, as_json=options["as_json"], gate=gate)
     if (report := write_load_report(output, curve, objective)) is not None:
-        click.echo(f"{report}: with pictures", err=True)
+        click.echo(f"{report}: report with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
     if gate is not None:
@@ -160,17 +160,17 @@ def _ended(
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 
-def _schedule(loaded: Loaded | None, told: dict[str, Any]) -> Schedule:
-    p99_ms = told["p99_ms"]
+def _schedule(loaded: Loaded | None, options: dict[str, Any]) -> Schedule:
+    p99_ms = options["p99_ms"]
     if p99_ms is None and loaded is not None and loaded.environment is not None:
         p99_ms = loaded.environment.alarms.p99_latency_ms
-    opened = bool(told["rates"] or told["opened"])
+    opened = bool(options["rates"] or options["opened"])
     return Schedule(
         loop="open" if opened else "closed",
         first=10.0 if opened else 1.0,
-        most=told["most"],
+        most=options["most"],
         objective=Objective(most_ms=p99_ms) if p99_ms else None,
-        fixed=told["rates"] or told["users"] or (),
+        fixed=options["rates"] or options["users"] or (),
     )
 
 

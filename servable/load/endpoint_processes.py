@@ -1,4 +1,4 @@
-"""The processes of an endpoint on this machine: what they take, and that the generator comes first."""
+"""The processes of an endpoint on this computer: their CPU and memory, and their priority."""
 
 import os
 import time
@@ -11,13 +11,13 @@ _BYTES_PER_MIB = 1024**2
 # The kernel walks all pages of a process to say what it holds: more often it would cost what it watches.
 MEMORY_SECONDS = 2.0
 LOOK_SECONDS = 0.5
-# What an endpoint yields to the generator by, a third of a share: enough for the generator to come
-# first, and an endpoint beside other work of this computer still gets its part.
+# Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
+# computer the endpoint still gets a share.
 NICENESS = 5
 
 
 class UsageWatch:
-    """`look()` now and then; `found()` is what was taken between the first and the last look."""
+    """CPU and memory of a process tree: call `look()` repeatedly; `found()` is the usage between looks."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -36,7 +36,7 @@ class UsageWatch:
             self._memory_mib = max(self._memory_mib, sum(map(_pss_mib, processes)))
 
     def found(self) -> Usage | None:
-        """None: there were no two looks."""
+        """Return the usage; None if there were fewer than two looks."""
         if len(self._looks) < 2:
             return None
         (began, before), (ended, after) = self._looks[0], self._looks[-1]
@@ -46,17 +46,17 @@ class UsageWatch:
 
 
 def yielding(pid: int, *, entirely: bool = False) -> None:
-    """The process and all that it started. On Linux a priority is a thread's: each thread.
+    """Lower the priority of a process and its children; on Linux, of each of their threads.
 
-    `entirely`: whatever else wants a core gets it at once (SCHED_IDLE). Beside other work such an
-    endpoint stands still: for a quiet machine.
+    `entirely`: run only when nothing else wants a core (SCHED_IDLE). Beside other work such an
+    endpoint stops answering, so this is for a quiet computer.
     """
-    for one in _processes(pid):
+    for process in _processes(pid):
         try:
             if not psutil.LINUX:
-                one.nice(NICENESS)
+                process.nice(NICENESS)
                 continue
-            for thread in one.threads():
+            for thread in process.threads():
                 if entirely:
                     os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
                 else:
@@ -66,7 +66,7 @@ def yielding(pid: int, *, entirely: bool = False) -> None:
 
 
 def _processes(pid: int) -> list[psutil.Process]:
-    """It and all that it started; none where it has ended."""
+    """Return a process and all its descendants; none if it has ended."""
     try:
         head = psutil.Process(pid)
         return [head, *head.children(recursive=True)]
@@ -82,9 +82,9 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _pss_mib(process: psutil.Process) -> float:
-    """Shared pages by equal parts, so that processes can be added up. Source: proc(5)."""
+    """Proportional set size in MiB: shared pages count in equal parts, so sums are right. Source: proc(5)."""
     try:
-        told = process.memory_full_info()
-        return float(getattr(told, "pss", told.uss)) / _BYTES_PER_MIB  # macOS: its own pages
+        memory = process.memory_full_info()
+        return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages
     except psutil.Error:
         return 0.0

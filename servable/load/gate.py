@@ -1,4 +1,4 @@
-"""`servable load ENV --gate`: does it bear the traffic that its file expects of it?"""
+"""`servable load ENV --gate`: check that ENV sustains the traffic that its file expects."""
 
 import math
 from typing import Any
@@ -10,24 +10,26 @@ from servable.load.measurement import LoadCurve, LoadStep
 from servable.tune.objective import Objective, overloaded
 
 
-def expected(environment: Environment, told: dict[str, Any]) -> None:
-    """Fills in rate and objective from the file. Raises click.UsageError for what is in neither."""
-    told["rates"] = told["rates"] or (
+def expected(environment: Environment, options: dict[str, Any]) -> None:
+    """Fill in rate and objective from the file. Raises click.UsageError for a missing one."""
+    options["rates"] = options["rates"] or (
         (environment.traffic.peak_rps,) if environment.traffic.peak_rps else None
     )
-    told["p99_ms"] = told["p99_ms"] or environment.alarms.p99_latency_ms
+    options["p99_ms"] = options["p99_ms"] or environment.alarms.p99_latency_ms
     missing = [
         f"{key} in ENV's file, or {option}"
         for value, key, option in (
-            (told["rates"], "traffic.peak_rps", "--rates"),
-            (told["p99_ms"], "alarms.p99_latency_ms", "--p99-ms"),
+            (options["rates"], "traffic.peak_rps", "--rates"),
+            (options["p99_ms"], "alarms.p99_latency_ms", "--p99-ms"),
         )
         if not value
     ]
     if missing:
-        raise click.UsageError(f"--gate: what is expected? Write {'; and '.join(missing)}")
-    # All of its time: a p99 is of few requests, and a gate is passed or not by it.
-    told["least_seconds"] = told["step_seconds"]
+        raise click.UsageError(
+            f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
+        )
+    # Each step takes its whole time: a p99 depends on few requests, and it decides the gate.
+    options["least_seconds"] = options["step_seconds"]
 
 
 def passed(curve: LoadCurve, objective: Objective) -> bool:
@@ -36,14 +38,14 @@ def passed(curve: LoadCurve, objective: Objective) -> bool:
 
 
 def verdict(curve: LoadCurve, objective: Objective) -> list[str]:
-    """A line for each rate."""
+    """Return a line for each rate."""
     return [_line(step, objective) for step in curve.steps] or ["gate: nothing was measured"]
 
 
 def _line(step: LoadStep, objective: Objective) -> str:
-    found = step.latencies.p99_ms if step.latencies.count else math.nan
+    p99_ms = step.latencies.p99_ms if step.latencies.count else math.nan
     shown = (
-        f"{step.load:g} requests/s: p99 {found:.1f} ms, at most {objective.most_ms:g}; "
+        f"{step.load:g} requests/s: p99 {p99_ms:.1f} ms, at most {objective.most_ms:g}; "
         f"{100 * step.failed_share:.2g} % failed, at most {100 * objective.most_failed_share:g}"
     )
     why = _why_not(step, objective)
@@ -58,7 +60,7 @@ def _why_not(step: LoadStep, objective: Objective) -> str | None:
     meant = step.load * step.seconds
     # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
     if step.sent < meant - 4 * math.sqrt(meant):
-        return f"{step.sent} requests were sent in the place of {meant:.0f}: give --processes"
+        return f"only {step.sent} of {meant:.0f} requests were sent: raise --processes"
     if step.failed_share > objective.most_failed_share:
         return "too many requests failed"
     if overloaded(step):

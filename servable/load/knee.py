@@ -113,8 +113,8 @@ def knee(curve: LoadCurve, objective: Objective, *, seed: int = 0) -> Knee | Non
     bounded = not all(objective.met_by(step) for step in steps)
     return Knee(
         objective=objective,
-        load=_interval(load, [one for one, _ in drawn]),
-        rps=_interval(at, [one for _, one in drawn]),
+        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
+        rps=_interval(at, [drawn_rps for _, drawn_rps in drawn]),
         bounded=bounded,
     )
 
@@ -141,8 +141,8 @@ def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
     load, most = found(rps)
     flat = int((one_peak(rps, 1 / noise**2) >= _PLATEAU_SHARE * most).sum())
     return Saturation(
-        load=_interval(load, [one for one, _ in drawn]),
-        rps=_interval(most, [one for _, one in drawn]),
+        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
+        rps=_interval(most, [drawn_rps for _, drawn_rps in drawn]),
         bounded=flat > 1 or rps[-1] < _PLATEAU_SHARE * most or overloaded(steps[-1]),
     )
 

@@ -1,9 +1,9 @@
-"""The generator's processes, as a program that wants load sees them.
+"""The generator's processes, and how a program uses them.
 
     with LoadGenerator(target, bodies, loop="closed") as generator:
         step = generator.step(8, Pace())
 
-Locust patches the process that it is in, so it is in others; this one only tells and listens.
+Locust patches the process that it runs in, so it runs in others; this one only sends and reads messages.
 """
 
 import base64
@@ -35,14 +35,14 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorProcesses:
-    """How many send. One sends some thousands of requests per second, from one core."""
+    """The number of sending processes. One sends some thousands of requests per second from one core."""
 
     here: int = 1
-    """On this machine."""
+    """Processes on this computer."""
     elsewhere: int = 0
-    """On other machines, each started by `servable load --join HOST:PORT`."""
+    """Processes on other computers, each started by `servable load --join HOST:PORT`."""
     listen: tuple[str, int] = (_LOCALHOST, 0)
-    """Where they join: unencrypted, for a private network. Port 0: any."""
+    """Address where they join, unencrypted: for a private network. Port 0: any free one."""
 
     @property
     def distributed(self) -> bool:
@@ -50,7 +50,7 @@ class GeneratorProcesses:
 
 
 ONE = GeneratorProcesses()
-"""Here."""
+"""One process on this computer."""
 
 
 class LoadGenerator:
@@ -65,9 +65,9 @@ class LoadGenerator:
         seed: int = 0,
         joined_at: Callable[[str, int], None] = lambda host, port: None,
     ) -> None:
-        """`variables`: the processes' environment; left out, this one's. Raises LoadError.
+        """Start the processes. `variables`: their environment; default: that of this process.
 
-        `joined_at` is told where other machines join.
+        `joined_at` is called with the address where other computers join. Raises LoadError.
         """
         self._seed = seed
         self._variables = None if variables is None else dict(variables)
@@ -87,11 +87,11 @@ class LoadGenerator:
             raise
 
     def aim(self, target: LoadTarget, bodies: Sequence[Body], *, loop: Loop) -> None:
-        """The same processes ask something else from now on: they take a second to start."""
+        """Send other requests from now on with the same processes, which take a second to start."""
         self._target, self._loop = target, loop
         sent = [
-            dataclasses.asdict(one) | {"content": base64.b64encode(one.content).decode()}
-            for one in bodies
+            dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
+            for body in bodies
         ]
         self._tell(
             plan={
@@ -108,34 +108,34 @@ class LoadGenerator:
 
         After KeyboardInterrupt `interrupted()` gives what was measured until then.
         """
-        told: dict[str, Any] = dataclasses.asdict(pace) | {
+        options: dict[str, Any] = dataclasses.asdict(pace) | {
             "users": round(load) if self._loop == "closed" else None,
             "rate_rps": load if self._loop == "open" else None,
             "timeout_seconds": self._target.timeout_seconds,
         }
-        self._tell(step=told)
+        self._tell(step=options)
         return _STEP.validate_python(self._heard("done", progress))
 
     def interrupted(self) -> LoadStep | None:
-        """Ends the step that runs, if one does; what the last one has found."""
+        """End the running step, if any, and return the measurements of the last one."""
         self._tell(stop=True)
-        found = self._heard("stopped")
-        return None if found is None else _STEP.validate_python(found)
+        measured = self._heard("stopped")
+        return None if measured is None else _STEP.validate_python(measured)
 
     def close(self) -> None:
-        """Ends the processes. Again is nothing."""
-        for one in (self._head, *self._workers):
-            for pipe in (one.stdin, one.stdout):
+        """End the processes. Idempotent."""
+        for process in (self._head, *self._workers):
+            for pipe in (process.stdin, process.stdout):
                 if pipe:
                     try:
                         pipe.close()
                     except OSError:
                         pass  # it ended first
             try:
-                one.wait(_END_SECONDS)
+                process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+                process.kill()
+                process.wait()
         self._words.close()
 
     def __enter__(self) -> Self:
@@ -151,6 +151,7 @@ class LoadGenerator:
             stdout=subprocess.PIPE if arguments[0] != "worker" else subprocess.DEVNULL,
             stderr=self._words,
             env=self._variables,
+            process_group=0,  # Ctrl-C goes to this process, which ends the others
         )
 
     def _tell(self, **what: Any) -> None:
@@ -165,29 +166,30 @@ class LoadGenerator:
         assert self._head.stdout is not None  # asked for as a pipe
         for line in iter(self._head.stdout.readline, b""):
             try:
-                said = json.loads(line)
+                message = json.loads(line)
             except ValueError:
                 continue  # the rest of a line over which this process was interrupted
-            if "error" in said:
-                raise LoadError(said["error"])
-            if wanted in said:
-                return said[wanted]
-            if "progress" in said:
-                progress(said["progress"])
+            if "error" in message:
+                raise LoadError(message["error"])
+            if wanted in message:
+                return message[wanted]
+            if "progress" in message:
+                progress(message["progress"])
         raise self._ended()
 
     def _ended(self) -> LoadError:
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
-        said = "\n".join(["", *lines]) if lines else ""
-        return LoadError(f"the load generator's process has ended.{said}")
+        log = "\n".join(["", *lines]) if lines else ""
+        return LoadError(f"the load generator's process has ended.{log}")
 
 
 def join(host: str, port: int) -> None:
-    """Be a sending process of a test on another machine, until that ends. KeyboardInterrupt ends it."""
+    """Run a sending process for a test on another computer until that ends, or until KeyboardInterrupt."""
     worker = subprocess.Popen(
         [sys.executable, "-m", "servable.load.generator", "worker", host, str(port)],
         stdin=subprocess.PIPE,
+        process_group=0,
     )
     try:
         worker.wait()

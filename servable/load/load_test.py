@@ -28,7 +28,7 @@ def measure(
     """`kept` is told after every step, `progress` several times a second. Raises LoadError.
 
     Ctrl-C ends it: the curve says "interrupted" and has all that was measured until then.
-    `target_pid`: of a target on this machine, whose CPU and memory are watched. `attempts`: so often
+    `target_pid`: process of a target on this computer, whose CPU and memory are watched. `attempts`: so often
     at most a step is measured whose requests were sent late; the last one is kept.
     """
     curve = LoadCurve(asked=asked, loop=schedule.loop, steps=(), ended="interrupted")
@@ -59,10 +59,10 @@ def measure(
 def _watched(
     curve: LoadCurve, load: float, watch: UsageWatch | None, progress: Progress
 ) -> Callable[[dict[str, Any]], None]:
-    def told(found: dict[str, Any]) -> None:
-        if watch and found["seconds"] > 0:
+    def told(so_far: dict[str, Any]) -> None:
+        if watch and so_far["seconds"] > 0:
             watch.look()
-        progress(curve, load, found)
+        progress(curve, load, so_far)
 
     return told
 

@@ -1,4 +1,4 @@
-"""What a load test found: steps of rising load, and what they were asked of.
+"""The measurements of a load test: steps of rising load, and their target.
 
 curve = LoadCurve.read(folder / CURVE)
 curve.steps[-1].throughput_rps.value, curve.steps[-1].latencies.p99_ms
@@ -31,7 +31,7 @@ Loop = Literal["closed", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What the target's processes took meanwhile; known on this machine only."""
+    """CPU and memory of the target's processes; known only on this computer."""
 
     cpu_cores: float
     """Cores busy: 1.5 is one and a half of them all the time."""
@@ -66,14 +66,14 @@ class LoadStep:
     send_lags: Latencies
     """How much later than meant requests were sent; part of their latency."""
     generator_cpu_share: float
-    """Of the cores that its processes can use, one each; 1.0 is all of them, always."""
+    """CPU share of the generator, one core for each process; 1.0: all of them all the time."""
     target: Usage | None = None
 
     @property
     def load(self) -> float:
         """Users, or requests per second: what was raised from step to step."""
-        found = self.users if self.users is not None else self.rate_rps
-        return float(found or 0)
+        load = self.users if self.users is not None else self.rate_rps
+        return float(load or 0)
 
     @property
     def known(self) -> bool:
@@ -111,7 +111,7 @@ class LoadStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What was measured, where and when."""
+    """What was measured, where and when: the target and the requests of a load test."""
 
     target: str
     """"local", "sagemaker", "url": whose numbers these are."""
@@ -120,21 +120,21 @@ class Asked:
     environment: str | None = None
     variant: str | None = None
     model_sha256: str | None = None
-    """Of the archive, where it lies on this machine."""
+    """SHA-256 of the archive, if it is on this computer."""
     model_at: str | None = None
-    """Else its address in S3, which a deploy of another model changes."""
+    """Else the archive's address in S3, which changes when another model is deployed."""
     bodies: tuple[str, ...] = ()
     """What was sent, as "2 of requests.jsonl (application/json)"."""
     started_at: str
     """UTC, as 2026-11-21T12:00:00Z."""
     machine: str
-    """Of the generator, and with a local target of both."""
+    """Computer of the generator, and of a local target."""
     instance_type: str | None = None
-    """What answered, in SageMaker; None on this machine."""
+    """Instance type that answered in SageMaker; None on this computer."""
 
     @property
     def relative(self) -> bool:
-        """Measured on this machine: it ranks settings, and says nothing about AWS's."""
+        """Whether it was measured on this computer, where it ranks settings and says nothing about AWS."""
         return self.instance_type is None
 
 

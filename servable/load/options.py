@@ -1,4 +1,4 @@
-"""The options of a load test, and which go together."""
+"""The options of a load test, and which of them can be combined."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,32 +11,32 @@ from servable.project import ENVIRONMENTS
 
 
 class Loads(click.ParamType[Any]):
-    """1,2,4 or 50.5: numbers above 0."""
+    """A list of numbers above 0, as 1,2,4 or 50.5."""
 
     name = "numbers"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
         try:
-            found = tuple(float(one) for one in str(value).split(","))
+            numbers = tuple(float(number) for number in str(value).split(","))
         except ValueError:
-            found = ()
-        if not found or not all(0 < one < float("inf") for one in found):
+            numbers = ()
+        if not numbers or not all(0 < number < float("inf") for number in numbers):
             self.fail(f"{value!r}: write numbers above 0 with commas between, as 1,2,4", param, ctx)
-        return found
+        return numbers
 
 
 class Address(click.ParamType[Any]):
-    """HOST:PORT"""
+    """An address, as HOST:PORT."""
 
     name = "host:port"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
         if isinstance(value, tuple):
             return value
-        found = re.fullmatch(r"(.+):(\d{1,5})", str(value))
-        if not found or int(found[2]) > 65535:
+        match = re.fullmatch(r"(.+):(\d{1,5})", str(value))
+        if not match or int(match[2]) > 65535:
             self.fail(f"{value!r}: write HOST:PORT, as 10.0.0.5:5557", param, ctx)
-        return found[1], int(found[2])
+        return match[1], int(match[2])
 
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -44,17 +44,19 @@ ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
 TARGETS = ("local", "deployed", "sagemaker")
 # `servable tune` has them too.
-LOCAL = click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
-ENDPOINT_URL = click.option("--endpoint-url", help="Where AWS's APIs answer, in the place of AWS.")
+LOCAL = click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
+ENDPOINT_URL = click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
 BODY = click.option(
     "--body",
     "files",
     multiple=True,
     metavar="FILE[=WEIGHT]",
-    help="A request, or captured ones; again for a mix. Left out, the model's warm_up.",
+    help="File with a request, or captured ones; repeat for a mix (default: the model's warm_up).",
 )
-CONTENT_TYPE = click.option("--content-type", help="Of the bodies; left out, by the file's name.")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+CONTENT_TYPE = click.option(
+    "--content-type", help="Content type of the bodies (default: by the file's name)."
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 OPTIONS = (
     ENVIRONMENTS,
     # --- what is asked
@@ -63,65 +65,102 @@ OPTIONS = (
         type=click.Choice(TARGETS),
         default="local",
         show_default=True,
-        help="ENV's double on this machine, its endpoint, or a copy of that for the test.",
+        help="Local container on this computer, ENV's endpoint, or a temporary copy of the endpoint.",
     ),
     LOCAL,
     ENDPOINT_URL,
-    click.option("--variant", help="Of the environment; left out, the first."),
-    click.option("--dollars", type=ABOVE_0, help="For the copy: at most."),
-    click.option("--instance-type", help="Of the copy; left out, the endpoint's."),
-    click.option("--usd-per-hour", type=ABOVE_0, help="Of it, where the catalog has no price."),
+    click.option("--variant", help="Variant of the environment (default: the first)."),
+    click.option("--dollars", type=ABOVE_0, help="Budget for the copy, in US dollars."),
+    click.option("--instance-type", help="Instance type of the copy (default: the endpoint's)."),
+    click.option(
+        "--usd-per-hour", type=ABOVE_0, help="Price of the instance type, if the catalog has none."
+    ),
     # --- with what
     BODY,
     CONTENT_TYPE,
-    click.option("--timeout-seconds", type=ABOVE_0, default=60.0, help="For one request."),
-    # --- how much
-    click.option("--users", type=Loads(), help="Closed loop with these; left out, up until flat."),
-    click.option("--rates", type=Loads(), help="Open loop with these requests per second."),
-    click.option("--open", "opened", is_flag=True, help="Open loop, up until answers fall behind."),
     click.option(
-        "--most", type=click.FloatRange(1), default=4096.0, help="Users or rate, at most."
+        "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."
     ),
+    # --- how much
+    click.option(
+        "--users",
+        type=Loads(),
+        help="Closed loop with these numbers of users (default: more users until throughput is flat).",
+    ),
+    click.option(
+        "--rates", type=Loads(), help="Open loop with these rates, in requests per second."
+    ),
+    click.option(
+        "--open",
+        "opened",
+        is_flag=True,
+        help="Open loop with rising rates until answers fall behind.",
+    ),
+    click.option("--most", type=click.FloatRange(1), default=4096.0, help="Maximum users or rate."),
     click.option(
         "--gate",
         is_flag=True,
-        help="Hold ENV to its [traffic] peak_rps (or --rates) and its p99 alarm; exit 1 below it.",
+        help="Check ENV against its [traffic] peak_rps (or --rates) and its p99 alarm; exit 1 if missed.",
     ),
-    click.option("--p99-ms", type=ABOVE_0, help="The knee's objective; left out, ENV's alarm's."),
-    click.option("--warm-up-seconds", type=click.FloatRange(0), default=2.0, help="Of each step."),
-    click.option("--least-seconds", type=SECONDS, default=4.0, help="A step lasts."),
+    click.option(
+        "--p99-ms",
+        type=ABOVE_0,
+        help="p99 objective of the knee, the highest load within it (default: ENV's alarm).",
+    ),
+    click.option(
+        "--warm-up-seconds",
+        type=click.FloatRange(0),
+        default=2.0,
+        help="Warm-up of each load step, in seconds.",
+    ),
+    click.option(
+        "--least-seconds",
+        type=SECONDS,
+        default=4.0,
+        help="Minimum duration of a load step, in seconds.",
+    ),
     click.option(
         "--step-seconds",
         type=SECONDS,
         default=30.0,
-        help="At most; it ends when its throughput is known within 5 %.",
+        help="Maximum duration of a load step, in seconds; it ends when throughput is known within 5 %.",
     ),
     click.option(
         "--arrivals",
         type=click.Choice(("poisson", "constant")),
         default="poisson",
-        help="Of an open loop: at random, or evenly.",
+        help="Arrivals in an open loop: at random, or evenly spaced.",
     ),
     # --- by whom
-    click.option("--processes", type=click.IntRange(0), default=1, help="That send, here."),
-    click.option("--workers", type=click.IntRange(0), default=0, help="That --join, elsewhere."),
+    click.option(
+        "--processes", type=click.IntRange(0), default=1, help="Sending processes on this computer."
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(0),
+        default=0,
+        help="Sending processes on other computers, started with --join.",
+    ),
     click.option(
         "--listen",
         type=Address(),
         default=("127.0.0.1", 0),
-        help="Where they join, HOST:PORT. Unencrypted: a private network.",
+        help="Address where --join connects, HOST:PORT; unencrypted, for private networks.",
     ),
     click.option(
-        "--join", "joined", type=Address(), help="Be one that sends, for a test elsewhere."
+        "--join",
+        "joined",
+        type=Address(),
+        help="Run a sending process for a test on another computer.",
     ),
     # --- what becomes of it
-    click.option("--output", type=FOLDER, help="Folder of the run; left out, .servable/load/…."),
+    click.option("--output", type=FOLDER, help="Folder of the run (default: .servable/load/…)."),
     AS_JSON,
 )
 
 
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """A command with these options, in this order."""
+    """Return a decorator that adds these options in this order."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -135,25 +174,27 @@ def is_url(what: str) -> bool:
     return "://" in what
 
 
-def checked(what: str | None, told: dict[str, Any]) -> None:
-    """Raises click.UsageError for what does not go together."""
+def checked(what: str | None, options: dict[str, Any]) -> None:
+    """Raise click.UsageError for options that cannot be combined."""
     if not what:
         raise click.UsageError("give an environment or an address, as `servable load prod`")
-    if told["users"] and (told["rates"] or told["opened"]):
-        raise click.UsageError("--users is a closed loop, --rates and --open are open: one of them")
-    if told["gate"] and (told["users"] or told["opened"]):
+    if options["users"] and (options["rates"] or options["opened"]):
         raise click.UsageError(
-            "--gate sends at a rate: leave --users and --open out, or give --rates"
+            "--users is a closed loop, --rates and --open are open loops: give one of them"
         )
-    if told["gate"] and is_url(what):
-        raise click.UsageError("--gate is for an environment, which says what is expected of it")
-    if told["users"] and any(one != round(one) for one in told["users"]):
+    if options["gate"] and (options["users"] or options["opened"]):
+        raise click.UsageError("--gate needs a rate: leave out --users and --open, or give --rates")
+    if options["gate"] and is_url(what):
+        raise click.UsageError(
+            "--gate applies to an environment, whose file states the expected traffic"
+        )
+    if options["users"] and any(count != round(count) for count in options["users"]):
         raise click.UsageError("--users are whole numbers")
-    if (told["endpoint_url"] or told["local"]) and told["target"] == "local":
-        raise click.UsageError("--endpoint-url and --local are for --target deployed or sagemaker")
-    if (told["target"] == "sagemaker") != (told["dollars"] is not None):
-        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
-    if told["processes"] + told["workers"] < 1:
-        raise click.UsageError("nobody sends: give --processes or --workers")
-    if is_url(what) and (told["variant"] or told["target"] != "local"):
-        raise click.UsageError("--variant and --target are for an environment, not an address")
+    if (options["endpoint_url"] or options["local"]) and options["target"] == "local":
+        raise click.UsageError("--endpoint-url and --local apply to --target deployed or sagemaker")
+    if (options["target"] == "sagemaker") != (options["dollars"] is not None):
+        raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
+    if options["processes"] + options["workers"] < 1:
+        raise click.UsageError("no sending process: give --processes or --workers")
+    if is_url(what) and (options["variant"] or options["target"] != "local"):
+        raise click.UsageError("--variant and --target apply to an environment, not to an address")

@@ -1,4 +1,4 @@
-"""What a load test shows: its table while it runs and, at its end, what follows, to people or to programs."""
+"""The output of a load test: the live table, and the result as text or JSON."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.precision import Interval, readable
 from servable.tune.objective import Objective
 
-# Nothing stands still for longer than ten seconds.
+# Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
@@ -30,36 +30,36 @@ def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> 
     for step in curve.steps:
         shown.add_row(*_row(step), _remark(step))
     if now:
-        load, found = now
-        shown.add_row(readable(load), *_so_far(found), style="dim")
+        load, so_far = now
+        shown.add_row(readable(load), *_so_far(so_far), style="dim")
     return shown
 
 
 def _row(step: LoadStep) -> Sequence[str]:
-    found = step.latencies
+    latencies = step.latencies
     return (
         readable(step.load),
         f"{step.throughput_rps.value:,.1f}",
         f"{step.throughput_rps.half_width_share:.0%}" if step.throughput_rps.value else "",
-        *(_ms(one) for one in (found.p50_ms, found.p95_ms, found.p99_ms)),
+        *(_ms(percentile) for percentile in (latencies.p50_ms, latencies.p95_ms, latencies.p99_ms)),
         f"{step.failed_share:.1%}" if step.failed else "0",
         _ms(step.send_lag_p99_ms),
         f"{step.generator_cpu_share:.0%}",
     )
 
 
-def _so_far(found: dict[str, Any]) -> Sequence[str]:
-    within, p50, p99 = found["known_within"], found["p50_ms"], found["p99_ms"]
+def _so_far(so_far: dict[str, Any]) -> Sequence[str]:
+    within, p50, p99 = so_far["known_within"], so_far["p50_ms"], so_far["p99_ms"]
     return (
-        f"{found['rps']:,.1f}",
+        f"{so_far['rps']:,.1f}",
         "" if within is None else f"{min(within, 9.99):.0%}",
         "" if p50 is None else _ms(p50),
         "",
         "" if p99 is None else _ms(p99),
-        str(found["failed"]),
+        str(so_far["failed"]),
         "",
         "",
-        f"{found['seconds']:.0f} s" if found["seconds"] else "warming up",
+        f"{so_far['seconds']:.0f} s" if so_far["seconds"] else "warming up",
     )
 
 
@@ -83,7 +83,7 @@ def say(
     as_json: bool,
     gate: dict[str, Any] | None = None,
 ) -> None:
-    """`gate`: whether it was held, and a line for each rate."""
+    """Print the result. `gate`: whether it was met, and a line for each rate."""
     at = knee(curve, objective) if objective else None
     full = saturation(curve)
     if as_json:
@@ -96,7 +96,7 @@ def say(
     for line in [*_lines(curve, objective, at, full), *(gate["lines"] if gate else [])]:
         click.echo(line)
     if curve.steps:
-        click.echo(f"{output / CURVE}: every step, with its distribution")
+        click.echo(f"{output / CURVE}: every step with its latency distribution")
 
 
 def _lines(
@@ -115,7 +115,7 @@ def _lines(
         )
     elif objective and curve.valid:
         lines.append(
-            f"p{objective.percent:g} within {objective.most_ms:g} ms: not even the first step"
+            f"p{objective.percent:g} within {objective.most_ms:g} ms: missed by the first step already"
         )
     failed: dict[str, int] = {}
     for step in curve.steps:
@@ -129,7 +129,7 @@ def _lines(
     ]
     if curve.asked.relative and curve.valid:
         lines.append(
-            "measured on this machine: it ranks settings, and says nothing about an instance"
+            "measured on this computer: comparable between settings, not with an AWS instance"
         )
     if curve.ended == "interrupted":
         lines.append("interrupted; what was measured until then is kept")
@@ -139,8 +139,8 @@ def _lines(
 def _object(
     curve: LoadCurve, at: Knee | None, full: Saturation | None, output: Path
 ) -> dict[str, Any]:
-    found: dict[str, Any] = curve.as_object()
-    for step, shown in zip(curve.steps, found["steps"], strict=True):
+    result: dict[str, Any] = curve.as_object()
+    for step, shown in zip(curve.steps, result["steps"], strict=True):
         shown |= {
             "p50_ms": step.latencies.p50_ms if step.latencies.count else None,
             "p95_ms": step.latencies.p95_ms if step.latencies.count else None,
@@ -150,9 +150,9 @@ def _object(
             "failed": step.failed,
         }
         del shown["latencies"], shown["send_lags"]
-    found["knee"] = None if at is None else _point(at.load, at.rps, at.bounded)
-    found["saturation"] = None if full is None else _point(full.load, full.rps, full.bounded)
-    return found | {"relative": curve.asked.relative, "folder": str(output)}
+    result["knee"] = None if at is None else _point(at.load, at.rps, at.bounded)
+    result["saturation"] = None if full is None else _point(full.load, full.rps, full.bounded)
+    return result | {"relative": curve.asked.relative, "folder": str(output)}
 
 
 def _point(load: Interval, rps: Interval, bounded: bool) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Interval:
 
 
 def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: float) -> Interval:
-    """Answers by window, in order -> answers per second. Too few windows: an unknown one."""
+    """Return answers per second from the answers by window, in order; too few windows: unknown."""
     counts = np.asarray(answered, float)
     size = len(counts) // BATCHES
     if not size:
@@ -72,11 +72,11 @@ def percentile(blocks: Sequence[Latencies], percent: float, *, seed: int = 0) ->
 
     Pieces are drawn again as a whole (block bootstrap). None: nothing was answered.
     """
-    pieces = [one for one in blocks if one.count]
+    pieces = [piece for piece in blocks if piece.count]
     if not pieces:
         return None
-    numbers = np.array(sorted({number for one in pieces for number in one.bins}))
-    counts = np.array([[one.bins.get(number, 0) for number in numbers] for one in pieces])
+    numbers = np.array(sorted({number for piece in pieces for number in piece.bins}))
+    counts = np.array([[piece.bins.get(number, 0) for number in numbers] for piece in pieces])
     # At most BLOCKS, neighbours together.
     starts = [part[0] for part in np.array_split(np.arange(len(counts)), min(BLOCKS, len(counts)))]
     merged = np.add.reduceat(counts, starts, axis=0)

@@ -1,4 +1,4 @@
-"""What `servable load` asks, up and ready: an environment here or deployed, a copy of it, any address."""
+"""The target of `servable load`, ready: a local container, an endpoint, a copy of it, or an address."""
 
 import dataclasses
 import datetime
@@ -33,14 +33,14 @@ RUNS = Path(".servable") / "load"
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """A target that is up."""
+    """A target that is ready."""
 
     target: LoadTarget
     asked: Asked
     pid: int | None = None
-    """Of its first process, on this machine."""
+    """Process id of its first process, if it runs on this computer."""
     variables: dict[str, str] | None = None
-    """For the generator's processes; None: those of this one."""
+    """Environment of the generator's processes; None: that of this process."""
 
     def target_within(self, timeout_seconds: float) -> LoadTarget:
         return dataclasses.replace(self.target, timeout_seconds=timeout_seconds)
@@ -50,7 +50,10 @@ class Reached:
 def reached_by(
     what: str, loaded: Loaded | None, names: list[str], output: Path, options: Mapping[str, Any]
 ) -> Iterator[Reached]:
-    """`loaded` None: `what` is an address. Raises what the target has to say, and click.UsageError."""
+    """Prepare the target while the block lasts. `loaded` None: `what` is an address.
+
+    Raises the target's errors, and click.UsageError.
+    """
     if loaded is None:
         try:
             target = container(what)
@@ -81,7 +84,7 @@ def reached_by(
 def _local(
     loaded: Loaded, bodies: Sequence[str], *, variant: str | None, log: Path
 ) -> Iterator[Reached]:
-    """The container's double, for as long as the load runs. Raises PackagingError, LaunchError."""
+    """Run the local container while the block lasts. Raises PackagingError, LaunchError."""
     served = prepared(loaded, variant=variant)
     with serve_locally(served, port=0, log=log) as process:
         yielding(process.pid)
@@ -109,16 +112,19 @@ def deployed(
     account: Account,
     whole: bool = False,
 ) -> Reached:
-    """The live endpoint. `whole`: without a variant all share the load. Raises PackagingError."""
+    """Return the live endpoint. `whole`: without a variant, all variants share the load.
+
+    Raises PackagingError.
+    """
     live = environment.endpoint.name
     instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
-    found = at_endpoint(
+    reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
     if not whole or variant is not None:
-        return found
+        return reached
     target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
-    return dataclasses.replace(found, target=target)
+    return dataclasses.replace(reached, target=target)
 
 
 def at_endpoint(
@@ -131,7 +137,7 @@ def at_endpoint(
     instance_type: str | None,
     model_at: str | None = None,
 ) -> Reached:
-    """An endpoint that is in service."""
+    """Return an endpoint that is in service as a target."""
     return Reached(
         target=endpoint(
             live, region=account.region, runtime_url=_runtime_url(account), variant=variant
@@ -143,7 +149,7 @@ def at_endpoint(
             environment=name,
             variant=variant,
             model_at=model_at,
-            # The embedded AWS answers on this machine, whatever the instance is called.
+            # The local AWS answers on this computer, whatever the instance type.
             instance_type=None if account.embedded else instance_type,
         ),
         variables=account.variables(),
@@ -155,26 +161,28 @@ def _runtime_url(account: Account) -> str:
 
 
 def run_folder(root: Path, name: str) -> Path:
-    """A new one; nothing is made yet."""
+    """Return the path of a new run's folder, which is not created yet."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return root / RUNS / f"{safe.strip('-')[:60]}-{now}"
 
 
 def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, str]:
-    """(instance type, variant) of a live endpoint. Raises PackagingError."""
+    """Return (instance type, variant) of a live endpoint. Raises PackagingError."""
     try:
-        found = client.describe_endpoint(EndpointName=name)
-        config = client.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
+        described = client.describe_endpoint(EndpointName=name)
+        config = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     except (ClientError, BotoCoreError) as error:
         fix = "deploy it first, or look at the credentials: `aws sts get-caller-identity`"
         raise PackagingError(
             Path(name), f"the endpoint cannot be described: {error}", fix
         ) from None
-    if found["EndpointStatus"] not in ("InService", "Updating"):
-        problem = f"the endpoint is {found['EndpointStatus']}"
+    if described["EndpointStatus"] not in ("InService", "Updating"):
+        problem = f"the endpoint is {described['EndpointStatus']}"
         raise PackagingError(Path(name), problem, "wait until it is InService")
-    variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
+    variants = {
+        production["VariantName"]: production for production in config["ProductionVariants"]
+    }
     chosen = variant or next(iter(variants))
     if chosen not in variants:
         problem = f"there is no variant {chosen!r}; allowed: {', '.join(variants)}"
@@ -183,7 +191,7 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
 
 
 def asked_of(target: str, address: str, bodies: Sequence[str], **more: str | None) -> Asked:
-    """What is measured, from this computer and now."""
+    """Describe a measurement from this computer, now."""
     cores = os.cpu_count()
     now = datetime.datetime.now(datetime.UTC)
     return Asked(
@@ -205,7 +213,7 @@ def _copied(
     account: Account,
     options: Mapping[str, Any],
 ) -> Iterator[Reached]:
-    """A copy of the live endpoint on an instance of its own. Raises PackagingError, TemporaryError."""
+    """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
 
     def usd_per_hour(instance_type: str) -> float | None:
         known = price(instance_type, environment.region)
@@ -223,11 +231,11 @@ def _copied(
     kind = options["instance_type"] or instance_type
     with explained(live):
         endpoints.sweep()
-        with endpoints.like(live, variant=variant, instance_type=kind) as made:
-            _say(f"{made} is in service on {kind}")
-            yield at_endpoint(account, made, bodies, name=name, variant=variant, instance_type=kind)
+        with endpoints.like(live, variant=variant, instance_type=kind) as copy:
+            _say(f"{copy} is in service on {kind}")
+            yield at_endpoint(account, copy, bodies, name=name, variant=variant, instance_type=kind)
     over = "; the budget ended it" if endpoints.ended_by_budget else ""
-    _say(f"{made} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
+    _say(f"{copy} is deleted; {endpoints.spent_usd:.2f} $ at most{over}")
 
 
 def _say(line: str) -> None:

@@ -20,7 +20,7 @@ _TOO_SLOW = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Of one load test."""
+    """The order of loads in one load test."""
 
     loop: Loop
     first: float = 1.0
@@ -81,7 +81,7 @@ class Schedule:
         if self.loop == "open":
             return overloaded(by_load[-1])
         last = by_load[-1]
-        below = [one for one in by_load if one.load <= last.load / self.growth]
+        below = [step for step in by_load if step.load <= last.load / self.growth]
         if not below:
             return False
         return last.throughput_rps.value < _FLAT_SHARE * below[-1].throughput_rps.value

@@ -1,4 +1,4 @@
-"""`servable local up | status | down`: the embedded AWS, for cdk, boto3 and the AWS CLI."""
+"""`servable local up | status | down`: the local AWS, for cdk, boto3 and the AWS CLI."""
 
 import json
 import os
@@ -18,7 +18,7 @@ DONE, FOUND_PROBLEMS = 0, 1
 
 @click.group()
 def local() -> None:
-    """An AWS on this machine, to deploy to with the real CDK CLI."""
+    """Start, show and stop the local AWS, to which the real CDK CLI can deploy."""
 
 
 @local.command("up")
@@ -28,27 +28,40 @@ def local() -> None:
     default=SECONDS_PER_MINUTE,
     show_default=True,
     type=click.FloatRange(0.1, 60.0),
-    help="Seconds that a minute of alarms and deployments lasts.",
+    help="Duration of one minute of alarms and deployments, in seconds.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def up_command(port: int, minute: float, as_json: bool) -> None:
-    """Start it, unless it runs already. It stays until `servable local down`."""
+@click.option(
+    "--containers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Maximum number of containers per variant; further instances are only counted.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def up_command(port: int, minute: float, containers: int, as_json: bool) -> None:
+    """Start the local AWS, unless it runs already. It runs until `servable local down`."""
     try:
-        aws = up(port=port, folder=state_folder(), seconds_per_minute=minute)
+        aws = up(
+            port=port,
+            folder=state_folder(),
+            seconds_per_minute=minute,
+            most_containers=containers,
+        )
     except LocalAwsStartError as error:
         click.echo(f"servable local up: {error}", err=True)
         sys.exit(FOUND_PROBLEMS)
     if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
         click.echo(
-            f"servable local up: it already runs at {aws.url} (process {aws.pid}) with a minute of "
-            f"{aws.seconds_per_minute:g} s; `servable local down` first to have one of {minute:g} s",
+            f"servable local up: the local AWS already runs at {aws.url} (process {aws.pid}) with a "
+            f"minute of {aws.seconds_per_minute:g} s; "
+            f"run `servable local down` first to get one of {minute:g} s",
             err=True,
         )
         sys.exit(FOUND_PROBLEMS)
     if port and aws.port != port:
         click.echo(
-            f"servable local up: it already runs at {aws.url} (process {aws.pid}); "
-            f"`servable local down` first to have it at port {port}",
+            f"servable local up: the local AWS already runs at {aws.url} (process {aws.pid}); "
+            f"run `servable local down` first to get port {port}",
             err=True,
         )
         sys.exit(FOUND_PROBLEMS)
@@ -56,36 +69,36 @@ def up_command(port: int, minute: float, as_json: bool) -> None:
         _echo_json(_described(aws) | {"already_up": aws.already_up})
         return
     already = ", already up" if aws.already_up else ""
-    click.echo(f"# embedded AWS at {aws.url}, process {aws.pid}{already}")
+    click.echo(f"# local AWS at {aws.url}, process {aws.pid}{already}")
     click.echo(f"# one minute of its alarms and deployments lasts {aws.seconds_per_minute:g} s")
     click.echo(_for_the_shell(aws))
 
 
 @local.command("status")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status_command(as_json: bool) -> None:
-    """Say whether it runs, and where. Exit code 1 when it does not."""
+    """Show whether the local AWS runs, and where. Exit code 1 if it does not."""
     aws = status(folder=state_folder())
     if as_json:
         _echo_json({"up": False} if aws is None else {"up": True} | _described(aws))
     elif aws is None:
-        click.echo("embedded AWS: not running; `servable local up` starts it")
+        click.echo("local AWS: not running; `servable local up` starts it")
     else:
-        click.echo(f"# embedded AWS at {aws.url}, process {aws.pid}, since {aws.started}")
+        click.echo(f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}")
         click.echo(_for_the_shell(aws))
     sys.exit(FOUND_PROBLEMS if aws is None else DONE)
 
 
 @local.command("down")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def down_command(as_json: bool) -> None:
-    """End it, every endpoint it runs, and everything deployed to it."""
+    """Stop the local AWS with all its endpoints, and delete everything deployed to it."""
     ended = down(folder=state_folder())
     if as_json:
         _echo_json({"ended": ended})
     else:
-        there = "ended" if ended else f"none runs for {state_folder().parent}"
-        click.echo(f"embedded AWS: {there}")
+        there = "stopped" if ended else f"not running for {state_folder().parent}"
+        click.echo(f"local AWS: {there}")
 
 
 def _described(aws: EmbeddedAws) -> dict[str, Any]:
@@ -100,8 +113,10 @@ def _described(aws: EmbeddedAws) -> dict[str, Any]:
 
 
 def _for_the_shell(aws: EmbeddedAws) -> str:
-    """Lines to paste, or to `eval`: every other line printed with them is a comment."""
-    lines = ['# paste these, or eval "$(servable local up)": cdk, boto3 and aws speak to it']
+    """Return lines to paste or to `eval`; every other printed line is a comment."""
+    lines = [
+        '# paste these, or eval "$(servable local up)": cdk, boto3 and aws then use the local AWS'
+    ]
     given = aws.environment()
     lines += [f"unset {name}" for name in sorted(os.environ) if _stands_in_the_way(name, given)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
@@ -109,7 +124,7 @@ def _for_the_shell(aws: EmbeddedAws) -> str:
 
 
 def _stands_in_the_way(name: str, given: Mapping[str, str]) -> bool:
-    """A variable that clients would read before ours, or send with our key."""
+    """Whether clients would read this variable before ours, or send it with our key."""
     whole = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
     others = ("AWS_ENDPOINT_URL_", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
     return name not in given and (name in whole or name.startswith(others))

@@ -1,4 +1,4 @@
-"""`servable new DIRECTORY`: a project for a service of yours."""
+"""`servable new DIRECTORY`: create a project for a service."""
 
 import json
 import re
@@ -12,30 +12,31 @@ from servable.new.project_files import SERVICE, conflicts, project_files, servic
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--name", help="Name of the service, put before its stacks' names (default: the folder's)."
+    "--name",
+    help="Name of the service, the prefix of its stacks' names (default: the folder's name).",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def new(directory: Path, name: str | None, as_json: bool) -> int:
-    """Write a project into DIRECTORY, made where it is not there: environments/ with a base for all,
-    cdk.json, requirements.txt, the CDK CLI's version, GitHub workflows, a README. No file that is
-    there is touched: where one of them is, nothing is written.
+    """Write a project into DIRECTORY, which is created if needed: environments/ with a shared base,
+    cdk.json, requirements.txt, the CDK CLI's version, GitHub workflows, a README. No existing file
+    is changed: if one of them exists, nothing is written.
     """
     if name is not None and not re.fullmatch(SERVICE, name):
         raise click.UsageError(
-            f"--name {name}: not a service's name; allowed: a lower-case letter, then lower-case "
+            f"--name {name}: not a service name; allowed: a lower-case letter, then lower-case "
             "letters, digits and hyphens, at most 63 in all"
         )
     service = name or service_name(directory)
     files = project_files(service)
-    if found := conflicts(directory, files):
-        kept = "nothing was written; `servable init` there keeps what is there and adds what is missing"
-        click.echo("\n".join([*found, kept]), err=True)
+    if problems := conflicts(directory, files):
+        kept = "nothing was written; run `servable init` there to keep these files and add the missing ones"
+        click.echo("\n".join([*problems, kept]), err=True)
         return 1
     write_all(directory, files)
     if as_json:
         click.echo(json.dumps({"service": service, "files": list(files)}, indent=2))
         return 0
-    for one in files:
-        click.echo(f"{directory / one}: written")
-    click.echo(f"next: cd {directory}, then as README.md says; `servable init SAVED_MODEL` there")
+    for file in files:
+        click.echo(f"{directory / file}: written")
+    click.echo(f"next: cd {directory}, install as README.md says, then `servable init SAVED_MODEL`")
     return 0

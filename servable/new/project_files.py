@@ -1,4 +1,4 @@
-"""What a project consists of beside its environments: which files, their text, their version."""
+"""The files of a project besides its environments: names, texts and the version that wrote them."""
 
 import errno
 import json
@@ -15,39 +15,39 @@ from infra.parameters import reference
 from model_packaging.beside import beside
 from servable.project_folder import FOLDER
 
-# Generated from this repository's own files and written by hand; names that begin with a dot say so
-# in words, so that no tool takes them for its own.
+# Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool
+# reads the template's files as its own.
 TEMPLATE = Path(__file__).with_name("template")
 BASE, SCHEMA = f"{FOLDER}/base.toml", f"{FOLDER}/schema.json"
 LOCK, PINS = "package-lock.json", "package.json"
-# Without these `servable` and `cdk` do not work in a folder; the others are for people and pipelines.
+# `servable` and `cdk` need these files in a folder; the others are for people and pipelines.
 NEEDED = ("cdk.json", PINS, LOCK, "requirements.txt", ".gitignore", SCHEMA)
 STAMP = "servable:version"
 """The key of cdk.json's context that says which version wrote the project's files."""
-# As infra/parameters/environment.py has it; an npm package's name is in lower case.
+# The same pattern as in infra/parameters/environment.py; npm package names are in lower case.
 SERVICE = r"[a-z][a-z0-9-]{0,62}"
 
 
 def service_name(folder: Path) -> str:
-    """A name for the service, made of the folder's."""
+    """Return a service name derived from the folder's name."""
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63].strip("-")
     return name if re.fullmatch(SERVICE, name) else f"service-{name}".rstrip("-")[:63]
 
 
 def project_files(service: str) -> dict[str, str]:
-    """Path in the project -> text, of everything that `servable new` writes."""
-    found = {}
-    for file in sorted(one for one in TEMPLATE.rglob("*") if one.is_file()):
+    """Return every file that `servable new` writes: path in the project -> text."""
+    files = {}
+    for file in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
         name = re.sub(r"\bdot-", ".", file.relative_to(TEMPLATE).as_posix())
         text = file.read_text(encoding="utf-8")
-        found[name] = text.replace("@service@", service).replace("@version@", version("servable"))
-    return {**found, SCHEMA: reference.json_schema()}
+        files[name] = text.replace("@service@", service).replace("@version@", version("servable"))
+    return {**files, SCHEMA: reference.json_schema()}
 
 
 def missing_files(root: Path, service: str) -> dict[str, str]:
-    """Those that a folder lacks of what `servable` and `cdk` need there.
+    """Return the files that `servable` and `cdk` need and that a folder lacks: path -> text.
 
-    A base where there is no environment yet, and a lock where nobody else pins anything.
+    They include a base if there is no environment yet, and a lock if no package.json exists.
     """
     every = project_files(service)
     wanted = [name for name in NEEDED if not (root / name).exists()]
@@ -59,30 +59,32 @@ def missing_files(root: Path, service: str) -> dict[str, str]:
 
 
 def conflicts(root: Path, names: Iterable[str]) -> list[str]:
-    """A line for every file that cannot be written without touching what is there."""
-    found = []
+    """Return a line for every file that cannot be written without changing an existing one."""
+    problems = []
     for name in names:
         file = root / name
-        above = next(one for one in file.parents if os.path.lexists(one))
+        above = next(parent for parent in file.parents if os.path.lexists(parent))
         if os.path.lexists(file):
-            found.append(f"{file}: is there already; move it away, or take another folder")
+            problems.append(f"{file}: exists already; move it away, or choose another folder")
         elif not above.is_dir():
-            found.append(f"{above}: is no folder; {name} would be written into it: move it away")
+            problems.append(
+                f"{above}: not a folder, and {name} would be written into it; move it away"
+            )
         elif not os.access(above, os.W_OK | os.X_OK):
-            found.append(f"{above}: this user may not write there; take another folder")
-    return list(dict.fromkeys(found))
+            problems.append(f"{above}: not writable by this user; choose another folder")
+    return list(dict.fromkeys(problems))
 
 
 def write_all(root: Path, files: Mapping[str, str]) -> None:
-    """Writes every file, or none: whatever goes wrong, what was written is taken back.
+    """Write every file, or none: on any failure, the written files are removed again.
 
-    Raises OSError, FileExistsError where one of them is there.
+    Raises OSError; FileExistsError if one of the files exists.
     """
     written: list[Path] = []
     try:
         for name, text in files.items():
             file = root / name
-            for folder in [one for one in reversed(file.parents) if not one.exists()]:
+            for folder in [parent for parent in reversed(file.parents) if not parent.exists()]:
                 written.append(folder)
                 folder.mkdir()
             if os.path.lexists(file):
@@ -91,57 +93,57 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
             with beside(file) as to:
                 to.write(text.encode())
     except BaseException:  # Ctrl-C too
-        for one in reversed(written):
+        for path in reversed(written):
             with suppress(OSError):
-                one.rmdir() if one.is_dir() else one.unlink()
+                path.rmdir() if path.is_dir() else path.unlink()
         raise
 
 
 def pinned_cli(root: Path) -> str | None:
-    """The version of the CDK CLI that package.json pins; None where it pins none."""
-    told = _json(root / PINS)
-    pin = {**told.get("dependencies", {}), **told.get("devDependencies", {})}.get("aws-cdk")
+    """Return the version of the CDK CLI that package.json pins; None if it pins none."""
+    package = _json(root / PINS)
+    pin = {**package.get("dependencies", {}), **package.get("devDependencies", {})}.get("aws-cdk")
     return str(pin) if pin else None
 
 
 def written_by(root: Path) -> str | None:
-    """The version of servable that wrote the project's files, as they say."""
-    said = _json(root / "cdk.json").get("context", {}).get(STAMP)
-    return None if said is None else str(said)
+    """Return the version of servable that wrote the project's files, as cdk.json states it."""
+    stamp = _json(root / "cdk.json").get("context", {}).get(STAMP)
+    return None if stamp is None else str(stamp)
 
 
 def notes_on(root: Path) -> list[str]:
-    """What keeps `cdk deploy` from working with files that somebody else wrote."""
-    found = []
+    """Return notes on existing files with which `cdk deploy` does not work."""
+    notes = []
     runs = str(_json(root / "cdk.json").get("app", ""))
     if "servable-app" not in runs and not _mentions(root / "app.py", "stacks"):
-        found.append(
+        notes.append(
             f"cdk.json runs {runs!r}; for these environments: `cdk deploy --app servable-app`"
         )
     if pinned_cli(root) is None:
         wanted = pinned_cli(TEMPLATE)
-        found.append(
+        notes.append(
             f"{PINS} pins no CDK CLI: `npm install --save-dev --save-exact aws-cdk@{wanted}`"
         )
-    return found
+    return notes
 
 
 def to_change(root: Path) -> list[str]:
-    """What differs from the files that this version writes, as steps for a person."""
+    """Return the steps that bring the project's files to those that this version writes."""
     now, steps = _json(TEMPLATE / "cdk.json"), []
     if not _same_text(root / SCHEMA, reference.json_schema()):
         steps.append(f"delete {SCHEMA} and run `servable init`, which writes it anew")
     if (wanted := pinned_cli(TEMPLATE)) != pinned_cli(root):
         steps.append(f"`npm install --save-dev --save-exact aws-cdk@{wanted}`")
     context = _json(root / "cdk.json").get("context", {})
-    flags = [one for one in now["context"] if one != STAMP and one not in context]
+    flags = [flag for flag in now["context"] if flag != STAMP and flag not in context]
     if flags:
-        steps.append(f"look whether you want these flags in cdk.json: {', '.join(flags)}")
+        steps.append(f"decide whether to add these flags to cdk.json: {', '.join(flags)}")
     return steps
 
 
 def extendable(root: Path, missing: Mapping[str, str]) -> bool:
-    """Whether the project's base, or the one that is to be written, holds nothing of a model."""
+    """Whether the project's base, or the one to be written, defines no model or variant."""
     try:
         text = missing.get(BASE) or (root / BASE).read_text(encoding="utf-8-sig")
         return not {"models", "variants", "extends"} & set(tomllib.loads(text))
@@ -165,7 +167,7 @@ def _same_text(file: Path, text: str) -> bool:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

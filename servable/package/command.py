@@ -1,4 +1,4 @@
-"""`servable package ENV`: pack its models, and say what went in; or look into an archive."""
+"""`servable package ENV`: pack its models and list the archive; or inspect an existing archive."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
-from model_packaging.source_file import Progress as Told
+from model_packaging.source_file import Progress as Callback
 from servable.findings import print_lines
 from servable.package import output
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
@@ -26,16 +26,18 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.argument("environment", metavar="[ENV]", required=False)
 @ENVIRONMENTS
 @click.option(
-    "--find-links", type=click.Path(exists=True, file_okay=False), help="Wheels, and no index."
+    "--find-links",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder of wheels to use instead of a package index.",
 )
-@click.option("--list", "listed", type=FILE, help="Show what is in an archive; pack nothing.")
+@click.option("--list", "listed", type=FILE, help="List the content of an archive; pack nothing.")
 @click.option(
     "--verify",
     "verified",
     type=FILE,
-    help="Would the image of ENV, or the newest, serve this archive? Pack nothing.",
+    help="Check whether the image of ENV (default: the newest) can serve this archive; pack nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def package(
     environment: str | None,
     folder: str,
@@ -44,12 +46,12 @@ def package(
     verified: Path | None,
     as_json: bool,
 ) -> int:
-    """Lock and fetch what the code needs, pack every model that ENV serves, and say what went in.
+    """Lock and fetch the code's dependencies, pack every model of ENV, and list what the archive holds.
 
-    With --list or --verify, look into an archive that is there already.
+    With --list or --verify, inspect an existing archive.
     """
     if listed and verified:
-        raise click.UsageError("give --list or --verify, not both: --verify says what is in it too")
+        raise click.UsageError("give --list or --verify, not both: --verify also lists the content")
     try:
         if listed:
             return _list(listed, as_json)
@@ -65,7 +67,7 @@ def package(
 
 def _environment(name: str, folder: str) -> Loaded:
     root, files = project(folder)
-    known = {one.name: one for one in load(root, files)}
+    known = {loaded.name: loaded for loaded in load(root, files)}
     if name not in known:
         raise unknown(name, known)
     return known[name]
@@ -73,18 +75,18 @@ def _environment(name: str, folder: str) -> Loaded:
 
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = [one for one in errors(findings) if one.rule != MENDED_BY_PACKING]
+    wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
     if wrong or loaded.environment is None:
-        return _refused([str(one) for one in wrong], as_json)
-    print_lines(one for one in findings if one.severity is Severity.WARNING)
-    made = _with_progress(loaded, find_links)
+        return _refused([str(finding) for finding in wrong], as_json)
+    print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
+    packages = _with_progress(loaded, find_links)
     if as_json:
-        click.echo(json.dumps([output.package_json(one) for one in made], indent=2))
+        click.echo(json.dumps([output.package_json(packed) for packed in packages], indent=2))
     else:
-        for each in made:
-            output.show(each, loaded.root)
-        if not made:
-            click.echo(f"{loaded.name}: every model lies in S3 already; nothing to pack")
+        for packed in packages:
+            output.show(packed, loaded.root)
+        if not packages:
+            click.echo(f"{loaded.name}: every model is in S3 already; nothing to pack")
     return 0
 
 
@@ -111,14 +113,14 @@ def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
             packages_of(
                 loaded,
                 find_links=find_links,
-                hashing=_told(bar, "reading"),
-                packing=_told(bar, "packing"),
+                hashing=_line(bar, "reading"),
+                packing=_line(bar, "packing"),
             )
         )
 
 
-def _told(bar: Progress, what: str) -> Told:
-    """One line of the bar, there from the first byte on."""
+def _line(bar: Progress, what: str) -> Callback:
+    """Return a callback that shows one line of the progress bar from the first byte on."""
     task = bar.add_task(what, total=None, visible=False)
     return lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
@@ -126,12 +128,12 @@ def _told(bar: Progress, what: str) -> Told:
 def _list(archive: Path, as_json: bool) -> int:
     members = listing(archive)
     if as_json:
-        click.echo(json.dumps([vars(one) for one in members], indent=2))
+        click.echo(json.dumps([vars(member) for member in members], indent=2))
         return 0
-    for one in members:
-        kind = "" if one.kind in ("file", "folder") else f"  ({one.kind})"
-        name = f"{one.shown}/" if one.kind == "folder" else one.shown
-        click.echo(f"{one.bytes:>15,}  {name}{kind}")
+    for member in members:
+        kind = "" if member.kind in ("file", "folder") else f"  ({member.kind})"
+        name = f"{member.shown}/" if member.kind == "folder" else member.shown
+        click.echo(f"{member.bytes:>15,}  {name}{kind}")
     return 0
 
 
@@ -140,20 +142,18 @@ def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
     from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, verify
 
     image = image_for(loaded)
-    found = verify(archive, python=image.python, provided=image.modules)
-    found = with_graph_faults(found, loaded)
+    verified = verify(archive, python=image.python, provided=image.modules)
+    verified = with_graph_faults(verified, loaded)
     if as_json:
-        click.echo(json.dumps(output.verified_json(archive, found), indent=2))
+        click.echo(json.dumps(output.verified_json(archive, verified), indent=2))
     else:
-        output.show_verified(archive, found)
-        for warning in found.warnings:
+        output.show_verified(archive, verified)
+        for warning in verified.warnings:
             click.echo(f"warning: {warning}", err=True)
-        for problem in found.problems:
+        for problem in verified.problems:
             click.echo(problem, err=True)
-        if not found.problems:
+        if not verified.problems:
             version = tensorflow_for(loaded)
-            click.echo(
-                f"  nothing found that keeps the image of TensorFlow {version} from serving it"
-            )
+            click.echo(f"  no problem found: the image of TensorFlow {version} can serve it")
         click.echo(f"  looked at: {LOOKED_AT}\n  not looked at: {NOT_LOOKED_AT}")
-    return 1 if found.problems else 0
+    return 1 if verified.problems else 0

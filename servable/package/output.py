@@ -21,46 +21,46 @@ def _console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
-def show(one: Package, root: Path) -> None:
+def show(package: Package, root: Path) -> None:
     out = _console()
-    before = one.tree.input_bytes
-    if one.path is None:
-        out.print(f"{one.model}: uploaded as it is, under {one.key}/", style="bold")
-        out.print(f"  {len(one.tree.files)} files, {before:,} bytes, nothing packed")
+    before = package.tree.input_bytes
+    if package.path is None:
+        out.print(f"{package.model}: uploaded as it is, under {package.key}/", style="bold")
+        out.print(f"  {len(package.tree.files)} files, {before:,} bytes, nothing packed")
     else:
-        after = one.path.stat().st_size
-        took = f"packed in {one.packed.seconds:.1f} s" if one.packed else "packed before"
-        out.print(f"{one.model}: {one.path.relative_to(root)}", style="bold")
-        out.print(f"  {len(one.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
-        out.print(f"  sha256 {one.sha256}")
-    for entry in one.tree.files[:MOST_FILES]:
+        after = package.path.stat().st_size
+        took = f"packed in {package.packed.seconds:.1f} s" if package.packed else "packed before"
+        out.print(f"{package.model}: {package.path.relative_to(root)}", style="bold")
+        out.print(f"  {len(package.tree.files)} files, {before:,} bytes -> {after:,} bytes, {took}")
+        out.print(f"  sha256 {package.sha256}")
+    for entry in package.tree.files[:MOST_FILES]:
         out.print(f"  {entry.status.st_size:>15,}  {escape(entry.name)}")
-    more = len(one.tree.files) - MOST_FILES
+    more = len(package.tree.files) - MOST_FILES
     if more > 0:
         out.print(f"  {'':>15}  and {more:,} more: --json, or --list the archive")
-    for path in one.tree.left_out:
+    for path in package.tree.left_out:
         shown = path.relative_to(root) if path.is_relative_to(root) else path
         out.print(f"  left out: {escape(str(shown))}")
-    for name in one.wheels:
+    for name in package.wheels:
         out.print(f"  vendored: {escape(name)}")
-    _signatures(out, one.versions)
+    _signatures(out, package.versions)
 
 
-def show_verified(file: Path, one: Verified) -> None:
+def show_verified(file: Path, verified: Verified) -> None:
     out = _console()
-    unpacked = sum(member.bytes for member in one.members)
-    files = sum(member.kind == "file" for member in one.members)
+    unpacked = sum(member.bytes for member in verified.members)
+    files = sum(member.kind == "file" for member in verified.members)
     out.print(escape(str(file)), style="bold")
     out.print(f"  {files} files, {unpacked:,} bytes -> {file.stat().st_size:,} bytes")
-    out.print(f"  sha256 {one.sha256}")
-    _signatures(out, one.versions)
+    out.print(f"  sha256 {verified.sha256}")
+    _signatures(out, verified.versions)
 
 
 def _signatures(out: Console, versions: Iterable[tuple[str, int, SavedModelInfo]]) -> None:
     for model, number, info in versions:
         table = Table("signature", "", "name", "type", "shape", box=None, padding=(0, 2))
-        for signature, said in info.signatures.items():
-            for way, specs in (("in", said.inputs), ("out", said.outputs)):
+        for signature, tensors in info.signatures.items():
+            for way, specs in (("in", tensors.inputs), ("out", tensors.outputs)):
                 for name, spec in specs.items():
                     sizes = None if spec.shape is None else map(str, spec.shape)
                     shape = "any" if sizes is None else f"[{', '.join(sizes)}]".replace("None", "n")
@@ -75,31 +75,31 @@ def _signatures(out: Console, versions: Iterable[tuple[str, int, SavedModelInfo]
         out.print(table)
 
 
-def package_json(one: Package) -> dict[str, Any]:
+def package_json(package: Package) -> dict[str, Any]:
     return {
-        "model": one.model,
-        "key": one.key,
-        "path": str(one.path) if one.path else None,
-        "bytes": one.path.stat().st_size if one.path else None,
-        "sha256": one.sha256,
-        "input_bytes": one.tree.input_bytes,
-        "seconds": one.packed.seconds if one.packed else None,
-        "entries": [entry.name for entry in one.tree.files],
-        "left_out": [str(path) for path in one.tree.left_out],
-        "wheels": list(one.wheels),
-        "versions": _versions(one.versions),
+        "model": package.model,
+        "key": package.key,
+        "path": str(package.path) if package.path else None,
+        "bytes": package.path.stat().st_size if package.path else None,
+        "sha256": package.sha256,
+        "input_bytes": package.tree.input_bytes,
+        "seconds": package.packed.seconds if package.packed else None,
+        "entries": [entry.name for entry in package.tree.files],
+        "left_out": [str(path) for path in package.tree.left_out],
+        "wheels": list(package.wheels),
+        "versions": _versions(package.versions),
     }
 
 
-def verified_json(file: Path, one: Verified) -> dict[str, Any]:
+def verified_json(file: Path, verified: Verified) -> dict[str, Any]:
     return {
         "path": str(file),
         "bytes": file.stat().st_size,
-        "sha256": one.sha256,
-        "entries": [dataclasses.asdict(member) for member in one.members],
-        "versions": _versions(one.versions),
-        "problems": list(one.problems),
-        "warnings": list(one.warnings),
+        "sha256": verified.sha256,
+        "entries": [dataclasses.asdict(member) for member in verified.members],
+        "versions": _versions(verified.versions),
+        "problems": list(verified.problems),
+        "warnings": list(verified.warnings),
         "looked_at": LOOKED_AT,
         "not_looked_at": NOT_LOOKED_AT,
     }

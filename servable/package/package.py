@@ -1,4 +1,4 @@
-"""Packs what an environment serves, ahead of publishing, and says what went in."""
+"""Packs the models of an environment ahead of publishing, and reports what the archives hold."""
 
 import functools
 from collections.abc import Iterator
@@ -32,22 +32,22 @@ from model_packaging.verification import Verified
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """One archive, or one prefix of files, and what is known of it."""
+    """One packed archive, or one prefix of files, with its content."""
 
     model: str
     key: str
     tree: Tree
     versions: tuple[tuple[str, int, SavedModelInfo], ...]
-    """Model, version, what that version is."""
+    """(model, version number, content of its SavedModel)."""
     wheels: tuple[str, ...]
     packed: Packed | None
-    """None where an earlier run packed the same inputs, and where nothing is packed."""
+    """None if an earlier run packed the same inputs, or if nothing is packed."""
     path: Path | None
     """None with compression = "none": each file is uploaded as it is."""
 
     @functools.cached_property
     def sha256(self) -> str | None:
-        """Of the archive."""
+        """SHA-256 of the archive; None if nothing is packed."""
         if self.packed is not None or self.path is None:
             return self.packed.sha256 if self.packed else None
         return sha256_of(self.path)
@@ -60,9 +60,9 @@ def package(
     hashing: Progress | None = None,
     packing: Progress | None = None,
 ) -> Iterator[Package]:
-    """Locks and fetches what the code wants, then packs; each archive as it is done.
+    """Lock and fetch the code's dependencies, then pack; yields each archive as it is done.
 
-    `find_links`: a folder of wheels to use in the place of any index. Raises `PackagingError`.
+    `find_links`: a folder of wheels to use instead of an index. Raises `PackagingError`.
     """
     environment = loaded.environment
     assert environment is not None  # the caller has looked at its findings
@@ -73,9 +73,9 @@ def package(
             wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
         inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
         known = [
-            (one.name, number, read(folder))
-            for one in inputs.servables
-            for number, folder in one.versions().items()
+            (servable.name, number, read(folder))
+            for servable in inputs.servables
+            for number, folder in servable.versions().items()
         ]
         key, tree = key_and_tree(inputs, cache=loaded.root / MADE, progress=hashing)
         target = packed = None
@@ -94,18 +94,18 @@ def package(
 
 
 def _archives(environment: Environment) -> list[tuple[str, bool]]:
-    """(model, whether its versions are at the root) for each archive that a variant serves."""
-    found = []
+    """Return (model, whether its versions are at the root) for each archive that a variant serves."""
+    archives = []
     for variant in environment.variants.values():
         model = environment.models[variant.model]
         if model.saved_model is not None:
-            found.append((variant.model, False))
-        found += [(one, True) for one in model.multi_model or []]
-    return list(dict.fromkeys(found))
+            archives.append((variant.model, False))
+        archives += [(member, True) for member in model.multi_model or []]
+    return list(dict.fromkeys(archives))
 
 
 def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
-    """Of the lock where it holds, newly resolved where it does not."""
+    """Return the wheels of the lock, resolved anew if the lock does not match."""
     if not (code / WANTED).is_file():
         return []
     python = _python(loaded, name)
@@ -121,7 +121,7 @@ def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> l
 
 
 def tensorflow_for(loaded: Loaded | None) -> str:
-    """Of the image of an environment's first variant, as 2.20; or the newest."""
+    """Return the TensorFlow version of the first variant's image, as 2.20; default: the newest."""
     version = images.versions()[-1]
     if loaded is not None and loaded.environment is not None:
         variant = next(iter(loaded.environment.variants.values()))
@@ -130,24 +130,24 @@ def tensorflow_for(loaded: Loaded | None) -> str:
 
 
 def image_for(loaded: Loaded | None) -> ImageModules:
-    """What code finds in the image of an environment's first model, or in the newest image.
+    """Return the Python modules in the image of the first variant, or in the newest image.
 
-    Raises `PackagingError` where nobody has looked into that image.
+    Raises `PackagingError` if the image's modules are not documented.
     """
     version = tensorflow_for(loaded)
-    found = image_modules(version)
-    if found is None:
+    modules = image_modules(version)
+    if modules is None:
         problem = f"the modules in the image of TensorFlow {version} are not documented"
         raise PackagingError(
             Path(loaded.file if loaded else "."), problem, "name another tensorflow"
         )
-    return found
+    return modules
 
 
-def with_graph_faults(one: Verified, loaded: Loaded | None) -> Verified:
-    """What was verified, with what the image's TensorFlow makes of the graphs.
+def with_graph_faults(verified: Verified, loaded: Loaded | None) -> Verified:
+    """Return the verification with the faults of its graphs under the image's TensorFlow.
 
-    CPU kernels are asked for where the environment names an instance type without a GPU.
+    CPU kernels are required if the environment names an instance type without a GPU.
     """
     table = op_table(tensorflow_for(loaded))
     cpu = False
@@ -155,20 +155,20 @@ def with_graph_faults(one: Verified, loaded: Loaded | None) -> Verified:
         machines = map(machine_of, loaded.environment.variants.values())
         cpu = any(each is not None and not each.gpus for each in machines)
     severities = {rule.id: rule.severity for rule in RULES}
-    said: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
-    for shown, graph in one.graphs:
+    sentences: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
+    for shown, graph in verified.graphs:
         for fault in () if table is None else graph_faults(graph, table, cpu=cpu):
             sentence = f"{shown}: {fault.problem}; {fault.allowed}; {fault.remedy}"
-            said[severities[fault.rule]].append(sentence)
+            sentences[severities[fault.rule]].append(sentence)
     return replace(
-        one,
-        problems=(*one.problems, *said[Severity.ERROR]),
-        warnings=(*one.warnings, *said[Severity.WARNING]),
+        verified,
+        problems=(*verified.problems, *sentences[Severity.ERROR]),
+        warnings=(*verified.warnings, *sentences[Severity.WARNING]),
     )
 
 
 def _python(loaded: Loaded, name: str) -> str | None:
-    """Of the image that runs the model's code."""
+    """Return the Python version of the image that runs the model's code."""
     assert loaded.environment is not None
     variant = variants_running(loaded.environment, name)[0]
     return images.python(_tensorflow(loaded.environment, variant))

@@ -1,4 +1,4 @@
-"""`servable pin ENV`: hold the artifacts of an environment to what lies in S3 now."""
+"""`servable pin ENV`: write the hash and size of its artifacts in S3 into its file."""
 
 import hashlib
 import json
@@ -23,9 +23,9 @@ CHUNK_BYTES = 8 * 1024 * 1024
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def pin(environment: str, folder: str, as_json: bool) -> int:
-    """Read every artifact that ENV names, and write its hash and size into the file."""
+    """Read every artifact that ENV names from S3, and write its hash and size into the file."""
     from infra.parameters.sources import names, read as read_source  # noqa: I001
 
     root, files = project(folder)
@@ -33,7 +33,7 @@ def pin(environment: str, folder: str, as_json: bool) -> int:
     if environment not in known:
         raise unknown(environment, known)
     source = read_source(root, files, environment)
-    said = []
+    rows = []
     for model, table in source.values.get("models", {}).items():
         if "artifact" not in table:
             continue
@@ -49,38 +49,38 @@ def pin(environment: str, folder: str, as_json: bool) -> int:
             click.echo(f"{environment}: {wrong}; check your AWS configuration", err=True)
             sys.exit(1)
         shown = file.relative_to(root).as_posix()
-        said.append({"file": shown, "model": model, "changed": changed, **pinned.__dict__})
+        rows.append({"file": shown, "model": model, "changed": changed, **pinned.__dict__})
     if as_json:
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return 0
-    for one in said:
-        word = "written" if one["changed"] else "as it was"
+    for row in rows:
+        word = "written" if row["changed"] else "unchanged"
         click.echo(
-            f"{one['file']}: models.{one['model']}.artifact: {one['sha256']}, "
-            f"{one['size_bytes']} bytes; {word}"
+            f"{row['file']}: models.{row['model']}.artifact: {row['sha256']}, "
+            f"{row['size_bytes']} bytes; {word}"
         )
-    if not said:
+    if not rows:
         click.echo(f"{environment}: no model with an artifact; nothing to pin")
     return 0
 
 
 class PinError(Exception):
-    """Why nothing was written. `str()` is the whole sentence."""
+    """Nothing was written. `str()` is a whole sentence with the reason."""
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """An archive as it lies in S3 now."""
+    """An archive as it is in S3 now."""
 
     uri: str
     sha256: str
     size_bytes: int
     size_gib: float | None
-    """Unpacked, rounded up; None where it is no gzip."""
+    """Unpacked size, rounded up; None if the object is not gzip."""
 
 
 def read(s3: Any, uri: str) -> Pinned:
-    """Hashes and unpacks the object, chunk by chunk. Raises `PinError` when it cannot be read."""
+    """Hash and unpack an object in chunks. Raises `PinError` if it cannot be read."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
         answer = s3.get_object(Bucket=bucket, Key=key)
@@ -102,9 +102,10 @@ def _gib(count: int | None) -> float | None:
 
 
 def write(file: Path, model: str, pinned: Pinned) -> bool:
-    """Puts it into [models.NAME]; comments and order stay. False when the file says so already.
+    """Write the values into [models.NAME]; comments and order are kept.
 
-    Raises `PinError` when the file does not name the artifact itself (its base does).
+    Returns False if the file has these values already. Raises `PinError` if the file does not name
+    the artifact itself (its base does).
     """
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     table = document.get("models", {}).get(model, {})
@@ -113,7 +114,7 @@ def write(file: Path, model: str, pinned: Pinned) -> bool:
             f"{file}: models.{model}.artifact is not in this file; pin the file that holds it"
         )
     stated = dict(table["artifact"])
-    wanted = {one: value for one, value in vars(pinned).items() if value is not None}
+    wanted = {key: value for key, value in vars(pinned).items() if value is not None}
     if {**stated, **wanted} == stated:
         return False
     for key, value in wanted.items():

@@ -1,4 +1,4 @@
-"""`servable plan ENV`: what the next deploy does to what is live, in how many deploys."""
+"""`servable plan ENV`: show what the next deploy changes, and in how many deploys."""
 
 import json
 from dataclasses import asdict, replace
@@ -23,9 +23,9 @@ from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
 LIVE = "what is live"
 WORDS = {
     "nothing": "nothing changes",
-    "create": "creates it: one deploy",
+    "create": "creates the endpoint: one deploy",
     "update": "one deploy",
-    "two deploys": "two deploys: one alone would be refused",
+    "two deploys": "two deploys: SageMaker refuses a single one",
     "replace": "replaces the endpoint",
     "refused": "refused",
 }
@@ -33,11 +33,13 @@ WORDS = {
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@click.option("--against", metavar="REF", help="A git revision, in the place of what is live.")
-@click.option("--local", is_flag=True, help="What is live in the embedded AWS.")
+@click.option(
+    "--against", metavar="REF", help="Compare with this git revision instead of what is live."
+)
+@click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
 @ENVIRONMENTS
 @SET
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
     environment: str,
     against: str | None,
@@ -46,27 +48,28 @@ def plan(
     sets: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """What the next deploy of ENV does, and the commands. Deploys nothing.
+    """Show what the next deploy of ENV changes, and the commands for it. Deploys nothing.
 
-    Exit 0: nothing, or one deploy does it; 1: it takes two, deletes the endpoint, or is refused.
+    Exit 0: nothing changes, or one deploy is enough; 1: the change needs two deploys, deletes the
+    endpoint, or is refused.
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
-    loaded = named(loaded_with(sets, *project(folder)), environment)
-    found = check(loaded)
-    if errors(found):
-        print_findings({loaded.name: found})
+    loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
+    findings = check(loaded)
+    if errors(findings):
+        print_findings({loaded.name: findings})
         return 1
     try:
-        made = _against(loaded, folder, against) if against else _live(loaded, folder, local)
+        deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
-    lines = _lines(loaded, made)
+    lines = _lines(loaded, deploy_plan)
     if as_json:
-        click.echo(json.dumps(_as_object(made, lines), indent=2))
+        click.echo(json.dumps(_as_object(deploy_plan, lines), indent=2))
     else:
-        _show(made, lines)
-    return int(made.needs_attention)
+        _show(deploy_plan, lines)
+    return int(deploy_plan.needs_attention)
 
 
 def _live(loaded: Loaded, folder: str, local: bool) -> DeployPlan:
@@ -76,7 +79,7 @@ def _live(loaded: Loaded, folder: str, local: bool) -> DeployPlan:
 
 
 def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
-    """As if that revision were live, nothing changed by hand since."""
+    """Return the plan as if that revision were live and unchanged."""
     root, files = project(folder)
     with checked_out(root, files, revision) as then:
         before = then.get(loaded.name)
@@ -90,40 +93,48 @@ def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
     return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
 
 
-def _lines(loaded: Loaded, made: DeployPlan) -> dict[str, list[Said]]:
-    """By variant; empty where no fleet is replaced."""
-    if not made.new_fleet or loaded.environment is None:
+def _lines(loaded: Loaded, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
+    """Return the update settings of each variant; empty if no fleet is replaced."""
+    if not deploy_plan.new_fleet or loaded.environment is None:
         return {}
     return {
-        one.name: list(update_lines(loaded.environment, one, running=made.instances.get(one.name)))
-        for one in placements(loaded, loaded.environment)
+        placed.name: list(
+            update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.name))
+        )
+        for placed in placements(loaded, loaded.environment)
     }
 
 
-def _as_object(made: DeployPlan, lines: dict[str, list[Said]]) -> dict[str, Any]:
+def _as_object(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> dict[str, Any]:
     updates = {
-        variant: {name: {"value": value, "reason": reason} for name, value, _, reason in said}
-        for variant, said in lines.items()
+        variant: {name: {"value": value, "reason": reason} for name, value, _, reason in settings}
+        for variant, settings in lines.items()
     }
-    return {**asdict(made), "needs_attention": made.needs_attention, "update": updates}
+    return {
+        **asdict(deploy_plan),
+        "needs_attention": deploy_plan.needs_attention,
+        "update": updates,
+    }
 
 
-def _show(made: DeployPlan, lines: dict[str, list[Said]]) -> None:
-    click.echo(f"{made.environment}, against {made.against}: {WORDS[made.verdict]}")
-    for one in made.changes:
-        click.echo(f"  {_change(one.resource, one.what, one.before, one.after)}")
-    for variant, said in lines.items():
+def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
+    click.echo(
+        f"{deploy_plan.environment}, against {deploy_plan.against}: {WORDS[deploy_plan.verdict]}"
+    )
+    for change in deploy_plan.changes:
+        click.echo(f"  {_change(change.resource, change.what, change.before, change.after)}")
+    for variant, settings in lines.items():
         click.echo(f"\nthe new fleet of {variant}")
-        widths = [max(len(line[at]) for line in said) for at in (0, 1)]
-        for name, value, _, reason in said:
+        widths = [max(len(line[at]) for line in settings) for at in (0, 1)]
+        for name, value, _, reason in settings:
             click.echo(f"  {name:{widths[0]}}  {value:{widths[1]}}  {reason}")
-    if made.changes and not lines and made.verdict == "update":
+    if deploy_plan.changes and not lines and deploy_plan.verdict == "update":
         click.echo("\nthe fleet stays: no instance is replaced")
-    for at, deploy in enumerate(made.deploys, start=1):
-        number = f"{at}. " if len(made.deploys) > 1 else ""
+    for at, deploy in enumerate(deploy_plan.deploys, start=1):
+        number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
-    for reason in made.reasons:
-        click.secho(f"{made.environment}: {reason}", fg="red", err=True)
+    for reason in deploy_plan.reasons:
+        click.secho(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
 
 
 def _change(resource: str, what: str, before: str | None, after: str | None) -> str:

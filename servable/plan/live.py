@@ -1,4 +1,4 @@
-"""What is live of an environment, as CloudFormation, SageMaker and Application Auto Scaling say."""
+"""The live state of an environment, from CloudFormation, SageMaker and Application Auto Scaling."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from infra.parameters.environment import stack_name
 from infra.parameters.loading import Loaded, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, unless_absent
+from servable.aws_account import AwsError, remedy_for, unless_absent
 from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
@@ -19,23 +19,23 @@ CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPOR
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """None and empty: there is no such thing."""
+    """The live state of an environment's stack and endpoint; None or empty: it does not exist."""
 
     stack_status: str | None = None
     template: Mapping[str, Any] | None = None
-    """As it was deployed."""
+    """Template as it was deployed."""
     endpoint_name: str | None = None
-    """The stack's own; or the file's, where an endpoint has that name and the stack has none."""
+    """Name of the stack's endpoint; else the file's, if an endpoint outside the stack has that name."""
     endpoint_status: str | None = None
     variants: Mapping[str, DeployedVariant] = field(default_factory=dict)
     queued: bool = False
-    """Asynchronous inference."""
+    """Whether the endpoint does asynchronous inference."""
     instances: Mapping[str, int] = field(default_factory=dict)
-    """That run now, by variant; what is not known is not there."""
+    """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
     def of_file(cls, loaded: Loaded, template: Mapping[str, Any]) -> "Live":
-        """As if exactly this file were deployed."""
+        """Return the state as if exactly this file were deployed."""
         environment = loaded.environment
         assert environment is not None
         return cls(
@@ -47,8 +47,10 @@ class Live:
 
 
 def live(loaded: Loaded, client: Clients) -> Live:
-    """`client`: of a service's name. Raises `PackagingError` where it cannot be read, or the
-    credentials are another account's."""
+    """Read the live state. `client`: returns the boto3 client of a service.
+
+    Raises `PackagingError` if it cannot be read, or if the credentials belong to another account.
+    """
     environment = loaded.environment
     assert environment is not None
     try:
@@ -61,7 +63,9 @@ def live(loaded: Loaded, client: Clients) -> Live:
         name = stack_name(loaded.name, environment, "endpoint")
         return _live(environment.endpoint.name, name, client)
     except AwsError as wrong:
-        remedy = "check credentials and network, or give --local or --against REF"
+        remedy = remedy_for(
+            wrong, "check credentials and network, or give --local or --against REF"
+        )
         raise PackagingError(
             Path(loaded.file), f"what is live cannot be read: {wrong}", remedy
         ) from None
@@ -71,39 +75,39 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
     status, template = _stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
-    found = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
-    if found is None:
+    described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
+    if described is None:
         return Live(stack_status=status, template=template, endpoint_name=own)
-    name = found["EndpointName"]
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
+    name = described["EndpointName"]
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     scaled = _scaled(name, client("application-autoscaling"))
-    now = {one["VariantName"]: one for one in found.get("ProductionVariants", [])}
+    now = {running["VariantName"]: running for running in described.get("ProductionVariants", [])}
     return Live(
         stack_status=status,
         template=template,
         endpoint_name=name,
-        endpoint_status=found["EndpointStatus"],
+        endpoint_status=described["EndpointStatus"],
         variants={
-            one["VariantName"]: DeployedVariant(
-                instance_type=one.get("InstanceType"),
-                scales=one["VariantName"] in scaled,
+            variant["VariantName"]: DeployedVariant(
+                instance_type=variant.get("InstanceType"),
+                scales=variant["VariantName"] in scaled,
                 shadow=shadow,
             )
             for shadow, key in ((False, "ProductionVariants"), (True, "ShadowProductionVariants"))
-            for one in config.get(key, [])
+            for variant in config.get(key, [])
         },
         queued="AsyncInferenceConfig" in config,
         instances={
-            name: int(one["CurrentInstanceCount"])
-            for name, one in now.items()
-            if "CurrentInstanceCount" in one
+            name: int(running["CurrentInstanceCount"])
+            for name, running in now.items()
+            if "CurrentInstanceCount" in running
         },
     )
 
 
 def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:
-    found = unless_absent(cloudformation.describe_stacks, StackName=name)
-    status = None if found is None else found["Stacks"][0]["StackStatus"]
+    described = unless_absent(cloudformation.describe_stacks, StackName=name)
+    status = None if described is None else described["Stacks"][0]["StackStatus"]
     if status is None or status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         return None, None  # a change set that was never executed made nothing
     body = cloudformation.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
@@ -111,14 +115,14 @@ def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any
 
 
 def _scaled(endpoint: str, scaling: Any) -> set[str]:
-    """The variants that are scalable targets."""
+    """Return the names of the variants that are scalable targets."""
     pages = scaling.get_paginator("describe_scalable_targets").paginate(
         ServiceNamespace="sagemaker"
     )
     parts = [
-        one["ResourceId"].split("/")
+        target["ResourceId"].split("/")
         for page in pages
-        for one in page["ScalableTargets"]
-        if one["ResourceId"].lower().startswith(f"endpoint/{endpoint.lower()}/variant/")
+        for target in page["ScalableTargets"]
+        if target["ResourceId"].lower().startswith(f"endpoint/{endpoint.lower()}/variant/")
     ]
-    return {one[3] for one in parts}
+    return {part[3] for part in parts}

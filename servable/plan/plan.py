@@ -1,4 +1,4 @@
-"""What the next deploy of an environment does to what is there, in how many deploys, with what."""
+"""What the next deploy of an environment changes, in how many deploys, with which commands."""
 
 import shlex
 from collections.abc import Mapping
@@ -36,30 +36,30 @@ class DeployPlan:
     """A revision, or "what is live"."""
     verdict: Verdict
     reasons: list[str] = field(default_factory=list)
-    """Why one deploy does not do it, or what it costs; empty where there is nothing to say."""
+    """Why one deploy is not enough, or what it breaks; empty if one deploy is enough."""
     changes: list[TemplateChange] = field(default_factory=list)
     deploys: list[Deploy] = field(default_factory=list)
     new_fleet: bool = False
     instances: Mapping[str, int] = field(default_factory=dict)
-    """That run now, by variant; empty where it is not known."""
+    """Instances that run now, by variant; empty if unknown."""
 
     @property
     def needs_attention(self) -> bool:
-        """More than one deploy that just works."""
+        """Whether the change is more than one deploy that SageMaker accepts."""
         return self.verdict in ("two deploys", "replace", "refused")
 
 
 def planned(
     loaded: Loaded, now: Live, after: Mapping[str, Any], *, against: str, folder: str
 ) -> DeployPlan:
-    """From what is there and the template that the file gives.
+    """Return the plan from the live state to the template of the file.
 
-    `folder`: of the environment files, as the command line had it.
+    `folder`: the folder of the environment files, as given on the command line.
     """
     environment = loaded.environment
     assert environment is not None  # the caller has looked at its findings
-    found = changes(now.template, after)
-    verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(found))
+    changed = changes(now.template, after)
+    verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(changed))
     before, wanted = EndpointState(variants=now.variants, queued=now.queued), state_of(environment)
     stuck = _stuck(before, wanted)
     if verdict == "update" and (never := _never(before, wanted)):
@@ -77,7 +77,7 @@ def planned(
         against=against,
         verdict=verdict,
         reasons=reasons,
-        changes=found,
+        changes=changed,
         deploys=deploys,
         new_fleet=verdict in ("update", "two deploys") and replaces_fleet(now.template, after),
         instances=now.instances,
@@ -87,16 +87,16 @@ def planned(
 def _verdict(
     loaded: Loaded, name: str, now: Live, after: Mapping[str, Any], anything: bool
 ) -> tuple[Verdict, list[str]]:
-    """`name`: the endpoint's, as the file has it."""
+    """Return (verdict, reasons). `name`: the endpoint's name in the file."""
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
-        return "refused", [f"the stack is in {now.stack_status}: wait until it is through"]
+        return "refused", [f"the stack is in {now.stack_status}: wait until it has finished"]
     if now.endpoint_status in ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"):
         return "refused", [
-            f"{now.endpoint_name} is {now.endpoint_status}: wait until it is through"
+            f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
         ]
     if now.template is None:
         if now.endpoint_name is not None:
-            taken = f"an endpoint {name} is there already, and is not this stack's"
+            taken = f"an endpoint {name} exists already outside this stack"
             return "refused", [f"{taken}: choose another endpoint.name, or delete that endpoint"]
         return "create", []
     if now.stack_status is not None and now.stack_status not in CALM:
@@ -121,7 +121,7 @@ def _verdict(
 
 
 def _never(before: EndpointState, after: EndpointState) -> list[str]:
-    """What SageMaker refuses however many deploys it is given, each with the way that works."""
+    """Return the changes that SageMaker refuses in any number of deploys, each with a remedy."""
     return [
         f"{problem}; {row.way}"
         for row in REFUSED_UPDATES
@@ -131,7 +131,7 @@ def _never(before: EndpointState, after: EndpointState) -> list[str]:
 
 
 def _stuck(before: EndpointState, after: EndpointState) -> dict[str, str]:
-    """Scaled variants that change their type or go, with what SageMaker would say."""
+    """Return the scaled variants that change their type or are removed -> SageMaker's refusal."""
     return {
         name: problem
         for row in REFUSED_UPDATES
@@ -147,7 +147,7 @@ def _first(
     against: str,
     folder: str,
 ) -> Deploy:
-    """Scaling off, everything else as it is."""
+    """Return the first of two deploys: it removes scaling and changes nothing else."""
     assert loaded.environment is not None
     gone = [name for name in stuck if name not in loaded.environment.variants]
     why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
@@ -155,7 +155,7 @@ def _first(
         return Deploy(command=_command(loaded, folder, held(stuck)), why=why)
     if loaded.against is None:
         return Deploy(command=_let_go(loaded.environment, now, stuck), why=why)
-    # The file no longer has the variant: what is deployed does, and git has that file.
+    # The file no longer has the variant, so the deployed file is checked out from git.
     inside = _command(loaded, folder, held(stuck))
     command = (
         f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {inside}); "
@@ -165,23 +165,23 @@ def _first(
 
 
 def _let_go(environment: Environment, now: Live, stuck: Mapping[str, DeployedVariant]) -> str:
-    """Of what is live no file is known that has the variant: scaling is told itself.
+    """Return the command that deregisters the scalable targets of variants that no file defines any more.
 
-    The deploy after it removes the same targets from the stack, and finds them gone.
+    The next deploy removes the same targets from the stack; CloudFormation accepts that they are gone.
     """
-    told = []
-    for name, one in stuck.items():
-        what = "ProvisionedConcurrency" if one.instance_type is None else "InstanceCount"
-        told.append(
+    commands = []
+    for name, variant in stuck.items():
+        what = "ProvisionedConcurrency" if variant.instance_type is None else "InstanceCount"
+        commands.append(
             "aws application-autoscaling deregister-scalable-target --service-namespace sagemaker "
             f"--resource-id endpoint/{now.endpoint_name}/variant/{name} "
             f"--scalable-dimension sagemaker:variant:Desired{what} --region {environment.region}"
         )
-    return " && ".join(told)
+    return " && ".join(commands)
 
 
 def _command(loaded: Loaded, folder: str, more: Mapping[str, str] | None = None) -> str:
-    """With the overrides of this run, which the deploy needs as well; `more` goes before them."""
+    """Return the `cdk deploy` command with this run's overrides, preceded by `more`."""
     options = [f"environments={folder}"] if folder != "environments" else []
     overrides = {**loaded.overrides, **(more or {})}
     options += [f"{loaded.name}.{key}={value}" for key, value in overrides.items()]

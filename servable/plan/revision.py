@@ -15,31 +15,31 @@ from model_packaging.places import WHEELS
 
 
 class RevisionError(click.UsageError):
-    """A revision that cannot be read, as --against names it."""
+    """The revision given with --against cannot be read."""
 
     def __init__(self, revision: str, problem: str) -> None:
         super().__init__(f"--against {revision}: {problem}")
 
 
 def against(loaded: Iterable[Loaded], root: Path, folder: Path, revision: str) -> list[Loaded]:
-    """The same environments, each with what its file deployed at `revision`. Raises RevisionError."""
+    """Return the environments, each with what its file deployed at `revision`. Raises RevisionError."""
     then = files_at(root, folder, revision)
-    drafts = {name: one.draft for name, one in then.items()}
+    drafts = {name: old.draft for name, old in then.items()}
     return [
         replace(
-            one,
+            current,
             against=revision,
             before=before,
             deployed=deployed_by(before) if before else {},
         )
-        for one, before in ((one, drafts.get(one.name)) for one in loaded)
+        for current, before in ((current, drafts.get(current.name)) for current in loaded)
     ]
 
 
 def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
-    """The environments as they were, by name; what their paths point to is not there.
+    """Return the environments as they were at `revision`, by name, without the files they point to.
 
-    Reads git's objects, never the network and never the working folder. Raises RevisionError.
+    Reads git's objects, neither the network nor the working folder. Raises RevisionError.
     """
     inside = _inside(root, folder, revision)
     files = _git(
@@ -53,14 +53,15 @@ def files_at(root: Path, folder: Path, revision: str) -> dict[str, Loaded]:
                 target.write_text(
                     _git(root, revision, "show", f"{revision}:./{name}"), encoding="utf-8"
                 )
-        return {one.name: one for one in load(Path(copy), Path(copy, inside))}
+        return {loaded.name: loaded for loaded in load(Path(copy), Path(copy, inside))}
 
 
 @contextmanager
 def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, Loaded]]:
-    """The environments as they were, by name, with all that the project had at `revision`.
+    """Return the environments as they were at `revision`, by name, with all files of the project.
 
-    In a temporary folder, while the block lasts. Wheels are this machine's. Raises RevisionError.
+    They are in a temporary folder while the block lasts. Wheels are those of this computer.
+    Raises RevisionError.
     """
     inside = _inside(root, folder, revision)
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
@@ -73,14 +74,14 @@ def checked_out(root: Path, folder: Path, revision: str) -> Iterator[dict[str, L
         if (root / WHEELS).is_dir():
             wheels.parent.mkdir(parents=True, exist_ok=True)
             wheels.symlink_to(root / WHEELS)
-        yield {one.name: one for one in load(project, project / inside)}
+        yield {loaded.name: loaded for loaded in load(project, project / inside)}
 
 
 def _inside(root: Path, folder: Path, revision: str) -> str:
     try:
         return folder.relative_to(root).as_posix()
     except ValueError:
-        raise RevisionError(revision, f"{folder}: is not in the project {root}") from None
+        raise RevisionError(revision, f"{folder}: not in the project {root}") from None
 
 
 def _git(root: Path, revision: str, *arguments: str) -> str:
@@ -95,6 +96,6 @@ def _git(root: Path, revision: str, *arguments: str) -> str:
     except FileNotFoundError:
         raise RevisionError(revision, "git is not installed; --against reads its history") from None
     if ran.returncode:
-        said = ran.stderr.strip().splitlines() or ["git failed"]
-        raise RevisionError(revision, said[0].removeprefix("fatal: "))
+        lines = ran.stderr.strip().splitlines() or ["git failed"]
+        raise RevisionError(revision, lines[0].removeprefix("fatal: "))
     return ran.stdout

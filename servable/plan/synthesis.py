@@ -1,4 +1,4 @@
-"""The templates that an environment file stands for now, made by the app that `cdk deploy` calls."""
+"""The templates of an environment file, synthesised by the app that `cdk deploy` calls."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from typing import Any
 from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
+from servable.app import prefer_installed_node
 
 TIMEOUT_SECONDS = 300
 
@@ -31,9 +32,10 @@ class SynthesisedStack:
 def synthesised(
     loaded: Loaded, folder: Path, overrides: Mapping[str, str]
 ) -> list[SynthesisedStack]:
-    """Every stack of one environment. `folder`: of the files; `overrides`: dotted key -> value.
+    """Synthesise every stack of one environment.
 
-    Writes nothing into the project but what may be made again. Raises `PackagingError`.
+    `folder`: the folder of the files; `overrides`: dotted key -> value. Only caches are written into
+    the project. Raises `PackagingError`.
     """
     context = {
         **_own_context(loaded.root),
@@ -52,17 +54,19 @@ def synthesised(
             timeout=TIMEOUT_SECONDS,
         )
         if ran.returncode:
-            said = (ran.stderr.strip().splitlines() or ["servable-app failed"])[-1]
-            raise PackagingError(loaded.root, said, "see `cdk synth`")
+            reason = (ran.stderr.strip().splitlines() or ["servable-app failed"])[-1]
+            raise PackagingError(loaded.root, reason, "see `cdk synth`")
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 
 def endpoint_template(loaded: Loaded) -> dict[str, Any]:
-    """Of ENV/endpoint alone, in this process, as `cdk synth` writes it: half the time.
+    """Return the template of ENV/endpoint as `cdk synth` writes it, synthesised in this process.
 
-    The environment has no errors: the caller has looked.
+    That takes half the time of a subprocess. The caller has checked the environment.
+    Raises `PackagingError` if CDK refuses it, as without the feature flags of `servable new`.
     """
-    import aws_cdk as cdk  # a second: what only reads stacks' names does without it
+    prefer_installed_node()  # which the next line starts
+    import aws_cdk as cdk  # imported here: it takes a second, and reading stack names does not need it
 
     from stacks.environment_stage import EnvironmentStage
 
@@ -73,47 +77,54 @@ def endpoint_template(loaded: Loaded) -> dict[str, Any]:
             context=_own_context(loaded.root),
             outdir=out,
         )
-        # Without its warnings: the CLI would print them beside what this is asked for.
-        stage = EnvironmentStage(app, loaded, [])
+        # The findings are left out: the command has printed them already.
+        try:
+            stage = EnvironmentStage(app, loaded, [])
+        except RuntimeError as wrong:  # what jsii raises for an error of CDK's JavaScript
+            raise PackagingError(
+                Path("cdk.json"),
+                f"CDK refuses the stacks of {loaded.name} with these feature flags: {wrong}",
+                "add the flags that `servable doctor` lists to its context",
+            ) from None
         stack = stage.node.find_child("endpoint")
         assert isinstance(stack, cdk.Stack)
-        found: dict[str, Any] = (
+        template: dict[str, Any] = (
             app.synth()
             .get_nested_assembly(f"assembly-{loaded.name}")
             .get_stack_artifact(stack.artifact_id)
             .template
         )
-        return found
+        return template
 
 
 def _own_context(root: Path) -> dict[str, Any]:
-    """Of cdk.json, as the CLI passes it: feature flags decide how a template looks."""
+    """Return the context of cdk.json, as the CLI passes it: feature flags change the template."""
     try:
-        found = json.loads((root / "cdk.json").read_text(encoding="utf-8"))
+        content = json.loads((root / "cdk.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    context: dict[str, Any] = found.get("context", {})
+    context: dict[str, Any] = content.get("context", {})
     return context
 
 
 def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
-    found = []
+    stacks = []
     for artifact in manifest["artifacts"].values():
         if artifact["type"] != "aws:cloudformation:stack":
             continue
-        told = artifact["properties"]
+        properties = artifact["properties"]
         kind = artifact["displayName"].rsplit("/", 1)[-1].partition(" ")[0]
-        template = json.loads((assembly / told["templateFile"]).read_text(encoding="utf-8"))
+        template = json.loads((assembly / properties["templateFile"]).read_text(encoding="utf-8"))
         if not template.get("Resources"):
             problem = "is refused"
             raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
-        name = told.get("stackName", artifact["displayName"])
-        found.append(SynthesisedStack(kind=kind, name=name, template=template))
-    return found
+        name = properties.get("stackName", artifact["displayName"])
+        stacks.append(SynthesisedStack(kind=kind, name=name, template=template))
+    return stacks
 
 
 def stack_name(loaded: Loaded, kind: str = "endpoint") -> str:
-    """Of a stack of the environment, as CloudFormation knows it."""
+    """Return the CloudFormation name of a stack of the environment."""
     assert loaded.environment is not None  # the caller has looked at its findings
     return named(loaded.name, loaded.environment, kind)

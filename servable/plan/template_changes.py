@@ -22,19 +22,22 @@ _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateChange:
-    """One property, or resources of one type. None: it is not there."""
+    """A change of one property, or of resources of one type. None: it does not exist."""
 
     resource: str
-    """Its type, as AWS::SageMaker::Model."""
+    """CloudFormation type, for example AWS::SageMaker::Model."""
     what: str
     before: str | None
     after: str | None
 
 
 def changes(before: Template | None, after: Template) -> list[TemplateChange]:
-    """`before` None: nothing is deployed. What the stack says about itself is left out."""
+    """Return the changes between two templates; metadata and outputs are left out.
+
+    `before` None: nothing is deployed.
+    """
     old, new = _resources(before or {}), _resources(after)
-    found: list[TemplateChange] = []
+    listed: list[TemplateChange] = []
     counts: dict[str, Counter[str]] = {}
     for name in sorted({*old, *new}):
         kind = (new.get(name) or old[name])["Type"]
@@ -43,57 +46,62 @@ def changes(before: Template | None, after: Template) -> list[TemplateChange]:
             continue
         word = "new" if was is None else "gone" if now is None else "changed"
         if kind.startswith(SPELT_OUT) and word == "changed":
-            found += _properties(kind, was or {}, now or {})
+            listed += _properties(kind, was or {}, now or {})
         else:
             counts.setdefault(kind, Counter())[word] += 1
     for kind, words in sorted(counts.items()):
-        said = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
-        found.append(TemplateChange(resource=kind, what=said, before=None, after=None))
-    return found
+        counted = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
+        listed.append(TemplateChange(resource=kind, what=counted, before=None, after=None))
+    return listed
 
 
 def replaces_fleet(before: Template | None, after: Template) -> bool:
-    """Whether another endpoint configuration is made, and with it another fleet."""
+    """Whether the change creates a new endpoint configuration, and with it a new fleet."""
 
     def of(template: Template) -> dict[str, Any]:
-        return {name: one for name, one in _resources(template).items() if one["Type"] in NEW_FLEET}
+        return {
+            name: resource
+            for name, resource in _resources(template).items()
+            if resource["Type"] in NEW_FLEET
+        }
 
     return before is None or of(before) != of(after)
 
 
 def endpoint_name(template: Template) -> str | None:
-    """As the template has it."""
-    for one in template.get("Resources", {}).values():
-        if one["Type"] == "AWS::SageMaker::Endpoint":
-            return str(one["Properties"]["EndpointName"])
+    """Return the endpoint's name in a template; None if it has no endpoint."""
+    for resource in template.get("Resources", {}).values():
+        if resource["Type"] == "AWS::SageMaker::Endpoint":
+            return str(resource["Properties"]["EndpointName"])
     return None
 
 
 def keeps_endpoint(template: Template) -> bool:
-    """Whether CloudFormation leaves the endpoint where it replaces it."""
+    """Whether CloudFormation keeps the old endpoint when it replaces it."""
     return any(
-        one["Type"] == "AWS::SageMaker::Endpoint" and one.get("UpdateReplacePolicy") == "Retain"
-        for one in template.get("Resources", {}).values()
+        resource["Type"] == "AWS::SageMaker::Endpoint"
+        and resource.get("UpdateReplacePolicy") == "Retain"
+        for resource in template.get("Resources", {}).values()
     )
 
 
 def _resources(template: Template) -> dict[str, dict[str, Any]]:
     return {
         name: {
-            "Type": one["Type"],
+            "Type": resource["Type"],
             "Properties": {
-                **one.get("Properties", {}),
-                **{policy: one[policy] for policy in _POLICIES if policy in one},
+                **resource.get("Properties", {}),
+                **{policy: resource[policy] for policy in _POLICIES if policy in resource},
             },
         }
-        for name, one in template.get("Resources", {}).items()
+        for name, resource in template.get("Resources", {}).items()
     }
 
 
 def _properties(
     kind: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[TemplateChange]:
-    old, new = (dict(_flat(one["Properties"], "")) for one in (was, now))
+    old, new = (dict(_flat(resource["Properties"], "")) for resource in (was, now))
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
@@ -101,13 +109,13 @@ def _properties(
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Every leaf, with its path; what CloudFormation computes is one leaf."""
+    """Yield (path, value) of every leaf; an intrinsic function is one leaf."""
     if isinstance(value, Mapping) and not _computed(value):
         for key, inner in value.items():
             yield from _flat(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and all(_name(one) for one in value):
-        for one in value:
-            yield from _flat(one, f"{path}[{_name(one)}]")
+    elif isinstance(value, list) and all(_name(item) for item in value):
+        for item in value:
+            yield from _flat(item, f"{path}[{_name(item)}]")
     else:
         yield path, _shown(value)
 
@@ -119,8 +127,8 @@ def _computed(value: Mapping[str, Any]) -> bool:
 def _name(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return None
-    found = next((value[key] for key in _NAMES if key in value), None)
-    return None if found is None else _shown(found)
+    name = next((value[key] for key in _NAMES if key in value), None)
+    return None if name is None else _shown(name)
 
 
 def _shown(value: Any) -> str:

@@ -13,7 +13,11 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("runs", metavar="RUN [OTHER]", nargs=-1, required=True, type=FOLDER)
-@click.option("--p99-ms", type=click.FloatRange(0, min_open=True), help="Of a load test's knee.")
+@click.option(
+    "--p99-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="p99 objective of a load test's knee, in milliseconds.",
+)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of it.")
 def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) -> int:
     """Write the page of RUN, a folder that `servable load` or `servable tune` printed.

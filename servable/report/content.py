@@ -25,7 +25,7 @@ class Content:
 
     label: str
     curve: LoadCurve
-    """Of a load test, or of the settings that were chosen."""
+    """Curve of a load test, or of the chosen settings."""
     knee: Knee | None
     trials: tuple[Trial, ...] = ()
     effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Content:
     stopped: str = ""
     goal: Goal = "throughput"
     usd_per_hour: float | None = None
-    """Of the instance; None where no source states it, and on this machine."""
+    """Price of the instance; None where no source states it, and on this computer."""
 
     @property
     def at_knee(self) -> LoadStep | None:
@@ -60,7 +60,7 @@ class ReportError(Exception):
 
 
 def load_content(curve: LoadCurve, objective: Objective | None, label: str) -> Content:
-    """Of a load test: one curve, and no search."""
+    """Return the content for a load test: one curve, and no search."""
     return Content(label=label, curve=curve, knee=knee(curve, objective) if objective else None)
 
 

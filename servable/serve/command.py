@@ -1,4 +1,4 @@
-"""`servable serve ENV`: the endpoint on this machine, until Ctrl-C."""
+"""`servable serve ENV`: serve the endpoint on this computer until Ctrl-C."""
 
 import json
 import sys
@@ -21,22 +21,45 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
-@click.option("--variant", help="One of the environment's variants; left out, the first.")
-@click.option("--archive", type=FILE, help="Serve this model.tar.gz in the place of a new one.")
+@click.option("--variant", help="Variant to serve (default: the first).")
+@click.option("--archive", type=FILE, help="Serve this model.tar.gz instead of packing one.")
 @click.option(
-    "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0: any."
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 for any free one.",
 )
-@click.option("--docker", is_flag=True, help="The real image, where Docker and the image are.")
-@click.option("--log", type=click.Path(path_type=Path), help="What the container says goes here.")
-@click.option("--slow-ms", default=0.0, help="Trouble: every prediction takes so much longer.")
-@click.option("--fail-status", default=0, help="Trouble: every prediction is answered this status.")
-@click.option("--full-queue", is_flag=True, help="Trouble: the batching queue is always full.")
-@click.option("--freeze", is_flag=True, help="Trouble: model servers stop, and keep their ports.")
-@click.option("--kill-every", type=float, metavar="S", help="Trouble: model servers are killed.")
-@click.option("--memory-limit-mib", type=int, help="Above it the largest process is killed.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--docker", is_flag=True, help="Run the AWS image, which needs Docker and the image.")
+@click.option(
+    "--log", type=click.Path(path_type=Path), help="File for the container's log (default: stderr)."
+)
+@click.option(
+    "--slow-ms", default=0.0, help="Fault injection: delay every prediction by this time."
+)
+@click.option(
+    "--fail-status",
+    default=0,
+    help="Fault injection: answer every prediction with this HTTP status.",
+)
+@click.option("--full-queue", is_flag=True, help="Fault injection: keep the batching queue full.")
+@click.option(
+    "--freeze",
+    is_flag=True,
+    help="Fault injection: freeze the model servers; their ports stay open.",
+)
+@click.option(
+    "--kill-every",
+    type=float,
+    metavar="S",
+    help="Fault injection: kill the model servers every S seconds.",
+)
+@click.option(
+    "--memory-limit-mib", type=int, help="Memory limit; above it the largest process is killed."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def serve(environment: str, folder: str, **options: Any) -> int:
-    """Serve what ENV deploys on 127.0.0.1, with the variables it is deployed with. Ctrl-C ends it."""
+    """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
     loaded, _ = one_environment(environment, folder)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
@@ -79,7 +102,7 @@ def _say(
         line |= {"pid": process.pid} if process else {}
         click.echo(json.dumps(line))
     else:
-        click.echo(f"{url}/invocations answers as {served.variant} would; Ctrl-C ends it")
+        click.echo(f"{url}/invocations serves variant {served.variant}; Ctrl-C ends it")
         for name in served.members:
             click.echo(f"{url}/models/{name}/invoke")
     sys.stdout.flush()
@@ -93,4 +116,4 @@ def _until_it_ends(process: EndpointProcess, faults: Faults) -> NoReturn:
         if every and time.monotonic() - began > every:
             process.faults.kill("model server")
             began = time.monotonic()
-    raise LaunchError("the endpoint's supervisor has ended, and everything with it; see the log")
+    raise LaunchError("the endpoint's supervisor has ended, and all its processes; see the log")

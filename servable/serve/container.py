@@ -1,4 +1,4 @@
-"""Starts the double, or the real image, for what an environment deploys."""
+"""Starts the local container, or the AWS image, for what an environment deploys."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from servable.serve.serve import PreparedVariant
 from servable_local.container.archive import ArchiveError, unpack
-from servable_local.container.launch import EndpointProcess, LaunchError, launch
+from servable_local.container.launch import STDERR, EndpointProcess, LaunchError, launch
 from servable_local.container.real_image import ImageContainer, launch_image
 
 # SageMaker's longest wait for a container to answer.
@@ -21,7 +21,7 @@ READY_TIMEOUT_SECONDS = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """What is wrong from the start; see servable_local/container/faults.py."""
+    """Faults injected from the start; see servable_local/container/faults.py."""
 
     slow_ms: float = 0.0
     fail_status: int = 0
@@ -46,14 +46,14 @@ def serve_locally(
     memory_limit_mib: int | None = None,
     faults: Faults = Faults(),
 ) -> Iterator[EndpointProcess]:
-    """Raises `LaunchError`. In multi-model mode every model is loaded, as if each had been asked."""
+    """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
     with (
         tempfile.TemporaryDirectory(prefix="servable-models-") as models,
         launch(
             served.archive,
             served.variables,
             ready_timeout_seconds=READY_TIMEOUT_SECONDS,
-            log=log or Path("/dev/stderr"),
+            log=log or STDERR,
             port=port,
             memory_limit_mib=memory_limit_mib,
             tensorflow=served.tensorflow,
@@ -66,15 +66,17 @@ def serve_locally(
 
 
 def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
-    """Raises `LaunchError`, which says what is missing."""
+    """Run the AWS image in Docker. Raises `LaunchError`, which says what is missing."""
     if served.archive is None:
-        raise LaunchError("several models behind one endpoint are served without --docker only")
+        raise LaunchError(
+            "--docker does not serve several models behind one endpoint; leave it out"
+        )
     print(f"starting {served.image}", file=sys.stderr, flush=True)
     return launch_image(served.image, served.archive, served.variables, port=port)
 
 
 def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
-    """What SageMaker does when a model is first asked for: fetch, unpack, POST /models."""
+    """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
     folder.mkdir()
     try:
         unpack(archive, folder)

@@ -1,4 +1,4 @@
-"""What an environment deploys, ready to be served on this machine: archives and variables."""
+"""What an environment deploys, ready to be served on this computer: archives and variables."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ class PreparedVariant:
 def prepared(
     loaded: Loaded, *, variant: str | None = None, archive: Path | None = None
 ) -> PreparedVariant:
-    """Packs what the variant serves, unless `archive` is given. Raises `PackagingError`.
+    """Pack the models of a variant, unless `archive` is given. Raises `PackagingError`.
 
     `variant` None: the environment's first.
     """
@@ -70,7 +70,7 @@ def prepared(
 
 
 def _fetch_packages(loaded: Loaded, name: str) -> None:
-    """For this Python, where requirements.txt says from where: the container sees the archive alone."""
+    """Fetch compiled packages for this Python from the index that requirements.txt names."""
     assert loaded.environment is not None
     model = loaded.environment.models[name]
     if model.code is None or model.install != "vendored":
@@ -78,21 +78,21 @@ def _fetch_packages(loaded: Loaded, name: str) -> None:
     root, code = loaded.root, loaded.root / model.code
     lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.sources(code)):
-        # What cannot be had is said when the container starts.
+        # The container reports at its start what could not be fetched.
         list(fetched_packages(lib, index=index))
 
 
 def _packed(loaded: Loaded, wanted: set[str]) -> dict[str, Path]:
-    found = {}
-    for one in package(loaded):
-        if one.model not in wanted:
+    paths = {}
+    for packed in package(loaded):
+        if packed.model not in wanted:
             continue
-        _fetch_packages(loaded, one.model)
-        path = one.path
+        _fetch_packages(loaded, packed.model)
+        path = packed.path
         if path is None:
-            # Uploaded as it is when deployed; here it is one archive like the others.
-            path = loaded.root / ARCHIVES / f"{one.key}.tar.gz"
+            # A deploy uploads the files unpacked; here they are packed like the others.
+            path = loaded.root / ARCHIVES / f"{packed.key}.tar.gz"
             if not path.exists():
-                pack_tree(one.tree, path)
-        found[one.model] = path
-    return found
+                pack_tree(packed.tree, path)
+        paths[packed.model] = path
+    return paths

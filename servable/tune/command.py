@@ -91,7 +91,9 @@ OPTIONS = (
     ),
     click.option("--dollars", type=ABOVE_0, help="For the copies, at most, all runs together."),
     click.option(
-        "--usd-per-hour", type=ABOVE_0, help="Of ENV's instance, where the catalog has no price."
+        "--usd-per-hour",
+        type=ABOVE_0,
+        help="Price of ENV's instance type, if the catalog has none.",
     ),
     # --- what becomes of it
     click.option(

@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.finding import Severity
@@ -12,7 +14,20 @@ from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
 from infra.policy.sizing import memory
 from infra.preflight.check import check_all
+from model_packaging.request_path import wants_ours
+from servable.load.load_target import Body
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
+
+TRANSPORT, FROM_BYTES = "transport", "grpc_from_bytes"
+# What the handler may relay to the model server's REST port as it is.
+RELAYED = ("application/json", "application/jsonlines", "text/csv")
+# Sizes of requests so many times apart may be worth two ways.
+SIZES_APART = 2.0
+# Fewer requests than two at once are no batch.
+ENOUGH_AT_ONCE = 2.0
+# Beside errors: what a file may say at its own risk, and no search proposes. Requests of a model with
+# a fixed first dimension cannot be merged, be it of a signature that nobody calls by default.
+NEVER_PROPOSED = frozenset({"batch-fixed-shape"})
 
 # Settings whose rules look at each other are checked together, the others as they are now.
 TOGETHER = (
@@ -21,40 +36,131 @@ TOGETHER = (
     ("inter_op_threads", "intra_op_threads", "tfs_processes"),
     ("onednn",),
     ("omp_threads",),
+    (TRANSPORT,),
+    (FROM_BYTES,),
 )
 
 
-def grid(placement: Placement, *, rows_per_request: int | None) -> dict[str, tuple[Value, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    values: dict[str, tuple[Value, ...]]
     """setting -> its values, smallest first. Halves and doubles of what the machine has."""
+    left_out: dict[str, str]
+    """setting -> why it is not tried."""
+
+
+def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> Grid:
+    """`bodies`: what is sent; transport is tried only for what is known of them."""
     vcpus, served = placement.instance.vcpus, placement.served
-    found: dict[str, tuple[Value, ...]] = {}
+    values: dict[str, tuple[Value, ...]] = {}
+    left_out = {}
     if not served.multi_model:
-        found["tfs_processes"] = _counts(1, 2, vcpus // 4, vcpus // 2, vcpus)
+        values["tfs_processes"] = _counts(1, 2, vcpus // 4, vcpus // 2, vcpus)
     if served.has_code is not False:
-        found["gunicorn_workers"] = _counts(1, vcpus // 2, vcpus, 2 * vcpus)
-    found["inter_op_threads"] = _counts(1, 2, vcpus // 2, vcpus)
-    found["intra_op_threads"] = _counts(1, 2, vcpus)
-    found["onednn"] = (False, True)
+        values["gunicorn_workers"] = _counts(1, vcpus // 2, vcpus, 2 * vcpus)
+    else:
+        left_out["gunicorn_workers"] = "the model has no code, so no Gunicorn runs"
+    values["inter_op_threads"] = _counts(1, 2, vcpus // 2, vcpus)
+    values["intra_op_threads"] = _counts(1, 2, vcpus)
+    values["onednn"] = (False, True)
     if not is_upstream(placement.tensorflow):
-        found["omp_threads"] = _counts(1, vcpus)
-    sizes = _batch_sizes(placement.variant.container.batching, rows_per_request)
-    if sizes:
-        found[BATCH_SIZE] = sizes
-        found["batching.timeout_micros"] = (0, 1000, 5000)
-    return found
+        values["omp_threads"] = _counts(1, vcpus)
+    else:
+        left_out["omp_threads"] = f"TensorFlow {placement.tensorflow} has no OpenMP"
+    for found in (_batching(loaded, placement), _transport(loaded, placement, bodies)):
+        values |= {name: of for name, of in found.items() if not isinstance(of, str)}
+        left_out |= {name: why for name, why in found.items() if isinstance(why, str)}
+    return Grid(values=values, left_out=left_out)
 
 
-def space(loaded: Loaded, placement: Placement, only: tuple[str, ...] = ()) -> Space:
+def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
+    """A batch holds at least the largest request's rows: a larger request is answered 400.
+
+    A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
+    """
+    written, environment = placement.variant.container.batching, loaded.environment
+    rows = environment.traffic.rows_per_request if environment else None
+    least = max(rows or 0, written.max_batch_size if written else 0)
+    if not least:
+        why = (
+            "traffic.rows_per_request is not stated, and a batch smaller than a request refuses it"
+        )
+        return {"batching": why}
+    if not written and (at_once := _requests_at_once(loaded, placement)) < ENOUGH_AT_ONCE:
+        why = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
+        return {"batching": why}
+    if not written and _refused_for(loaded, placement, {BATCH_SIZE: least}) - _refused_for(
+        loaded, placement, {}
+    ):
+        return {"batching": "`servable check` refuses it for this model; its error says why"}
+    sizes = (least, 4 * least) if written else (None, least, 4 * least)
+    return {BATCH_SIZE: sizes, "batching.timeout_micros": (0, 1000, 5000)}
+
+
+def _requests_at_once(loaded: Loaded, placement: Placement) -> float:
+    """At one instance at the peak, at most: by Little's law none may stay longer than the alarm says."""
+    environment = loaded.environment
+    if environment is None or environment.traffic.peak_rps is None:
+        return math.inf
+    most_ms = environment.alarms.p99_latency_ms
+    if most_ms is None:
+        return math.inf
+    weights = sum(one.weight for one in environment.variants.values()) or 1.0
+    share = placement.variant.weight / weights
+    return environment.traffic.peak_rps * share * most_ms / 1000 / placement.variant.most_instances
+
+
+def _transport(
+    loaded: Loaded, placement: Placement, bodies: Sequence[Body]
+) -> Mapping[str, tuple[Value, ...] | str]:
+    """How Servable's handler asks the model server: one way for all, or another from a size on."""
+    model, written = placement.model, placement.variant.container
+    if model.handler is None and not (model.code and wants_ours(loaded.root / model.code)):
+        return {
+            TRANSPORT: f'models.{placement.variant.model} has no handler = "servable" to read it'
+        }
+    if not bodies:
+        return {TRANSPORT: "the content type of the requests is not known"}
+    text = {one.content_type.partition(";")[0].strip() in RELAYED for one in bodies}
+    if len(text) > 1:
+        return {
+            TRANSPORT: "some requests are JSON or CSV and some are tensors, and auto serves both"
+        }
+    ways = dict.fromkeys(
+        ["auto", "grpc" if text == {True} else "rest", written.transport or "auto"]
+    )
+    sizes = sorted(len(one.content) for one in bodies)
+    if text == {False}:
+        why = "it concerns JSON and CSV, and the requests are tensors"
+    elif sizes[-1] < SIZES_APART * sizes[0]:
+        why = "all requests are about as large, so transport decides for all of them"
+    elif written.transport not in (None, "auto"):
+        why = f"with transport {written.transport} everything goes one way"
+    else:
+        middle = round(math.sqrt(sizes[0] * sizes[-1]))
+        # An inherited number cannot be taken back by a file either.
+        never = None if written.grpc_from_bytes is None else written.grpc_from_bytes
+        why = "grpc_from_bytes says the same, and more, of requests of different sizes"
+        return {FROM_BYTES: tuple(dict.fromkeys((never, middle, 0))), TRANSPORT: why}
+    return {TRANSPORT: tuple(ways), FROM_BYTES: why}
+
+
+def space(
+    loaded: Loaded,
+    placement: Placement,
+    only: tuple[str, ...] = (),
+    bodies: Sequence[Body] = (),
+) -> Space:
     """`only`: settings that may change; none named, all. Others stay as they are.
 
     Left out is what does not fit into memory, and what preflight refuses. Raises ValueError.
     """
-    environment = loaded.environment
-    rows = environment.traffic.rows_per_request if environment else None
-    whole = grid(placement, rows_per_request=rows)
-    unknown = [name for name in only if name not in whole]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: no setting to try; allowed: {', '.join(whole)}")
+    known = grid(loaded, placement, bodies)
+    whole = known.values
+    for name in only:
+        if name not in whole:
+            why = known.left_out.get(name, "no setting to try")
+            raise ValueError(f"{name}: {why}; allowed: {', '.join(whole)}")
     chosen = {name: values for name, values in whole.items() if not only or name in only}
     everything = Space(chosen)
     points = [everything.point(number) for number in range(len(everything))]
@@ -85,6 +191,7 @@ def current(placement: Placement) -> Point:
         "omp_threads": settings.omp_threads or 1,
         BATCH_SIZE: settings.batching.max_batch_size if settings.batching else None,
     }
+    found |= {TRANSPORT: settings.transport or "auto", FROM_BYTES: settings.grpc_from_bytes}
     if settings.batching:
         found["batching.timeout_micros"] = settings.batching.timeout_micros
     return found
@@ -109,17 +216,6 @@ def _counts(*wanted: int) -> tuple[Value, ...]:
     return tuple(sorted({max(1, one) for one in wanted}))
 
 
-def _batch_sizes(written: Batching | None, rows: int | None) -> tuple[Value, ...]:
-    """At least the largest request's rows: a larger request than a batch is answered 400.
-
-    A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
-    """
-    least = max(rows or 0, written.max_batch_size if written else 0)
-    if not least:
-        return ()
-    return (least, 4 * least) if written else (None, least, 4 * least)
-
-
 def _fits(point: Point, placement: Placement) -> bool:
     settings = settings_at(point, placement)
     workers = 0 if placement.served.has_code is False else settings.gunicorn_workers or 1
@@ -134,20 +230,27 @@ def _fits(point: Point, placement: Placement) -> bool:
 
 def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
     """Whether preflight refuses a point for one of its parts; each part is looked at once."""
-    environment, name = loaded.environment, placement.name
-    if environment is None:
-        return lambda point: False
 
     @functools.cache
-    def errors(part: tuple[tuple[str, Value], ...]) -> set[str]:
-        container = _with(placement.variant.container, dict(part))
-        changed = environment.variants[name].model_copy(update={"container": container})
-        variants = {**environment.variants, name: changed}
-        other = environment.model_copy(update={"variants": variants})
-        found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
-        return {one.rule for one in found if one.severity is Severity.ERROR}
+    def refused(part: tuple[tuple[str, Value], ...]) -> bool:
+        return bool(_refused_for(loaded, placement, dict(part)) - now)
 
-    return lambda point: any(errors(part) - errors(()) for part in _parts(point))
+    now = _refused_for(loaded, placement, {})
+    return lambda point: any(refused(part) for part in _parts(point))
+
+
+def _refused_for(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
+    """Rules that refuse the variant with these settings."""
+    environment, name = loaded.environment, placement.name
+    if environment is None:
+        return set()
+    container = _with(placement.variant.container, point)
+    changed = environment.variants[name].model_copy(update={"container": container})
+    other = environment.model_copy(update={"variants": {**environment.variants, name: changed}})
+    found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
+    return {
+        one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
+    }
 
 
 def _parts(point: Point) -> Iterator[tuple[tuple[str, Value], ...]]:

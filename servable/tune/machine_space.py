@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
 from infra.preflight.check import check, errors
-from servable.tune.container_space import current, settings_at, space
+from servable.load.load_target import Body
+from servable.tune.container_space import current, grid, settings_at, space
 from servable.tune.search.space import INSTANCE_TYPE, Point, Space, Value
 from servable.tune.search.start import rules_of_thumb
 
@@ -33,6 +34,8 @@ class Machines:
     today: str
     kinds: Mapping[str, Machine]
     space: Space
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """setting -> why it is not tried on today's."""
 
     def of(self, point: Point) -> Machine:
         return self.kinds[str(point.get(INSTANCE_TYPE, self.today))]
@@ -65,6 +68,7 @@ def machines(
     *,
     only: tuple[str, ...] = (),
     instance_types: Sequence[str] = (),
+    bodies: Sequence[Body] = (),
 ) -> Machines:
     """Raises ValueError for a type that does not exist, or that `servable check` would refuse."""
     today = str(placement.variant.instance_type)
@@ -73,10 +77,10 @@ def machines(
     for kind in instance_types:
         if kind not in kinds:
             kinds[kind] = _on(loaded, placement, kind, allowed)
-    spaces = {kind: space(one.loaded, one.placement, only) for kind, one in kinds.items()}
-    if not instance_types:
-        return Machines(today=today, kinds=kinds, space=spaces[today])
-    return Machines(today=today, kinds=kinds, space=_together(spaces, kinds))
+    spaces = {kind: space(one.loaded, one.placement, only, bodies) for kind, one in kinds.items()}
+    left_out = grid(loaded, placement, bodies).left_out
+    together = _together(spaces, kinds) if instance_types else spaces[today]
+    return Machines(today=today, kinds=kinds, space=together, left_out=left_out)
 
 
 def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> Machine:

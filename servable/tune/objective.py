@@ -21,7 +21,7 @@ class Objective:
     """More than a stray failure: an error's share below it cannot be told in a step of seconds."""
 
     def latency_ms(self, step: LoadStep) -> float:
-        """That percentile; infinity for a step that fails.
+        """Return the objective's percentile; infinity for a step that fails.
 
         Of a load that is not kept up with, at least more than is allowed: it grows with the time.
         """
@@ -73,5 +73,5 @@ def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float
 
 
 def usd_per_million(rps: float, usd_per_hour: float) -> float:
-    """Of predictions, each a request, on an instance that is always this busy."""
+    """Return US dollars per million requests on an instance that is always this busy."""
     return usd_per_hour / (rps * SECONDS_PER_HOUR) * MILLION

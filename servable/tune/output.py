@@ -9,10 +9,11 @@ import click
 
 from servable.load.output import SILENT_SECONDS
 from servable.load.precision import readable
+from servable.tune.machine_space import Machines
 from servable.tune.objective import Objective, usd_per_million
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress
-from servable.tune.search.space import Point, Space, shown
+from servable.tune.search.space import Point, shown
 from servable.tune.search.trial import Trial
 from servable.tune.tune import Tuned
 
@@ -21,9 +22,11 @@ def speaker(most_trials: int) -> TuneProgress:
     """On stderr, so that stdout is the answer."""
     said_at = time.monotonic()
 
-    def began(folder: Path, space: Space, done: int, objective: Objective) -> None:
+    def began(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
         limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
-        click.echo(f"{len(space):,} points may be tried; {limit}; {folder}", err=True)
+        click.echo(f"{len(machines.space):,} points may be tried; {limit}; {folder}", err=True)
+        for name, why in machines.left_out.items():
+            click.echo(f"not tried: {name}: {why}", err=True)
         if done:
             click.echo(f"{done} trials are done already; going on", err=True)
 

@@ -22,7 +22,6 @@ from servable.serve.serve import prepared
 from servable.tune.container_space import current
 from servable.tune.machine_space import Machines, machines
 from servable.tune.objective import Goal, Objective
-from servable.tune.search.space import Space
 from servable.tune.search.trial import Trial
 
 RUNS = Path(".servable") / "tuning"
@@ -52,9 +51,9 @@ class TuneOptions:
     minutes: float | None = None
     """At most; None: any. Of everything, with the two load curves around the trials."""
     dollars: float = 0.0
-    """Of temporary endpoints, earlier runs of the same question included."""
+    """Budget of temporary endpoints, including earlier runs of the same question."""
     usd_per_hour: float | None = None
-    """Of today's instance type; None: the catalog's."""
+    """Price of today's instance type; None: the catalog's."""
     force_local_numbers: bool = False
 
 
@@ -62,8 +61,8 @@ class TuneOptions:
 class TuneProgress:
     """Who is told what happens."""
 
-    began: Callable[[Path, Space, int, Objective], None]
-    """The run's folder, what may be tried, trials that are done already, the objective."""
+    began: Callable[[Path, Machines, int, Objective], None]
+    """The run's folder, what may be tried and what not, trials that are done already, the objective."""
     trial: Callable[[Trial, float | None], None]
     """And an estimate of the seconds left."""
     stage: Callable[[str], None]
@@ -74,7 +73,7 @@ class TuneProgress:
 
 @dataclass(frozen=True)
 class Run:
-    """Of one question; another model, body, goal, limit or setting is another run."""
+    """A run of one question; another model, body, goal, limit or setting is another run."""
 
     loaded: Loaded
     placement: Placement
@@ -95,7 +94,11 @@ class Run:
             )
         options = self.options
         found = machines(
-            self.loaded, self.placement, only=options.only, instance_types=options.instance_types
+            self.loaded,
+            self.placement,
+            only=options.only,
+            instance_types=options.instance_types,
+            bodies=options.bodies,
         )
         if not len(found.space):
             raise TuneError("no setting may be tried: all are refused; see `servable check`")

@@ -15,7 +15,7 @@ LEAST_TRIALS = 5
 
 
 def seconds_expected(steps: int, pace: Pace, start_seconds: float) -> float:
-    """Of a load curve before one was measured, from how long its steps last at least."""
+    """Return the seconds of a load curve before one was measured, from how long its steps last at least."""
     return start_seconds + steps * (pace.warm_up_seconds + pace.least_seconds)
 
 
@@ -25,7 +25,7 @@ class TimePlan:
 
     minutes: float
     curve_seconds: float
-    """Of one load curve."""
+    """Seconds of one load curve."""
     trial_seconds: float
     confirm: int
     trials: int

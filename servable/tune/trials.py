@@ -54,7 +54,7 @@ class Around:
 
     users: float
     seconds: float
-    """That finding it took."""
+    """Seconds that finding it took."""
     usd: float = 0.0
 
 
@@ -73,7 +73,7 @@ class Trials(ABC):
     trial_pace: Pace
     """Short, since many are compared; the model of the search knows that they are noisy."""
     curve_pace: Pace
-    """Of the curves that are shown."""
+    """Pace of the curves that are shown."""
     start_seconds: float
     """Until an endpoint serves, about; for what is said before one was started."""
 
@@ -86,14 +86,14 @@ class Trials(ABC):
         """It serves with these settings. Raises NotServed."""
 
     def seconds_expected(self) -> tuple[float, float]:
-        """Of a load curve and of a trial, before one was measured."""
+        """Return the seconds of a load curve and of a trial, before one was measured."""
         return (
             seconds_expected(CURVE_STEPS, self.curve_pace, self.start_seconds),
             seconds_expected(TRIAL_STEPS, self.trial_pace, self.start_seconds),
         )
 
     def usd_per_hour(self, point: Point) -> float | None:
-        """Of the instance; None where no source states it."""
+        """Return the price of the instance; None where no source states it."""
         return self.price_of(self.machines.kind_of(point))
 
     def price_of(self, kind: str) -> float | None:

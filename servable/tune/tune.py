@@ -40,7 +40,7 @@ class Tuned:
     """The file with the recommendation."""
     file: Path
     diff: str
-    """Of the file by its path from the project, as `patch` and `git apply` take it there."""
+    """Diff of the file by its path from the project, as `patch` and `git apply` take it there."""
 
 
 def tune(
@@ -120,7 +120,7 @@ def _left_report(run: Run, why: str) -> str:
 def _curve_of(
     run: Run, trials: Trials, choice: ChosenPoint, objective: Objective
 ) -> tuple[ChosenPoint, LoadCurve]:
-    """Of the settings that are kept. The choice's curve may refute it: then today's settings stay."""
+    """Return the settings that are kept. The choice's curve may refute it: then today's settings stay."""
     today = LoadCurve.read(run.folder / TODAY / CURVE)  # `around` has kept it
     if not choice.better:
         return choice, today
@@ -158,7 +158,7 @@ def _trials(run: Run) -> Trials:
 def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     options, machines = run.options, run.machines
     search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
-    run.progress.began(run.folder, machines.space, len(search.trials()), objective)
+    run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
     minutes = options.minutes
@@ -186,7 +186,7 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
 def _told(
     run: Run, trials: Trials, around: Around, done: tuple[Trial, ...], budget: Budget
 ) -> None:
-    """Of the last trial. Raises TuneError where the first one shows that no comparison fits."""
+    """Report the last trial. Raises TuneError where the first one shows that no comparison fits."""
     run.progress.trial(done[-1], budget.seconds_left(done))
     if run.options.minutes is None or len(done) > 1:
         return

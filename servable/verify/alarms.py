@@ -1,4 +1,4 @@
-"""Alarms: there, with their thresholds, and telling somebody."""
+"""Alarms: they exist, with their thresholds and actions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,44 +13,50 @@ _AT_ONCE = 100
 
 
 def look(stack: Deployed) -> Iterator[Difference]:
-    made = [*stack.of(METRIC), *stack.of(COMPOSITE)]
-    names = [_name(one) for one in made]
+    resources = [*stack.of(METRIC), *stack.of(COMPOSITE)]
+    names = [_name(resource) for resource in resources]
     there: dict[str, dict[str, Any]] = {}
     for begin in range(0, len(names), _AT_ONCE):
-        found = stack.account.client("cloudwatch").describe_alarms(
+        page = stack.account.client("cloudwatch").describe_alarms(
             AlarmNames=names[begin : begin + _AT_ONCE],
             AlarmTypes=["MetricAlarm", "CompositeAlarm"],
             MaxRecords=_AT_ONCE,
         )
-        for one in [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]:
-            there[one["AlarmName"]] = one
-    for one in made:
-        name = _name(one)
+        for alarm in [*page.get("MetricAlarms", []), *page.get("CompositeAlarms", [])]:
+            there[alarm["AlarmName"]] = alarm
+    for resource in resources:
+        name = _name(resource)
         if name in there:
-            yield from _alarm(name, one.properties, there[name])
+            yield from _alarm(name, resource.properties, there[name])
         else:
             yield gone("alarm", name)
 
 
-def _name(one: Resource) -> str:
-    return str(one.properties.get("AlarmName", one.physical))
+def _name(resource: Resource) -> str:
+    return str(resource.properties.get("AlarmName", resource.physical))
 
 
-def _alarm(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:
+def _alarm(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
     shape = {key: value for key, value in wanted.items() if key not in (*_ACTIONS, "Tags")}
-    yield from changed("alarm changed", name, shape, found, "somebody put it anew: deploy again")
+    yield from changed(
+        "alarm changed",
+        name,
+        shape,
+        actual,
+        "the alarm was changed outside CloudFormation: deploy again",
+    )
     if wanted.get("ActionsEnabled", True) is not False:
-        enabled = {"ActionsEnabled": found.get("ActionsEnabled", True)}
+        enabled = {"ActionsEnabled": actual.get("ActionsEnabled", True)}
         meant = {"ActionsEnabled": True}
         yield from changed("alarm actions disabled", name, meant, enabled, "EnableAlarmActions")
     for key in _ACTIONS:
-        asked, has = set(wanted.get(key, [])), set(found.get(key, []))
-        if asked != has:
+        expected, has = set(wanted.get(key, [])), set(actual.get(key, []))
+        if expected != has:
             yield Difference(
                 kind="alarm actions" if has else "alarm without actions",
                 resource=name,
                 key=key,
-                wanted=sorted(asked),
+                wanted=sorted(expected),
                 found=sorted(has),
-                remedy="it fires, and tells nobody that it should: deploy again",
+                remedy="the alarm does not notify as deployed: deploy again",
             )

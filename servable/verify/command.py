@@ -1,4 +1,4 @@
-"""`servable verify ENV`: is what is live what was deployed?"""
+"""`servable verify ENV`: compare what is live with what was deployed."""
 
 import json
 
@@ -15,11 +15,15 @@ from servable.verify.run import verify as verify_environment
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
 @click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="An override that is meant."
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="[ENV.]KEY=VALUE",
+    help="Expect this override to be in force.",
 )
-@click.option("--local", is_flag=True, help="Ask the embedded AWS (`servable local up`).")
+@click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--no-invoke", is_flag=True, help="Do not send the golden request.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify(
     environment: str,
     folder: str,
@@ -28,7 +32,7 @@ def verify(
     no_invoke: bool,
     as_json: bool,
 ) -> int:
-    """Every difference between ENV's file, CloudFormation and what runs; exit 1 on one."""
+    """List every difference between ENV's file, CloudFormation and what runs; exit 1 on any."""
     loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     try:
@@ -46,13 +50,15 @@ def verify(
 
 def _show(report: Report) -> None:
     count = len(report.differences)
-    said = "as deployed" if not count else f"{count} difference{'s' if count > 1 else ''}"
-    click.echo(f"{report.environment}  {said}")
-    for variant, one in report.measured.items():
-        limit = "no alarm" if one["alarm_ms"] is None else f"alarm at {one['alarm_ms']:g} ms"
+    verdict = "as deployed" if not count else f"{count} difference{'s' if count > 1 else ''}"
+    click.echo(f"{report.environment}  {verdict}")
+    for variant, measured in report.measured.items():
+        limit = (
+            "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"
+        )
         click.echo(
-            f"  {variant}: p99 {one['p99_latency_ms']:g} ms in the worst of the first "
-            f"{one['minutes']} minutes; {limit}"
+            f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in the worst of the first "
+            f"{measured['minutes']} minutes; {limit}"
         )
     for note in report.notes:
         click.secho(f"  note: {note}", dim=True)

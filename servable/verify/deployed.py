@@ -1,4 +1,4 @@
-"""A stack as CloudFormation says it deployed it: every resource with what it should be."""
+"""A stack as CloudFormation deployed it: every resource with its expected properties."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from servable.verify.resolving import DeployedEvaluator
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One of the stack. `properties` are resolved."""
+    """A resource of a stack. `properties` are resolved."""
 
     logical: str
     type: str
@@ -20,7 +20,7 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """Without what an ARN puts before it."""
+        """The physical name without the prefix of an ARN."""
         return self.physical.rsplit("/", 1)[-1] if ":sagemaker:" in self.physical else self.physical
 
 
@@ -35,61 +35,61 @@ class Deployed:
     resources: tuple[Resource, ...]
 
     def of(self, kind: str) -> Iterator[Resource]:
-        """Those of one CloudFormation type."""
-        return (one for one in self.resources if one.type == kind)
+        """Return the resources of one CloudFormation type."""
+        return (resource for resource in self.resources if resource.type == kind)
 
     @property
     def overrides(self) -> dict[str, str]:
-        """What was given with -c when it was deployed."""
-        found: dict[str, str] = (self.template.get("Metadata") or {}).get("Overrides", {})
-        return found
+        """The overrides given with -c when it was deployed."""
+        overrides: dict[str, str] = (self.template.get("Metadata") or {}).get("Overrides", {})
+        return overrides
 
     def reason(self) -> str:
-        """Why its last update was taken back, as far as an event says."""
+        """Return why its last update was rolled back, if an event says so."""
         events = self.account.client("cloudformation").describe_stack_events(StackName=self.name)
-        for one in events["StackEvents"]:
-            said = str(one.get("ResourceStatusReason") or "")
-            if one["ResourceStatus"].endswith("_FAILED") and "cancelled" not in said and said:
-                return f"{one['LogicalResourceId']}: {said}"
+        for event in events["StackEvents"]:
+            cause = str(event.get("ResourceStatusReason") or "")
+            if event["ResourceStatus"].endswith("_FAILED") and "cancelled" not in cause and cause:
+                return f"{event['LogicalResourceId']}: {cause}"
         return "no event says why"
 
 
 def deployed(account: Account, name: str) -> Deployed | None:
-    """None where there is no such stack. Raises one of `servable.aws_account.AwsError`."""
+    """Return a deployed stack; None if it does not exist. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
-    found = unless_absent(cloudformation.describe_stacks, StackName=name)
-    if found is None:
+    stacks = unless_absent(cloudformation.describe_stacks, StackName=name)
+    if stacks is None:
         return None
-    described = found["Stacks"][0]
+    described = stacks["Stacks"][0]
     body = cloudformation.get_template(StackName=name)["TemplateBody"]
     template = body if isinstance(body, dict) else json.loads(body)
-    made = list(
+    summaries = list(
         account.pages(
             "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
         )
     )
     physical = {
-        one["LogicalResourceId"]: one["PhysicalResourceId"]
-        for one in made
-        if one.get("PhysicalResourceId")
+        summary["LogicalResourceId"]: summary["PhysicalResourceId"]
+        for summary in summaries
+        if summary.get("PhysicalResourceId")
     }
     evaluator = DeployedEvaluator(
         physical=physical,
-        types={logical: one["Type"] for logical, one in template["Resources"].items()},
+        types={logical: resource["Type"] for logical, resource in template["Resources"].items()},
         pseudo=_pseudo(account, described),
         endpoint_names={
-            logical: one["Properties"]["EndpointName"]
-            for logical, one in template["Resources"].items()
-            if one["Type"] == "AWS::SageMaker::Endpoint"
+            logical: resource["Properties"]["EndpointName"]
+            for logical, resource in template["Resources"].items()
+            if resource["Type"] == "AWS::SageMaker::Endpoint"
         },
         paths={
-            logical: one["Properties"]["Path"]
-            for logical, one in template["Resources"].items()
-            if one["Type"] == "AWS::IAM::Role" and "Path" in one["Properties"]
+            logical: resource["Properties"]["Path"]
+            for logical, resource in template["Resources"].items()
+            if resource["Type"] == "AWS::IAM::Role" and "Path" in resource["Properties"]
         },
         exports={
-            one["Name"]: one["Value"]
-            for one in account.pages("cloudformation", "list_exports", "Exports")
+            export["Name"]: export["Value"]
+            for export in account.pages("cloudformation", "list_exports", "Exports")
         },
     )
     return Deployed(
@@ -100,11 +100,11 @@ def deployed(account: Account, name: str) -> Deployed | None:
         resources=tuple(
             Resource(
                 logical=logical,
-                type=one["Type"],
+                type=resource["Type"],
                 physical=physical.get(logical, ""),
-                properties=evaluator.evaluate(one.get("Properties", {})),
+                properties=evaluator.evaluate(resource.get("Properties", {})),
             )
-            for logical, one in template["Resources"].items()
+            for logical, resource in template["Resources"].items()
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What verifying finds: differences, how they are found, and what is only said."""
+"""The findings of `servable verify`: differences, how they are computed, and notes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,9 +15,9 @@ class Difference:
     """One thing that is not as it was deployed."""
 
     kind: str
-    """A word of its own for each; docs/operating.md lists them."""
+    """The kind of difference; docs/operating.md lists all."""
     resource: str
-    """What differs, by the name that AWS knows it by."""
+    """The AWS name of what differs."""
     key: str = ""
     """The property that differs."""
     wanted: object = None
@@ -27,20 +27,20 @@ class Difference:
     def __str__(self) -> str:
         what = f"{self.resource}: {self.key}" if self.key else self.resource
         if self.wanted is None and self.found is None:
-            said = self.kind
+            text = self.kind
         else:
-            said = f"{self.kind}: {_short(self.found)}, deployed {_short(self.wanted)}"
-        return f"{what}: {said}; {self.remedy}"
+            text = f"{self.kind}: {_short(self.found)}, deployed {_short(self.wanted)}"
+        return f"{what}: {text}; {self.remedy}"
 
 
 @dataclass(kw_only=True)
 class Report:
-    """Everything about one environment."""
+    """The result for one environment."""
 
     environment: str
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What could not be looked at, and what is good to know."""
+    """What could not be checked, and other information."""
     measured: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -58,15 +58,15 @@ def gone(what: str, name: str) -> Difference:
         resource=name,
         wanted="there",
         found="not there",
-        remedy="somebody deleted it: deploy again (`cdk deploy --force`, or another revision)",
+        remedy="deleted outside CloudFormation: deploy again (`cdk deploy --force`, or another revision)",
     )
 
 
 def changed(
-    kind: str, resource: str, wanted: Mapping[str, Any], found: Mapping[str, Any], remedy: str
+    kind: str, resource: str, wanted: Mapping[str, Any], actual: Mapping[str, Any], remedy: str
 ) -> Iterator[Difference]:
-    """One difference for every property that is not as deployed."""
-    for path, value, now in unequal(wanted, found):
+    """Yield a difference for every property that is not as deployed."""
+    for path, value, now in unequal(wanted, actual):
         yield Difference(
             kind=kind, resource=resource, key=path, wanted=value, found=now, remedy=remedy
         )
@@ -75,49 +75,51 @@ def changed(
 def added(
     kind: str,
     resource: str,
-    found: Mapping[str, Any],
+    actual: Mapping[str, Any],
     keys: Iterable[str],
     remedy: str,
     wanted: str | None = None,
 ) -> Iterator[Difference]:
-    """One difference for each of these keys of `found`: nobody deployed them."""
+    """Yield a difference for each of these keys of `actual`, which nobody deployed."""
     for key in keys:
         yield Difference(
-            kind=kind, resource=resource, key=key, wanted=wanted, found=found[key], remedy=remedy
+            kind=kind, resource=resource, key=key, wanted=wanted, found=actual[key], remedy=remedy
         )
 
 
-def unequal(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(path, wanted, found) of every leaf of `wanted` that `found` does not have.
+def unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (path, wanted, actual) of every leaf of `wanted` that differs in `actual`.
 
-    What `found` has beyond is AWS's own default; what could not be resolved is not compared.
+    Further values of `actual` are AWS's defaults; unresolved values are not compared.
     """
     if wanted is UNKNOWN:
         return
     if isinstance(wanted, Mapping):
-        inside = found if isinstance(found, Mapping) else {}
+        inside = actual if isinstance(actual, Mapping) else {}
         for key, value in wanted.items():
             yield from unequal(value, inside.get(key), f"{path}.{key}" if path else key)
     elif isinstance(wanted, list):
-        yield from _lists(wanted, found if isinstance(found, list) else [], path)
-    elif not same(wanted, found):
-        yield path, wanted, found
+        yield from _lists(wanted, actual if isinstance(actual, list) else [], path)
+    elif not same(wanted, actual):
+        yield path, wanted, actual
 
 
 def _lists(
-    wanted: Sequence[Any], found: Sequence[Any], path: str
+    wanted: Sequence[Any], actual: Sequence[Any], path: str
 ) -> Iterator[tuple[str, Any, Any]]:
-    key = next((one for one in _NAMES if all(_has(item, one) for item in [*wanted, *found])), None)
+    key = next(
+        (name for name in _NAMES if all(_has(item, name) for item in [*wanted, *actual])), None
+    )
     if key is None or not wanted:
-        if all(isinstance(one, str) for one in [*wanted, *found]):
-            wanted, found = sorted(wanted), sorted(found)
-        if len(wanted) != len(found) and UNKNOWN not in wanted:
-            yield path, list(wanted), list(found)
+        if all(isinstance(item, str) for item in [*wanted, *actual]):
+            wanted, actual = sorted(wanted), sorted(actual)
+        if len(wanted) != len(actual) and UNKNOWN not in wanted:
+            yield path, list(wanted), list(actual)
             return
-        for index, (one, other) in enumerate(zip(wanted, found, strict=False)):
-            yield from unequal(one, other, f"{path}[{index}]")
+        for index, (expected, present) in enumerate(zip(wanted, actual, strict=False)):
+            yield from unequal(expected, present, f"{path}[{index}]")
         return
-    there = {item[key]: item for item in found}
+    there = {item[key]: item for item in actual}
     for item in wanted:
         where = f"{path}[{item[key]}]"
         if item[key] in there:
@@ -132,13 +134,13 @@ def _has(item: Any, key: str) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get(key), str)
 
 
-def same(wanted: Any, found: Any) -> bool:
-    """CloudFormation takes numbers and booleans as text too."""
-    if isinstance(wanted, bool) or isinstance(found, bool):
-        return str(wanted).lower() == str(found).lower()
-    if isinstance(wanted, int | float) or isinstance(found, int | float):
+def same(wanted: Any, actual: Any) -> bool:
+    """Whether two values are equal; CloudFormation also takes numbers and booleans as text."""
+    if isinstance(wanted, bool) or isinstance(actual, bool):
+        return str(wanted).lower() == str(actual).lower()
+    if isinstance(wanted, int | float) or isinstance(actual, int | float):
         try:
-            return abs(float(wanted) - float(found)) <= 1e-6 * max(1.0, abs(float(wanted)))
+            return abs(float(wanted) - float(actual)) <= 1e-6 * max(1.0, abs(float(wanted)))
         except (TypeError, ValueError):
             return False
-    return bool(wanted == found)
+    return bool(wanted == actual)

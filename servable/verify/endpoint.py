@@ -22,14 +22,14 @@ _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "Inference
 
 def look(stack: Deployed) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    for one in stack.of("AWS::SageMaker::Endpoint"):
-        name = one.properties["EndpointName"]
+    for resource in stack.of("AWS::SageMaker::Endpoint"):
+        name = resource.properties["EndpointName"]
         live = unless_absent(sagemaker.describe_endpoint, EndpointName=name)
         if live is None:
             yield gone("endpoint", name)
             continue
         yield from _status(live)
-        yield from _config(stack, one, live)
+        yield from _config(stack, resource, live)
         yield from _fleet(stack, live)
 
 
@@ -46,9 +46,9 @@ def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
         )
 
 
-def _config(stack: Deployed, one: Resource, live: Mapping[str, Any]) -> Iterator[Difference]:
+def _config(stack: Deployed, resource: Resource, live: Mapping[str, Any]) -> Iterator[Difference]:
     """A rollback leaves the old configuration live, and the endpoint InService."""
-    name, wanted = live["EndpointName"], one.properties["EndpointConfigName"]
+    name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
     why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
     yield from changed(
         "silent rollback",
@@ -60,8 +60,8 @@ def _config(stack: Deployed, one: Resource, live: Mapping[str, Any]) -> Iterator
     yield from changed(
         "deployment guardrails",
         name,
-        one.properties.get("DeploymentConfig", {}),
-        live.get("LastDeploymentConfig") or one.properties.get("DeploymentConfig", {}),
+        resource.properties.get("DeploymentConfig", {}),
+        live.get("LastDeploymentConfig") or resource.properties.get("DeploymentConfig", {}),
         "somebody updated the endpoint without them: deploy again",
     )
     sagemaker = stack.account.client("sagemaker")
@@ -89,82 +89,93 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
     for kind in KINDS:
         if kind in config:
             kept[kind] = [
-                {key: value for key, value in one.items() if key != "ModelName"}
-                for one in config[kind]
+                {key: value for key, value in variant.items() if key != "ModelName"}
+                for variant in config[kind]
             ]
     return kept
 
 
 def _variants(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for kind in KINDS for one in config.get(kind) or []]
+    return [variant for kind in KINDS for variant in config.get(kind) or []]
 
 
 def _extras(
-    kind: str, name: str, wanted: Mapping[str, Any], found: Mapping[str, Any], keys: tuple[str, ...]
+    kind: str,
+    name: str,
+    wanted: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    keys: tuple[str, ...],
 ) -> Iterator[Difference]:
-    more = [key for key in keys if found.get(key) and key not in wanted]
-    yield from added(kind, name, found, more, "deploy again, or write it into the file")
+    more = [key for key in keys if actual.get(key) and key not in wanted]
+    yield from added(kind, name, actual, more, "deploy again, or write it into the file")
 
 
 def _capture(config: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Difference]:
-    wanted, found = (
-        {"EnableCapture": bool(one.get("DataCaptureConfig", {}).get("EnableCapture"))}
-        for one in (config, live)
+    wanted, actual = (
+        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
+        for side in (config, live)
     )
-    yield from changed("data capture", live["EndpointName"], wanted, found, "deploy again")
+    yield from changed("data capture", live["EndpointName"], wanted, actual, "deploy again")
 
 
 def _models(
     stack: Deployed, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    live = {one["VariantName"]: one["ModelName"] for one in _variants(config)}
-    models = {one.name: one for one in stack.of("AWS::SageMaker::Model")}
-    for one in _variants(meant):
-        name, wanted = live.get(one["VariantName"]), models.get(one["ModelName"])
+    live = {variant["VariantName"]: variant["ModelName"] for variant in _variants(config)}
+    models = {resource.name: resource for resource in stack.of("AWS::SageMaker::Model")}
+    for variant in _variants(meant):
+        name, wanted = live.get(variant["VariantName"]), models.get(variant["ModelName"])
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
-        found = unless_absent(sagemaker.describe_model, ModelName=name)
-        if found is None:
+        actual = unless_absent(sagemaker.describe_model, ModelName=name)
+        if actual is None:
             yield gone("model", name)
             continue
-        yield from model(name, wanted.properties, found)
+        yield from model(name, wanted.properties, actual)
 
 
-def model(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:
-    """Image, archive, role and every environment variable."""
+def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare image, archive, role and every environment variable of a model."""
     remedy = "what is live runs another model: deploy again"
-    yield from changed("model", name, wanted, found, remedy)
-    yield from _extras("model", name, wanted, found, _MODEL_EXTRAS)
-    said, there = (
-        one.get("PrimaryContainer", {}).get("Environment", {}) for one in (wanted, found)
+    yield from changed("model", name, wanted, actual, remedy)
+    yield from _extras("model", name, wanted, actual, _MODEL_EXTRAS)
+    expected, there = (
+        properties.get("PrimaryContainer", {}).get("Environment", {})
+        for properties in (wanted, actual)
     )
-    more = {f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in said}
+    more = {
+        f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in expected
+    }
     yield from added("model", name, more, more, remedy)
 
 
 def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
-    """Weights, and counts where no scaling owns them. `live`: as DescribeEndpoint has it."""
-    scaled = {one.properties["ResourceId"].split("/")[-1]: one for one in stack.of(TARGET)}
+    """Compare weights and instance counts. `live`: the answer of DescribeEndpoint."""
+    scaled = {
+        resource.properties["ResourceId"].split("/")[-1]: resource for resource in stack.of(TARGET)
+    }
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    there = {one["VariantName"]: one for kind in KINDS for one in live.get(kind) or []}
+    there = {
+        settings["VariantName"]: settings for kind in KINDS for settings in live.get(kind) or []
+    }
     for kind in KINDS:
-        for one in config.properties.get(kind) or []:
-            variant = one["VariantName"]
+        for settings in config.properties.get(kind) or []:
+            variant = settings["VariantName"]
             if variant not in there:
                 continue  # told of with the configuration
             name = f"{live['EndpointName']}/{variant}"
             target = scaled[variant].properties if variant in scaled else None
-            weight = {"CurrentWeight": one["InitialVariantWeight"]}
+            weight = {"CurrentWeight": settings["InitialVariantWeight"]}
             remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
             yield from changed("drifted weight", name, weight, there[variant], remedy)
-            yield from _count(name, one, there[variant], target)
+            yield from _count(name, settings, there[variant], target)
 
 
 def _count(
     name: str, wanted: Mapping[str, Any], now: Mapping[str, Any], target: Mapping[str, Any] | None
 ) -> Iterator[Difference]:
-    """Instances; of a serverless variant, the containers that are kept warm."""
+    """Compare the number of instances; for serverless, of provisioned concurrency."""
     key, started, count = _counted(wanted, now)
     if started is None and count is None:
         return  # serverless, with none kept warm
@@ -188,7 +199,7 @@ def _count(
 def _counted(
     wanted: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[str, int | None, int | None]:
-    """(what is counted, as the configuration starts it, as it is now)"""
+    """Return (the counted property, its initial value, its current value)."""
     if "ServerlessConfig" in wanted:
         serverless = now.get("CurrentServerlessConfig") or {}
         key = "ProvisionedConcurrency"
@@ -197,14 +208,14 @@ def _counted(
 
 
 def _bounds(target: Mapping[str, Any]) -> tuple[int, int]:
-    planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(target)]
+    planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
     every = [target, *planned]
-    least = min(int(each["MinCapacity"]) for each in every if "MinCapacity" in each)
-    most = max(int(each["MaxCapacity"]) for each in every if "MaxCapacity" in each)
+    least = min(int(action["MinCapacity"]) for action in every if "MinCapacity" in action)
+    most = max(int(action["MaxCapacity"]) for action in every if "MaxCapacity" in action)
     return least, most
 
 
 def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Scheduled actions, which move a scaling target's bounds as they were meant to."""
-    found: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
-    return found
+    """Return the scheduled actions of a scaling target, which move its bounds."""
+    actions: list[Mapping[str, Any]] = target.get("ScheduledActions") or []
+    return actions

@@ -1,6 +1,6 @@
-"""The golden request: what is deployed answers as it was known to.
+"""Golden requests: requests whose known answers are compared with those of the deployed endpoint.
 
-An asynchronous endpoint is asked through its bucket, and waited for as long as people wait.
+An asynchronous endpoint is called through its bucket, and waited for at most two minutes.
 """
 
 import io
@@ -28,33 +28,33 @@ REQUESTS = "requests"
 
 
 class NotAnsweredError(Exception):
-    """`str()` is the reason."""
+    """An asynchronous request was not answered. `str()` is the reason."""
 
 
 class NoInstanceError(Exception):
-    """Scaled to no instance: a request would wait until one has been started."""
+    """The endpoint is scaled to no instance, so a request would wait until one has been started."""
 
 
 def look(
     account: Account, environment: Environment, root: Path, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """Each variant is asked once for each of its models that has a golden request."""
-    asked = False
-    for variant, one in environment.variants.items():
-        if one.shadow:
+    """Send the golden request of each model to each of its variants once."""
+    any_request = False
+    for variant, settings in environment.variants.items():
+        if settings.shadow:
             continue  # nobody may ask it by name, and its answers are thrown away
-        model = environment.models[one.model]
-        names = model.multi_model or [one.model]
+        model = environment.models[settings.model]
+        names = model.multi_model or [settings.model]
         for name in names:
             golden = environment.models[name].golden if name in environment.models else None
             if golden is None:
                 continue
-            asked = True
+            any_request = True
             target = {"TargetVariant": variant}
             if model.multi_model:
                 target["TargetModel"] = f"{name}.tar.gz"
             yield from _ask(account, environment, target, golden, root, note)
-    if not asked:
+    if not any_request:
         note("no golden request was sent: no model has one; set models.NAME.golden")
 
 
@@ -69,10 +69,10 @@ def _ask(
     endpoint = environment.endpoint.name
     resource = f"{endpoint}/{target.get('TargetModel', target['TargetVariant'])}"
 
-    def differs(found: object, wanted: object, remedy: str, key: str = "") -> Difference:
+    def differs(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
         where = f"{golden.request}{f': {key}' if key else ''}"
         return Difference(
-            kind=KIND, resource=resource, key=where, wanted=wanted, found=found, remedy=remedy
+            kind=KIND, resource=resource, key=where, wanted=wanted, found=actual, remedy=remedy
         )
 
     try:
@@ -83,14 +83,16 @@ def _ask(
     wanted = known_answer(root, golden)
     try:
         if environment.kind.queued:
-            found = _ask_async(account, endpoint, body, golden.sent_as)
+            actual = _ask_async(account, endpoint, body, golden.sent_as)
         else:
             answer = account.client("sagemaker-runtime").invoke_endpoint(
                 EndpointName=endpoint, Body=body, ContentType=golden.sent_as, **target
             )
-            found = answer["Body"].read()
+            actual = answer["Body"].read()
     except NoInstanceError:
-        note("no golden request was sent: no instance runs, and it would wait for one to start")
+        note(
+            "no golden request was sent, since no instance runs and it would wait for one to start"
+        )
         return
     except (ClientError, NotAnsweredError) as error:
         yield differs(str(error), "an answer", "look at the endpoint's log group")
@@ -99,38 +101,38 @@ def _ask(
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
         note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
         return
-    for key, one, other in differing(wanted, found, golden.tolerance):
+    for key, expected, present in differing(wanted, actual, golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
-        yield differs(other, one, remedy, key)
+        yield differs(present, expected, remedy, key)
         return  # one place says it
 
 
 def known_answer(root: Path, golden: Golden) -> bytes | None:
-    """None while nobody has written it."""
+    """Return the known answer of a golden request; None if it has not been recorded."""
     file = None if golden.answer is None else root / golden.answer
     return file.read_bytes() if file is not None and file.is_file() else None
 
 
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:
-    """The answer's body. The request, and what comes of it, go with the bucket's lifecycle.
+    """Return the answer's body. The bucket's lifecycle deletes request and answer.
 
     Raises `NotAnsweredError`, `NoInstanceError`, and what botocore raises.
     """
     live = account.client("sagemaker").describe_endpoint(EndpointName=endpoint)
-    if all(one.get("CurrentInstanceCount") == 0 for one in live["ProductionVariants"]):
+    if all(variant.get("CurrentInstanceCount") == 0 for variant in live["ProductionVariants"]):
         raise NoInstanceError
     output = live["AsyncInferenceConfig"]["OutputConfig"]
     bucket, key = output["S3OutputPath"].split("/")[2], f"{REQUESTS}/verify-{uuid.uuid4().hex}"
     s3 = account.client("s3")
     s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
-    asked = account.client("sagemaker-runtime").invoke_endpoint_async(
+    accepted = account.client("sagemaker-runtime").invoke_endpoint_async(
         EndpointName=endpoint, InputLocation=f"s3://{bucket}/{key}", ContentType=content_type
     )
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
-        if (answer := _object(s3, asked["OutputLocation"])) is not None:
+        if (answer := _object(s3, accepted["OutputLocation"])) is not None:
             return answer
-        if (failure := _object(s3, asked.get("FailureLocation"))) is not None:
+        if (failure := _object(s3, accepted.get("FailureLocation"))) is not None:
             raise NotAnsweredError(failure.decode(errors="replace"))
         time.sleep(POLL_SECONDS)
     raise NotAnsweredError(
@@ -139,23 +141,23 @@ def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) 
 
 
 def _object(s3: Any, location: str | None) -> bytes | None:
-    """None while it is not there."""
+    """Return an object's content; None if it does not exist."""
     if location is None:
         return None
     bucket, _, key = location.removeprefix("s3://").partition("/")
-    found = unless_absent(s3.get_object, Bucket=bucket, Key=key)
-    return None if found is None else bytes(found["Body"].read())
+    content = unless_absent(s3.get_object, Bucket=bucket, Key=key)
+    return None if content is None else bytes(content["Body"].read())
 
 
 def differing(
-    wanted: bytes, found: bytes, tolerance: float
+    wanted: bytes, actual: bytes, tolerance: float
 ) -> Iterator[tuple[str, object, object]]:
-    """(where, wanted, found), every place in which an answer's body is another."""
-    yield from _differing(_values(wanted), _values(found), tolerance)
+    """Yield (path, wanted, actual) of every difference between two answers' bodies."""
+    yield from _differing(_values(wanted), _values(actual), tolerance)
 
 
 def _values(body: bytes) -> Any:
-    """Numbers out of JSON or .npy; anything else as it is."""
+    """Parse JSON or .npy; return any other body unchanged."""
     if body.startswith(b"\x93NUMPY"):
         import numpy as np  # deploying does without it, and so does any other answer
 
@@ -167,29 +169,29 @@ def _values(body: bytes) -> Any:
 
 
 def _differing(
-    wanted: Any, found: Any, tolerance: float, key: str = ""
+    wanted: Any, actual: Any, tolerance: float, key: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """(where, wanted, found), every place. Booleans are no numbers here."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for name in {**wanted, **found}:
+    """Yield (path, wanted, actual) of every difference. Booleans do not count as numbers."""
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        for name in {**wanted, **actual}:
             where = f"{key}.{name}" if key else name
-            yield from _differing(wanted.get(name), found.get(name), tolerance, where)
-    elif isinstance(wanted, list) and isinstance(found, list):
-        if len(wanted) != len(found):
-            yield key, f"{len(wanted)} values", f"{len(found)} values"
+            yield from _differing(wanted.get(name), actual.get(name), tolerance, where)
+    elif isinstance(wanted, list) and isinstance(actual, list):
+        if len(wanted) != len(actual):
+            yield key, f"{len(wanted)} values", f"{len(actual)} values"
             return
-        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from _differing(one, other, tolerance, f"{key}[{index}]")
-    elif not _close(wanted, found, tolerance):
-        yield key, wanted, found
+        for index, (expected, present) in enumerate(zip(wanted, actual, strict=True)):
+            yield from _differing(expected, present, tolerance, f"{key}[{index}]")
+    elif not _close(wanted, actual, tolerance):
+        yield key, wanted, actual
 
 
-def _close(wanted: Any, found: Any, tolerance: float) -> bool:
-    if _number(wanted) and _number(found):
-        if math.isnan(wanted) or math.isnan(found):
-            return math.isnan(wanted) and math.isnan(found)
-        return math.isclose(wanted, found, rel_tol=tolerance, abs_tol=tolerance)
-    return bool(type(wanted) is type(found) and wanted == found)
+def _close(wanted: Any, actual: Any, tolerance: float) -> bool:
+    if _number(wanted) and _number(actual):
+        if math.isnan(wanted) or math.isnan(actual):
+            return math.isnan(wanted) and math.isnan(actual)
+        return math.isclose(wanted, actual, rel_tol=tolerance, abs_tol=tolerance)
+    return bool(type(wanted) is type(actual) and wanted == actual)
 
 
 def _number(value: Any) -> bool:

@@ -10,7 +10,7 @@ from servable.aws_account import Account
 from servable.verify.difference import Difference
 
 FIRST_MINUTES = 15
-"""Longer than any bake that ends well takes to be seen, shorter than a coffee."""
+"""The number of minutes after an update whose latency is compared."""
 _MICROSECONDS = 1000  # in a millisecond: CloudWatch holds ModelLatency in microseconds
 
 
@@ -20,7 +20,7 @@ def look(
     measured: dict[str, Any],
     note: Callable[[str], None],
 ) -> Iterator[Difference]:
-    """The worst minute of each variant goes into `measured`, in milliseconds."""
+    """Compare each variant's worst minute with its alarm; `measured` gets it, in milliseconds."""
     name, limit = environment.endpoint.name, environment.alarms.p99_latency_ms
     since = account.client("sagemaker").describe_endpoint(EndpointName=name)["LastModifiedTime"]
     until = since + timedelta(minutes=FIRST_MINUTES)
@@ -41,7 +41,7 @@ def look(
             note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {since}")
             continue
         by_minute = sorted((point["Timestamp"], _milliseconds(point)) for point in points)
-        worst = max(one for _, one in by_minute)
+        worst = max(latency_ms for _, latency_ms in by_minute)
         measured[variant] = {
             "p99_latency_ms": round(worst, 2),
             "alarm_ms": limit,
@@ -51,7 +51,7 @@ def look(
             continue
         # As the alarm itself: one slow minute, as of the very first request, wakes nobody.
         needed = environment.alarms.window_minutes
-        runs = groupby(one > limit for _, one in by_minute)
+        runs = groupby(latency_ms > limit for _, latency_ms in by_minute)
         if max(len([*run]) for slow, run in runs if slow) < needed:
             note(f"{variant}: above the alarm's {limit:g} ms, for less than its {needed} minutes")
         else:

@@ -27,11 +27,11 @@ REMEDY = (
 
 
 def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> Iterator[Difference]:
-    """Reads every archive that a deployed model names, whole. `note`: told what is not compared."""
+    """Hash every archive that a deployed model names. `note`: called with what is not compared."""
     models = list(stack.of("AWS::SageMaker::Model"))
     packed = _packed(loaded, models, note)
-    for one in models:
-        container = one.properties["PrimaryContainer"]
+    for resource in models:
+        container = resource.properties["PrimaryContainer"]
         single = container.get("ModelDataUrl", UNKNOWN)
         source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
         url = str(source or single)
@@ -44,8 +44,11 @@ def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> It
 
 
 def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None]) -> list[Package]:
-    """As this machine packs it: the same inputs give the same bytes anywhere."""
-    if all(PINNED in one.properties["PrimaryContainer"].get("Environment", {}) for one in models):
+    """Pack the models on this computer: the same inputs give the same bytes on any."""
+    if all(
+        PINNED in resource.properties["PrimaryContainer"].get("Environment", {})
+        for resource in models
+    ):
         return []
     try:
         return list(package(loaded))
@@ -55,17 +58,17 @@ def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None])
 
 
 def _wanted(key: str, packed: list[Package]) -> dict[str, str | None]:
-    """Object -> its SHA-256, None where this machine cannot say."""
+    """Return object key -> SHA-256; None if this computer does not know it."""
     if not key.endswith("/"):
-        by_key = {f"{one.key}.tar.gz": one.sha256 for one in packed}
+        by_key = {f"{archive.key}.tar.gz": archive.sha256 for archive in packed}
         return {key: by_key.get(key.rsplit("/", 1)[-1])}
-    found: dict[str, str | None] = {}
-    for one in packed:
-        if one.path is not None:
-            found[f"{key}{one.model}.tar.gz"] = one.sha256
+    hashes: dict[str, str | None] = {}
+    for archive in packed:
+        if archive.path is not None:
+            hashes[f"{key}{archive.model}.tar.gz"] = archive.sha256
         else:
-            found |= {f"{key}{file.name}": sha256_of(file.path) for file in one.tree.files}
-    return found
+            hashes |= {f"{key}{file.name}": sha256_of(file.path) for file in archive.tree.files}
+    return hashes
 
 
 def _objects(
@@ -82,41 +85,42 @@ def _objects(
             yield gone("artefact", f"s3://{bucket}/{key}")
     for name, sha256 in wanted.items():
         url = f"s3://{bucket}/{name}"
-        found = digest(s3, bucket, name, whole=sha256 is not None)
-        if found is None:
+        actual = digest(s3, bucket, name, whole=sha256 is not None)
+        if actual is None:
             yield gone("artefact", url)
         elif sha256 is None:
             note(f"{url}: is there; its bytes are not compared: the sources here pack to another")
-        elif found != sha256:
+        elif actual != sha256:
             yield Difference(
                 kind="artefact changed",
                 resource=url,
                 key="sha256",
                 wanted=sha256,
-                found=found,
+                found=actual,
                 remedy=REMEDY,
             )
 
 
 def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
-    """SHA-256 of an object, hex; without `whole` only whether it is there, as "". None: it is not."""
+    """Return the SHA-256 of an object in hex, or "" without `whole`; None if it does not exist."""
     call = s3.get_object if whole else s3.head_object
     answer = unless_absent(call, Bucket=bucket, Key=key)
     if answer is None or not whole:
         return None if answer is None else ""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for chunk in answer["Body"].iter_chunks(CHUNK_BYTES):
-        found.update(chunk)
-    return found.hexdigest()
+        sha256.update(chunk)
+    return sha256.hexdigest()
 
 
 def patched_images(
     stack: Deployed, environment: Environment, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """By today's clock: what was patched when it was deployed may be no longer."""
+    """Check that each image still gets patches today."""
     today = datetime.now(UTC).date().isoformat()
     uris = {
-        one.properties["PrimaryContainer"]["Image"] for one in stack.of("AWS::SageMaker::Model")
+        resource.properties["PrimaryContainer"]["Image"]
+        for resource in stack.of("AWS::SageMaker::Model")
     }
     for uri in sorted(map(str, uris)):
         version = _STOCK.search(uri)

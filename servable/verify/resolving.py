@@ -1,4 +1,4 @@
-"""A template's references as what they became, from the resources that CloudFormation made."""
+"""Resolves a template's references to the resources that CloudFormation created."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from servable_local.aws.cloudformation.intrinsics import Evaluator, TemplateError
 
 UNKNOWN: Final = "\0unknown"
-"""Stands for what only CloudFormation knows; it is not compared."""
+"""A value that only CloudFormation knows; it is not compared."""
 # What a deployed stack's resources and exports say. All else depends on its parameters.
 _KNOWN = ("Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::ImportValue")
 # Where a physical name is not an ARN: what comes before it.
@@ -33,7 +33,7 @@ class AnyCase(str):
 
 
 class DeployedEvaluator(Evaluator):
-    """One deployed stack: `UNKNOWN` in the place of what cannot be known here."""
+    """Evaluates one deployed stack's template, with `UNKNOWN` for values that are not known here."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class DeployedEvaluator(Evaluator):
         if name not in _KNOWN:
             return UNKNOWN
         try:
-            found = super().function(name, argument)
+            resolved = super().function(name, argument)
         except TemplateError:
             return UNKNOWN
         # A text that is made of an unknown one is not known either.
-        return UNKNOWN if isinstance(found, str) and UNKNOWN in found else found
+        return UNKNOWN if isinstance(resolved, str) and UNKNOWN in resolved else resolved
 
     def dynamic_reference(self, text: str) -> str:
         return UNKNOWN
@@ -70,15 +70,15 @@ class DeployedEvaluator(Evaluator):
         return self._physical.get(name, UNKNOWN)
 
     def attribute(self, name: str, attribute: str) -> str:
-        made = self._physical.get(name)
-        if made is None:
+        physical = self._physical.get(name)
+        if physical is None:
             return UNKNOWN
         if attribute in ("ModelName", "EndpointConfigName"):
-            return AnyCase(made.rsplit("/", 1)[-1])
+            return AnyCase(physical.rsplit("/", 1)[-1])
         if attribute == "EndpointName":
             return self._endpoint_names.get(name, UNKNOWN)
-        if attribute in ("TopicArn", "Arn") and made.startswith("arn:"):
-            return made
+        if attribute in ("TopicArn", "Arn") and physical.startswith("arn:"):
+            return physical
         if attribute != "Arn" or self._types[name] not in _ARNS:
             return UNKNOWN
         before = _ARNS[self._types[name]].format(
@@ -86,4 +86,4 @@ class DeployedEvaluator(Evaluator):
             region=self.pseudo["AWS::Region"],
             account=self.pseudo["AWS::AccountId"],
         )
-        return before + self._paths.get(name, "/").removeprefix("/") + made
+        return before + self._paths.get(name, "/").removeprefix("/") + physical

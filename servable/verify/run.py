@@ -1,4 +1,4 @@
-"""Is what is live what was deployed? From the file to CloudFormation, and from there to what runs."""
+"""Compares the environment file with CloudFormation, and CloudFormation with what runs."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,10 +18,10 @@ Said = Iterator[Difference]
 
 
 def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = True) -> Report:
-    """Everything that differs. `loaded`: with the overrides that are meant to be in force.
+    """Return every difference. `loaded`: with the overrides that should be in force.
 
-    `folder`: of the environment files. `invoke`: whether the golden request is sent.
-    Raises `PackagingError` where the account cannot be asked or the file is refused.
+    `folder`: the folder of the environment files. `invoke`: whether to send the golden request.
+    Raises `PackagingError` if the account cannot be read or the file has errors.
     """
     account.meant()
     try:
@@ -34,8 +34,10 @@ def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = Tru
         again = _loaded(loaded, folder, in_force)
         return compare(again, stacks, account, meant=loaded.overrides, invoke=invoke)
     except AwsError as wrong:
-        problem = f"could not be asked: {wrong}"
-        raise PackagingError(Path("AWS"), problem, "look at the credentials' permissions") from None
+        problem = f"what is live cannot be read: {wrong}"
+        raise PackagingError(
+            Path("AWS"), problem, "check the credentials and their permissions"
+        ) from None
 
 
 def compare(
@@ -46,18 +48,18 @@ def compare(
     meant: Mapping[str, str],
     invoke: bool = True,
 ) -> Report:
-    """`stacks`: what the file stands for, with the overrides in force."""
+    """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
     report = Report(environment=loaded.name)
     environment = loaded.environment
     assert environment is not None  # synthesis has refused it otherwise
-    for one in stacks:
-        live = deployed(account, one.name)
+    for synthesised_stack in stacks:
+        live = deployed(account, synthesised_stack.name)
         if live is None:
-            report.differences.append(stack.not_deployed(one, loaded.name))
+            report.differences.append(stack.not_deployed(synthesised_stack, loaded.name))
             continue
-        report.differences += [*stack.status(live), *stack.template(one, live)]
+        report.differences += [*stack.status(live), *stack.template(synthesised_stack, live)]
         report.differences += dependencies.look(live)
-        if one.kind == MAIN:
+        if synthesised_stack.kind == MAIN:
             report.differences += stack.overrides(live, meant)
             report.differences += _endpoint(live, loaded, account, report, invoke)
     return report
@@ -68,13 +70,13 @@ def _endpoint(
 ) -> Said:
     environment, note = loaded.environment, report.notes.append
     assert environment is not None  # as above
-    found = list(endpoint.look(live))
-    yield from found
+    differences = list(endpoint.look(live))
+    yield from differences
     yield from scaling.look(live)
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)
     yield from model.patched_images(live, environment, note)
-    if any(one.kind == "endpoint missing" for one in found):
+    if any(difference.kind == "endpoint missing" for difference in differences):
         return
     if invoke:
         yield from golden.look(account, environment, loaded.root, note)
@@ -82,10 +84,10 @@ def _endpoint(
 
 
 def _loaded(loaded: Loaded, folder: Path, overrides: Mapping[str, str]) -> Loaded:
-    found = load(loaded.root, folder, {loaded.name: overrides})
-    again = next(one for one in found if one.name == loaded.name)
+    environments = load(loaded.root, folder, {loaded.name: overrides})
+    again = next(environment for environment in environments if environment.name == loaded.name)
     if again.environment is None:
-        problem = "; ".join(str(one) for one in again.findings)
+        problem = "; ".join(str(finding) for finding in again.findings)
         raise PackagingError(
             Path(loaded.file), f"does not load with what is in force: {problem}", "mend it"
         )

@@ -1,4 +1,4 @@
-"""Scaling: registered, with its bounds and target, and not suspended."""
+"""Scaling: registered, with its bounds and policies, and not suspended."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,27 +18,29 @@ BY_HAND = "scaling by hand"
 def look(stack: Deployed) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
     targets = list(stack.of(TARGET))
-    yield from _by_hand(stack, {one.properties["ResourceId"] for one in targets})
-    for one in targets:
-        wanted = one.properties
+    yield from _by_hand(stack, {resource.properties["ResourceId"] for resource in targets})
+    for resource in targets:
+        wanted = resource.properties
         name = wanted["ResourceId"]
-        found = scaling.describe_scalable_targets(
+        registered = scaling.describe_scalable_targets(
             ServiceNamespace="sagemaker",
             ResourceIds=[name],
             ScalableDimension=wanted["ScalableDimension"],
         )["ScalableTargets"]
-        if not found:
+        if not registered:
             yield gone("scaling target", name)
             continue
         bounds = {key: wanted[key] for key in ("MinCapacity", "MaxCapacity")}
-        planned = [each.get("ScalableTargetAction", {}) for each in planned_actions(wanted)]
+        planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(wanted)]
         # A schedule moves the bounds: those of any of its actions are as deployed.
         for key in bounds:
-            if found[0].get(key) in [each.get(key) for each in planned]:
-                bounds[key] = found[0][key]
-        remedy = "somebody registered it anew: deploy again"
-        yield from changed("scaling bounds", name, bounds, found[0], remedy)
-        suspended, meant = (one.get("SuspendedState") or {} for one in (found[0], wanted))
+            if registered[0].get(key) in [action.get(key) for action in planned]:
+                bounds[key] = registered[0][key]
+        remedy = "it was registered again outside CloudFormation: deploy again"
+        yield from changed("scaling bounds", name, bounds, registered[0], remedy)
+        suspended, meant = (
+            target.get("SuspendedState") or {} for target in (registered[0], wanted)
+        )
         resumed = {key: False for key, now in suspended.items() if now and not meant.get(key)}
         remedy = "resume it with RegisterScalableTarget, or deploy again"
         yield from changed("scaling suspended", name, resumed, suspended, remedy)
@@ -47,21 +49,21 @@ def look(stack: Deployed) -> Iterator[Difference]:
 
 
 def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
-    """Each of the template's, and none beside them: two on one metric pull against each other."""
+    """Compare the scaling policies; one outside the template would work against the deployed ones."""
     ours: set[tuple[str, str]] = set()
     there = {
         (policy["ResourceId"], policy["PolicyName"]): policy
-        for one in targets
+        for resource in targets
         for policy in stack.account.pages(
             "application-autoscaling",
             "describe_scaling_policies",
             "ScalingPolicies",
             ServiceNamespace="sagemaker",
-            ResourceId=one.properties["ResourceId"],
+            ResourceId=resource.properties["ResourceId"],
         )
     }
-    for one in stack.of(POLICY):
-        wanted = one.properties
+    for policy in stack.of(POLICY):
+        wanted = policy.properties
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
         name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])
         ours.add(name)
@@ -69,7 +71,7 @@ def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
             yield gone("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
-        remedy = "somebody put another policy: deploy again"
+        remedy = "the policy was changed outside CloudFormation: deploy again"
         yield from changed("scaling policy", name[1], shape, there[name], remedy)
     for resource, name in sorted(there.keys() - ours):
         types = {name: there[resource, name]["PolicyType"]}
@@ -78,11 +80,11 @@ def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
 
 
 def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference]:
-    """A planned capacity that is not there is missed on the morning that it was for."""
+    """Compare the scheduled actions."""
     name = wanted["ResourceId"]
     there = {
-        one["ScheduledActionName"]: one
-        for one in stack.account.pages(
+        scheduled["ScheduledActionName"]: scheduled
+        for scheduled in stack.account.pages(
             "application-autoscaling",
             "describe_scheduled_actions",
             "ScheduledActions",
@@ -90,21 +92,21 @@ def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference
             ResourceId=name,
         )
     }
-    planned = {one["ScheduledActionName"]: one for one in planned_actions(wanted)}
-    for action, told in planned.items():
+    planned = {scheduled["ScheduledActionName"]: scheduled for scheduled in planned_actions(wanted)}
+    for action, expected in planned.items():
         if action not in there:
-            if not _over(told):
+            if not _over(expected):
                 yield gone("scheduled action", f"{name}: {action}")
             continue
-        remedy = "somebody put another: deploy again"
-        yield from changed("scheduled action", f"{name}: {action}", told, there[action], remedy)
+        remedy = "the action was changed outside CloudFormation: deploy again"
+        yield from changed("scheduled action", f"{name}: {action}", expected, there[action], remedy)
     schedules = {action: there[action]["Schedule"] for action in sorted(there.keys() - planned)}
     remedy = "write it into [variants.NAME.scaling] schedule, or delete it"
     yield from added(BY_HAND, name, schedules, schedules, remedy, "no such scheduled action")
 
 
 def _over(planned: Mapping[str, Any]) -> bool:
-    """Whether it was meant for one moment, which is past."""
+    """Whether an action was scheduled for one moment in the past."""
     once = re.fullmatch(r"at\((.+)\)", str(planned["Schedule"]))
     if once is None:
         return False
@@ -113,17 +115,17 @@ def _over(planned: Mapping[str, Any]) -> bool:
 
 
 def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:
-    """Scaling of a variant whose file asks for none: its count is then not the file's."""
+    """Yield scalable targets of variants whose file configures no scaling."""
     (endpoint,) = stack.of("AWS::SageMaker::Endpoint")
     name = endpoint.properties["EndpointName"]
-    found = stack.account.pages(
+    registered = stack.account.pages(
         "application-autoscaling",
         "describe_scalable_targets",
         "ScalableTargets",
         ServiceNamespace="sagemaker",
     )
-    for one in found:
-        resource = one["ResourceId"]
+    for target in registered:
+        resource = target["ResourceId"]
         if resource.startswith(f"endpoint/{name}/variant/") and resource not in wanted:
             remedy = "write [variants.NAME.scaling] into the file, or deregister it"
-            yield from added(BY_HAND, resource, one, ["MaxCapacity"], remedy, "no scaling")
+            yield from added(BY_HAND, resource, target, ["MaxCapacity"], remedy, "no scaling")

@@ -1,4 +1,4 @@
-"""From the file to CloudFormation: was it deployed, with what, and did it stay?"""
+"""Compares the file with CloudFormation: stack status, overrides and template."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ def not_deployed(stack: SynthesisedStack, environment: str) -> Difference:
 
 
 def status(deployed: Deployed) -> Iterator[Difference]:
-    """An update that was taken back leaves everything as it was, and says so only here."""
+    """Yield a stack that is not at rest, for example after a rollback."""
     if deployed.status in _AT_REST:
         return
     moving = deployed.status.endswith("_IN_PROGRESS")
-    remedy = "wait until it is through" if moving else f"the reason: {deployed.reason()}"
+    remedy = "wait until it has finished" if moving else f"the reason: {deployed.reason()}"
     yield Difference(
         kind="stack status",
         resource=deployed.name,
@@ -33,7 +33,7 @@ def status(deployed: Deployed) -> Iterator[Difference]:
 
 
 def overrides(deployed: Deployed, meant: Mapping[str, str]) -> Iterator[Difference]:
-    """Those in force that neither the file nor `meant` has, and those that are not in force."""
+    """Yield overrides in force that `meant` lacks, and overrides of `meant` that are not in force."""
     for key in sorted({*deployed.overrides, *meant}):
         there, wanted = deployed.overrides.get(key), meant.get(key)
         if there != wanted:
@@ -48,10 +48,10 @@ def overrides(deployed: Deployed, meant: Mapping[str, str]) -> Iterator[Differen
 
 
 def template(stack: SynthesisedStack, deployed: Deployed) -> Iterator[Difference]:
-    """What the file stands for now and CloudFormation was not given."""
-    wanted, found = stack.template["Resources"], deployed.template["Resources"]
-    for logical in sorted({*wanted, *found}):
-        for path, value, now in _leaves(wanted.get(logical), found.get(logical)):
+    """Yield differences between the file's template and the deployed one."""
+    wanted, actual = stack.template["Resources"], deployed.template["Resources"]
+    for logical in sorted({*wanted, *actual}):
+        for path, value, now in _leaves(wanted.get(logical), actual.get(logical)):
             yield Difference(
                 kind="not as in the file",
                 resource=f"{deployed.name}/{logical}",
@@ -63,18 +63,18 @@ def template(stack: SynthesisedStack, deployed: Deployed) -> Iterator[Difference
 
 
 def _leaves(
-    one: Mapping[str, Any] | None, other: Mapping[str, Any] | None
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, Any, Any]]:
-    if one is None or other is None:
-        yield "", "there" if one else "not there", "there" if other else "not there"
+    if before is None or after is None:
+        yield "", "there" if before else "not there", "there" if after else "not there"
         return
-    a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (one, other))
+    a, b = ({k: v for k, v in side.items() if k != "Metadata"} for side in (before, after))
     if json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True):
         return
-    found = list(unequal(a, b))
-    found += [(path, there, wanted) for path, wanted, there in unequal(b, a)]
+    leaves = list(unequal(a, b))
+    leaves += [(path, there, wanted) for path, wanted, there in unequal(b, a)]
     seen = set()
-    for path, wanted, there in found:
+    for path, wanted, there in leaves:
         if path not in seen:
             seen.add(path)
             yield path, wanted, there

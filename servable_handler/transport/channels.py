@@ -1,6 +1,6 @@
-"""gRPC to the model servers on this machine: one channel for each port, in each process.
+"""gRPC to the model servers in this container: one channel for each port, in each process.
 
-Messages stay bytes: what is sent and what comes back is serialized elsewhere, or nowhere.
+Messages stay bytes: requests are serialized and replies parsed elsewhere, or not at all.
 """
 
 import socket
@@ -20,15 +20,15 @@ OPTIONS = [
     # A new channel is a new connection, without the old one's waiting time.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Also how long a connection may take to be made; a frozen server takes it and says nothing.
+    # This is also the limit for opening a connection; a frozen server accepts it and never answers.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # To the same machine: no proxy, nothing to learn about the line's bandwidth.
+    # The server is on the same host: no proxy, and no bandwidth estimation.
     ("grpc.enable_http_proxy", 0),
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 8 << 20),
     ("grpc.http2.max_frame_size", (1 << 24) - 1),
-    # A request that was sent is not sent again, by grpcio neither (its transparent retries).
+    # A request that was sent is never sent again, not even by grpcio's transparent retries.
     ("grpc.enable_retries", 0),
 ]
 _gevent_prepared = False
@@ -36,21 +36,21 @@ _lock = threading.Lock()
 
 
 class Channels:
-    """One process's stubs, by port. Opened on first use: gRPC's threads do not survive a fork."""
+    """The stubs of one process, by port, created on first use: gRPC's threads do not survive a fork."""
 
     def __init__(self) -> None:
         self._stubs: dict[tuple[int, str], Any] = {}
         self._channels: dict[int, Any] = {}
         self._sentinels: dict[int, socket.socket] = {}
-        """An idle connection to each port: closed once the process at its other end has ended."""
+        """An idle connection to each port, which closes when the process at its other end ends."""
 
     def call(self, port: int, method: str, request: bytes, *, deadline: float) -> bytes:
-        """The serialized reply. The request is sent at most once.
+        """Sends a request at most once and returns the serialized reply.
 
-        Raises `NotTakenError`, `DeadlineError`; once it may have been sent grpc.RpcError.
+        Raises `NotTakenError`, `DeadlineError`; once it may have been sent, grpc.RpcError.
         """
-        # grpcio's UNAVAILABLE does not say whether a server had the request. So what can be
-        # known is found out first: whether somebody listens, and is the one of the last call.
+        # grpcio's UNAVAILABLE does not say whether a server had the request. So this first checks
+        # whether a server listens, and whether it is the one of the last call.
         self._find_server(port, deadline)
         stub = self._stubs.get((port, method)) or self._stub(port, method)
         reply: bytes = stub(request, timeout=left(deadline))
@@ -64,7 +64,7 @@ class Channels:
         self._sentinels[port] = connected(port, deadline)
 
     def renew(self, port: int) -> None:
-        """The next call opens a new connection."""
+        """Makes the next call open a new connection."""
         with _lock:
             sentinel = self._sentinels.pop(port, None)
             if sentinel is not None:
@@ -84,14 +84,14 @@ class Channels:
 
 def _unary(channel: Any, name: str) -> Any:
     try:
-        # As generated stubs do it: a sixth less CPU time for each call.
+        # Registered methods, as generated stubs use them: a sixth less CPU time for each call.
         return channel.unary_unary(name, _registered_method=True)
     except TypeError:
         return channel.unary_unary(name)  # before grpcio 1.64
 
 
 def _prepare_gevent() -> None:
-    """Under gevent a waiting call must not stop every other request of the worker."""
+    """Makes grpcio cooperate with gevent, so that a waiting call does not block the worker."""
     global _gevent_prepared
     monkey = sys.modules.get("gevent.monkey")
     if _gevent_prepared or monkey is None or not monkey.is_module_patched("socket"):

@@ -1,10 +1,10 @@
-"""The model servers of this container, as one: chosen, asked, asked again, set aside.
+"""Load balancing and retries over the model servers of this container.
 
-A request is sent at most twice, and a second time only where it provably was not taken: nobody
-listened, the connection was found closed before anything was written, or the server said so in
-HTTP/2's own words. Each transport sends it at most once; the second time is here.
+A request is sent at most twice, and a second time only if it provably was not processed: nothing
+listened, the connection was closed before anything was written, or the server refused it by an
+HTTP/2 frame. Each transport sends it at most once; this module does the retry.
 Source: https://grpc.github.io/grpc/core/md_doc_statuscodes.html; the batching queue's
-sentence is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
+message is that of tensorflow/core/kernels/batching_util/shared_batch_scheduler.h.
 """
 
 import re
@@ -31,9 +31,9 @@ from servable_handler.transport.rest import (
 )
 from servable_handler.transport.server_choice import ServerChoice
 
-# A server that was set aside is asked for its status this often, and given as long.
+# Interval and timeout, in seconds, of the status requests to a server that was set aside.
 CHECK_SECONDS = 0.5
-# How long the only server may take until it listens, before it is asked a second time.
+# Seconds that the only server may take until it listens, before the retry.
 PATIENCE_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 _QUEUE_FULL = re.compile(r"batch scheduling queue.* is full")
@@ -46,18 +46,18 @@ Answer = TypeVar("Answer")
 
 
 class ModelServers:
-    """Servers by their gRPC and REST ports. Lives in one process; made after the fork."""
+    """Model servers by their gRPC and REST ports. It belongs to one process, after the fork."""
 
     def __init__(self, grpc_ports: tuple[int, ...], rest_ports: tuple[int, ...]) -> None:
         self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
         self._choice = ServerChoice(len(grpc_ports))
         self._channels = Channels()
         self._small: SmallCalls | None = SmallCalls()
-        """None once a server has sent what only grpcio understands."""
+        """None once a server has sent an answer that only grpcio supports."""
         self._rest = RestConnections()
 
     def grpc(self, method: str, request: bytes, call: Call) -> bytes:
-        """The reply to a serialized request. Raises `RequestError`."""
+        """Returns the reply to a serialized request. Raises `RequestError`."""
 
         def ask(port: int) -> bytes:
             small = self._small
@@ -69,7 +69,7 @@ class ModelServers:
                 except CallFailedError as failed:
                     raise _failure(_CODES.get(failed.code, "UNKNOWN"), failed.message) from None
                 except UnsupportedError:
-                    self._small = None  # nothing was sent yet
+                    self._small = None  # the request was not sent yet
                 except UnexpectedAnswerError as error:
                     self._small = None
                     raise _not_understood(error) from None
@@ -84,7 +84,7 @@ class ModelServers:
         return self._answered(ask, self._grpc_ports, call)
 
     def rest(self, path: str, body: bytes, call: Call) -> tuple[int, bytes]:
-        """Status and body of what the REST port answers; below 500 as they are. Raises `RequestError`."""
+        """Returns status and body of the REST port's answer below 500. Raises `RequestError`."""
 
         def ask(port: int) -> tuple[int, bytes]:
             return self._rest.exchange(port, "POST", path, body, deadline=call.deadline)
@@ -95,7 +95,7 @@ class ModelServers:
         return status, answer
 
     def _answered(self, ask: Callable[[int], Answer], ports: tuple[int, ...], call: Call) -> Answer:
-        """What `ask` finds at one of the ports; it sends the request at most once."""
+        """The answer of `ask` from one of the ports; `ask` sends the request at most once."""
         server: int | None = None
         reason = ""
         for attempt in (1, 2):
@@ -121,18 +121,18 @@ class ModelServers:
                 self._choice.give_back(server, seconds)
         raise RequestError(
             503,
-            f"no model server took the request ({reason}); they are restarting: try again",
+            f"no model server accepted the request ({reason}); they may be restarting: try again",
             retry_after_seconds=1,
         )
 
     def _set_aside(self, server: int, model: str) -> None:
         if self._choice.set_aside(server):
-            # A greenlet under gevent, where threads are patched.
+            # Under gevent this is a greenlet, because threads are patched.
             watch = threading.Thread(target=self._watch, args=(server, model), daemon=True)
             watch.start()
 
     def _watch(self, server: int, model: str) -> None:
-        """Brings the server back once it answers for its status, whatever it says."""
+        """Uses the server again once it answers a status request, whatever the answer is."""
         port, path = self._rest_ports[server], f"/v1/models/{model}"
         while True:
             began = time.monotonic()
@@ -155,31 +155,31 @@ def _wait_for_listener(port: int, deadline: float) -> None:
 
 
 def _failure(status: str, message: str) -> Exception:
-    """What to raise for a gRPC status."""
+    """The exception for a gRPC status."""
     if status == "DEADLINE_EXCEEDED":
         return DeadlineError()
     if _QUEUE_FULL.search(message):
         return _queue_full()
     if status in ("UNAVAILABLE", "CANCELLED"):
-        # Also what grpcio says of a connection that broke: whether the request ran is not known.
+        # grpcio also uses this for a broken connection: whether the request ran is not known.
         return BrokenOffError(message[:200])
     return RequestError(_STATUSES.get(status, 500), f"the model server refuses: {message[:2000]}")
 
 
 def _broken_off(error: BrokenOffError) -> RequestError:
-    # No Retry-After: that would say that the request did not run, or does no harm.
+    # Without Retry-After, which would mean that the request did not run or is harmless.
     return RequestError(
         503,
-        f"the model server ended, or broke off, while it had this request ({error}); it may have "
-        "run, and may be why: it was not sent again",
+        f"the model server ended or closed the connection while it had this request ({error}); the "
+        "request may have run and may be the cause, so it was not sent again",
     )
 
 
 def _not_understood(error: UnexpectedAnswerError) -> RequestError:
     return RequestError(
         500,
-        f"the model server's answer is not understood ({error}); the request may have run, and "
-        "was not sent again; the next ones go through grpcio",
+        f"the model server's answer is not supported ({error}); the request may have run, so it "
+        "was not sent again; later requests go through grpcio",
     )
 
 

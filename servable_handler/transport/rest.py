@@ -1,7 +1,7 @@
-"""HTTP to a model server's REST port on this machine, over connections that are kept.
+"""HTTP to a model server's REST port in this container, over connections that are kept open.
 
-A plain socket, since a request through it costs 0.02 CPU-ms where http.client takes 0.1 and
-requests 0.95: more than all else that the handler does to a small body.
+A request through a plain socket costs 0.02 CPU-ms; http.client takes 0.1 and requests 0.95, which is
+more than everything else that the handler does for a small body.
 """
 
 import re
@@ -19,36 +19,36 @@ _PIECE_BYTES = 1 << 18
 
 
 class NotTakenError(Exception):
-    """No model server has begun with the request: nothing of it was sent, or the server says so.
+    """No model server has processed the request: nothing was sent, or the server refused it.
 
     It can be sent again.
     """
 
 
 class BrokenOffError(Exception):
-    """The connection broke, or what came is no answer, after bytes of the request were sent.
+    """The connection broke, or the answer was invalid, after bytes of the request were sent.
 
-    The request may have run, and may be why the server ended: it is not sent again.
+    The request may have run and may be why the server ended, so it is not sent again.
     """
 
 
 class DeadlineError(Exception):
-    """The deadline passed."""
+    """The deadline has passed."""
 
 
 class RestConnections:
-    """One process's connections, by port. Made on first use; safe between threads."""
+    """The connections of one process, by port, opened on first use. It is safe between threads."""
 
     def __init__(self) -> None:
-        # A list's append and pop are one step each, for threads as well: no lock.
+        # A list's append and pop are atomic between threads, so no lock is needed.
         self._idle: dict[int, list[socket.socket]] = defaultdict(list)
 
     def exchange(
         self, port: int, method: str, path: str, body: bytes, *, deadline: float
     ) -> tuple[int, bytes]:
-        """Status and body of the answer. Raises `NotTakenError`, `BrokenOffError`, `DeadlineError`.
+        """Sends a request at most once; returns status and body of the answer.
 
-        The request is sent at most once.
+        Raises `NotTakenError`, `BrokenOffError`, `DeadlineError`.
         """
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
@@ -79,9 +79,9 @@ class RestConnections:
 
 
 def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
-    """Whether an idle connection is open and, where `silent`, nothing has come that nobody asked for.
+    """Whether an idle connection is open and, with `silent`, has received no unexpected bytes.
 
-    Asked right before a request is written: a model server that ended has closed it by then.
+    Called right before a request is written, because a model server that ended has closed it by then.
     """
     connection.settimeout(0)
     try:
@@ -96,7 +96,7 @@ def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
 
 
 def connected(port: int, deadline: float) -> socket.socket:
-    """A new connection. Raises `NotTakenError`, `DeadlineError`."""
+    """Opens a connection. Raises `NotTakenError`, `DeadlineError`."""
     try:
         connection = socket.create_connection((HOST, port), timeout=left(deadline))
     except TimeoutError:
@@ -110,7 +110,7 @@ def connected(port: int, deadline: float) -> socket.socket:
 def _exchange(
     connection: socket.socket, head: bytes, body: bytes, deadline: float
 ) -> tuple[int, bytes, bool]:
-    """Status, body, and whether the connection can be used again."""
+    """Returns status, body, and whether the connection can be used again."""
     got, end = b"", -1
     try:
         connection.settimeout(left(deadline))
@@ -138,7 +138,7 @@ def _exchange(
         raise DeadlineError from None
     except (OSError, ValueError) as error:
         raise BrokenOffError(str(error)) from None
-    # What came behind the answer would be taken for the next one.
+    # Bytes after the answer would be taken for the next answer.
     return status, answer, not extra and not _CLOSE.search(top)
 
 
@@ -155,7 +155,7 @@ def _whole(connection: socket.socket, start: bytes, length: int, deadline: float
 
 
 def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """The answer, and what came behind it."""
+    """Returns the answer, and the bytes after it."""
     answer = b""
     while True:
         while b"\r\n" not in got:
@@ -173,7 +173,7 @@ def _dechunked(connection: socket.socket, got: bytes, deadline: float) -> tuple[
 
 
 def _send(connection: socket.socket, data: bytes) -> None:
-    # sendall() asks for the size of the socket's buffer first, under gevent.
+    # Under gevent sendall() first queries the size of the socket's buffer.
     sent = connection.send(data)
     if sent < len(data):
         connection.sendall(data[sent:])

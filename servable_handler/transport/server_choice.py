@@ -1,8 +1,8 @@
-"""Which of several model servers gets the next request.
+"""Chooses the model server for the next request.
 
-Measured latency x (requests outstanding + 1): the wait that a request can expect. A slow
-server is left alone, but asked now and then whether it still is; one that does not answer is
-set aside. docs/decisions/0010 compares this with the other ways to choose.
+The expected wait is measured latency x (outstanding requests + 1). A slow server gets few requests,
+which check whether it is still slow; one that does not answer is set aside. docs/decisions/0010
+compares this with other strategies.
 """
 
 import math
@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# A latency this old counts for 1/e; long beside one request, short beside an incident.
+# Time constant in seconds: a latency this old counts for 1/e (long for a request, short for an incident).
 MEMORY_SECONDS = 0.25
 LEAST_WEIGHT = 0.1
-# How often a server that would not be chosen is tried all the same: at most once a second,
-# and no more than one request in 200, unless it has not been tried for ten seconds.
+# A server that would not be chosen is tried at most once a second, and with no more than one request
+# in 200, unless it has not been tried for ten seconds.
 PROBE_SECONDS = 1.0
 PROBE_REQUESTS = 200
 PROBE_ANYWAY_SECONDS = 10.0
@@ -24,17 +24,17 @@ PROBE_ANYWAY_SECONDS = 10.0
 @dataclass
 class _Server:
     latency_seconds: float = 0.0
-    """0 until it is measured, so that it is tried."""
+    """Measured latency; 0 until it is measured, so that the server is tried."""
     measured_at: float = -math.inf
     outstanding: int = 0
     answers: bool = True
     tried_at: float = -math.inf
     tried_as: int = 0
-    """At which request, counted from the first."""
+    """Number of the request, counted from the first, at which it was last tried."""
 
 
 class ServerChoice:
-    """`take` a server for each request and `give_back` it afterwards. Safe between threads."""
+    """Call `take` for each request and `give_back` after it. It is safe between threads."""
 
     def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = [_Server() for _ in range(count)]
@@ -43,7 +43,7 @@ class ServerChoice:
         self._lock = threading.Lock()
 
     def take(self, avoid: int | None = None) -> int:
-        """The server for the next request; `avoid` only where there is no other."""
+        """The server for the next request; it is `avoid` only if there is no other."""
         if len(self._servers) == 1:
             return 0
         with self._lock:
@@ -56,7 +56,7 @@ class ServerChoice:
             return number
 
     def give_back(self, number: int, seconds: float | None) -> None:
-        """The request is over; `seconds` is None where its time says nothing of the server."""
+        """Ends a request; `seconds` is None if its duration says nothing about the server."""
         if len(self._servers) == 1:
             return
         with self._lock:
@@ -65,19 +65,19 @@ class ServerChoice:
             if seconds is None:
                 return
             now = self._clock()
-            # The longer ago the last measurement, the more a new one counts.
+            # The older the last measurement, the more a new one counts.
             weight = max(LEAST_WEIGHT, 1 - math.exp((server.measured_at - now) / MEMORY_SECONDS))
             server.latency_seconds += weight * (seconds - server.latency_seconds)
             server.measured_at = now
 
     def set_aside(self, number: int) -> bool:
-        """It does not answer. Returns False where that was known."""
+        """Marks a server as not answering. Returns False if it was marked already."""
         with self._lock:
             known, self._servers[number].answers = not self._servers[number].answers, False
             return not known
 
     def bring_back(self, number: int) -> None:
-        """It answers again; how fast is to be measured anew."""
+        """Marks a server as answering again; its latency is measured anew."""
         with self._lock:
             server = self._servers[number]
             server.answers = True
@@ -86,13 +86,13 @@ class ServerChoice:
     def _number(self, now: float, avoid: int | None) -> int:
         every = range(len(self._servers))
         able = [n for n in every if self._servers[n].answers and n != avoid]
-        # When none answers, somebody must find out that one does again.
+        # If no server answers, requests must still find out when one does again.
         able = able or [n for n in every if n != avoid]
         due = [n for n in able if self._due(self._servers[n], now)]
         if due:
             return min(due, key=lambda n: self._servers[n].tried_at)
-        # One request measures a server of which nothing is known; more than one wait for it.
-        slowest = max(one.latency_seconds for one in self._servers)
+        # One request measures an unknown server; further requests wait for it.
+        slowest = max(server.latency_seconds for server in self._servers)
         return min(able, key=lambda n: _wait(self._servers[n], slowest))
 
     def _due(self, server: _Server, now: float) -> bool:

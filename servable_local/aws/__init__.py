@@ -1,4 +1,4 @@
-"""An embedded AWS on 127.0.0.1, to which the real CDK CLI deploys.
+"""A local AWS on 127.0.0.1, to which the real CDK CLI deploys.
 
     with running() as aws:          # a private one, for a test or a demonstration
         subprocess.run(["cdk", "deploy"], env=aws.environment_over(os.environ))

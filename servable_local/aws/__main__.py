@@ -1,4 +1,4 @@
-"""The process of an embedded AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
+"""The process of a local AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
 
 import argparse
 import os
@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="state, logs, client settings")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--minute", default="60", help="seconds that its minute lasts, or manual")
+    parser.add_argument("--containers", type=int, default=1, help="at most, of one variant")
     parser.add_argument(
         "--with-parent",
         action="store_true",
@@ -50,14 +51,19 @@ def main() -> int:
         if not held:
             return EXIT_HELD
         clock = ManualClock() if given.minute == "manual" else ScaledClock(float(given.minute))
-        code = _serve(given.folder, given.port, clock, state_file, done)
+        code = _serve(given.folder, given.port, clock, state_file, done, given.containers)
     if given.with_parent:
         shutil.rmtree(given.folder, ignore_errors=True)
     return code
 
 
 def _serve(
-    folder: Path, port: int, clock: Clock, state_file: StateFile, done: threading.Event
+    folder: Path,
+    port: int,
+    clock: Clock,
+    state_file: StateFile,
+    done: threading.Event,
+    most_containers: int,
 ) -> int:
     write_client_settings(folder / "client")
     endpoints = folder / "endpoints"
@@ -65,7 +71,7 @@ def _serve(
     shutil.rmtree(endpoints, ignore_errors=True)
     endpoints.mkdir()
     try:
-        server = Server(port=port, folder=endpoints, clock=clock)
+        server = Server(port=port, folder=endpoints, clock=clock, most_containers=most_containers)
     except (OSError, SystemExit):  # werkzeug exits where a port is taken
         return EXIT_PORT_TAKEN
     server.start()

@@ -1,4 +1,4 @@
-"""What the embedded AWS answers about itself, which no AWS has: health, clock, trouble."""
+"""The local AWS's own API, which AWS does not have: health, clock, fault injection."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from moto.core.exceptions import ServiceException
 from servable_local.aws.clock import Clock, ManualClock
 from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.instances import InstanceFaults
 
 Answer = tuple[str, dict[str, Any]]
 # (account, region, endpoint's name) -> the endpoint. Raises an exception that says what is wrong.
@@ -26,7 +27,7 @@ _TROUBLES = {
 
 
 class Controls:
-    """Paths that begin with /servable/; the gateway asks here first."""
+    """Paths that begin with /servable/, which the gateway handles first."""
 
     def __init__(self, clock: Clock, target: Target) -> None:
         self._clock = clock
@@ -63,7 +64,8 @@ def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
     """For all containers of an endpoint, or what is before them.
 
     `asked` names account, region and endpoint, and any of: latency_ms, status, queue_full;
-    freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds;
+    freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds; start_seconds,
+    how long a new instance takes on the clock; capacity, the most instances that can be had;
     end, to have it all end. Raises ValueError, in words, or KeyError for what is missing.
     """
     endpoint = target(asked["account"], asked["region"], asked["endpoint"])
@@ -72,10 +74,15 @@ def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
         endpoint.overhead_seconds = wanted.pop("overhead_ms") / _MILLISECONDS_PER_SECOND
     if wanted.get("end"):
         endpoint.overhead_seconds = 0.0
+        endpoint.instance_faults = InstanceFaults()
+    for kind in ("start_seconds", "capacity"):
+        if kind in wanted:
+            setattr(endpoint.instance_faults, kind, wanted.pop(kind))
     for fleet in (endpoint.fleet, endpoint.rollout.fleet if endpoint.rollout else None):
         for variant in fleet.variants.values() if fleet else ():
-            for kind, value in wanted.items():
-                _do(variant.container.faults, kind, value)
+            for container in list(variant.instances.containers):
+                for kind, value in wanted.items():
+                    _do(container.faults, kind, value)
 
 
 def _do(trouble: Any, kind: str, value: Any) -> None:
@@ -84,5 +91,5 @@ def _do(trouble: Any, kind: str, value: Any) -> None:
     elif kind in _TROUBLES:
         getattr(trouble, _TROUBLES[kind])(value)
     else:
-        known = ", ".join([*_TROUBLES, "end", "overhead_ms"])
-        raise ValueError(f"{kind} is no trouble; known are {known}")
+        known = ", ".join([*_TROUBLES, "end", "overhead_ms", "start_seconds", "capacity"])
+        raise ValueError(f"{kind} is not a fault that can be injected; allowed: {known}")

@@ -1,4 +1,4 @@
-"""The embedded AWS as its users hold it: an address, and how to speak to it."""
+"""The local AWS as its users hold it: an address, and how to speak to it."""
 
 import json
 import os
@@ -99,5 +99,5 @@ class EmbeddedAws:
         try:
             return self._access.ask(path, asked)
         except urllib.error.HTTPError as refused:
-            said = json.loads(refused.read())
-            raise ValueError(said.get("error") or said.get("message") or str(refused)) from None
+            parsed = json.loads(refused.read())
+            raise ValueError(parsed.get("error") or parsed.get("message") or str(refused)) from None

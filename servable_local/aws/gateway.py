@@ -42,7 +42,7 @@ _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
 
 
 def check_origin(request: ReceivedRequest, port: int) -> None:
-    """Raises AccessError for a request that is not a program's of this machine."""
+    """Raises AccessError for a request that does not come from a program on this computer."""
     for name in _ONCE:
         if len(request.all(name)) > 1:
             raise _refused(f"it has the header {name} twice")
@@ -65,7 +65,7 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
 
 
 def _refused(said: str) -> AccessError:
-    return AccessError(Reason.NOT_FROM_HERE, f"the embedded AWS does not take this request: {said}")
+    return AccessError(Reason.NOT_FROM_HERE, f"the local AWS does not take this request: {said}")
 
 
 class RequestHandler(MotoRequestHandler):
@@ -108,8 +108,8 @@ class Gateway:
 
     def _own(self, environ: _Environ, body: bytes, start_response: _Start) -> Iterable[bytes]:
         asked = json.loads(body) if environ["REQUEST_METHOD"] == "POST" else None
-        found = self._controls.answer(environ["PATH_INFO"], asked)
-        status, said = found or ("404 Not Found", {"error": "no such control"})
+        answer = self._controls.answer(environ["PATH_INFO"], asked)
+        status, said = answer or ("404 Not Found", {"error": "no such control"})
         return _answer(start_response, status, "application/json", said)
 
 
@@ -118,7 +118,7 @@ def _body(environ: _Environ, limit: int | None) -> bytes:
     if "HTTP_TRANSFER_ENCODING" in environ:
         raise AccessError(
             Reason.FORM,
-            "its body comes with a Transfer-Encoding; the embedded AWS takes a Content-Length",
+            "its body comes with a Transfer-Encoding; the local AWS takes a Content-Length",
         )
     text = environ.get("CONTENT_LENGTH") or "0"
     if not (text.isascii() and text.isdigit() and len(text) < 16):
@@ -151,7 +151,7 @@ def _without_cors(start_response: _Start) -> _Start:
     """moto allows every page to read every answer, and S3 those that a bucket allows."""
 
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        kept = [one for one in headers if not one[0].lower().startswith("access-control-")]
+        kept = [header for header in headers if not header[0].lower().startswith("access-control-")]
         return start_response(status, kept, *more)
 
     return start
@@ -170,7 +170,7 @@ def _failure(
     environ: Mapping[str, Any], start_response: _Start, error: Exception
 ) -> Iterable[bytes]:
     operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
-    said = f"The embedded AWS failed on {operation}: {type(error).__name__}: {error}"
+    said = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
     status = "501 Not Implemented"
     if "json" in environ.get("CONTENT_TYPE", ""):
         body = {"__type": "NotImplemented", "message": said}

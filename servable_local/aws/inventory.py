@@ -1,4 +1,4 @@
-"""Everything that exists in the embedded AWS, asked of each service and not of CloudFormation.
+"""Everything that exists in the local AWS, asked of each service and not of CloudFormation.
 
 So that a deployment can be compared with its template: what CloudFormation says it made
 and what is there are two different things.
@@ -83,8 +83,8 @@ def _topic_policies(client: Client) -> Iterator[str]:
 
 
 def _saved_queries(client: Client) -> Iterator[str]:
-    for one in client("logs").describe_query_definitions()["queryDefinitions"]:
-        yield one["queryDefinitionId"]
+    for definition in client("logs").describe_query_definitions()["queryDefinitions"]:
+        yield definition["queryDefinitionId"]
 
 
 def _inline_policies(client: Client) -> set[str]:

@@ -1,4 +1,4 @@
-"""Starts, finds and ends an embedded AWS."""
+"""Starts, finds and ends a local AWS."""
 
 import contextlib
 import importlib.util
@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.02
 
 
 def port_holder(port: int) -> str:
-    """Who listens there: "another embedded AWS, process 123" or "process 123 (python3 -m …)"."""
+    """Who listens there: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
     try:
@@ -53,10 +53,10 @@ def port_holder(port: int) -> str:
             return f"process {pid} (ended meanwhile)"
         # As `_spawned` starts it. Asking it would take as long as it is busy.
         if "servable_local.aws" in words:
-            return f"another embedded AWS, process {pid}"
+            return f"another local AWS, process {pid}"
         return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
     if _is_embedded_aws(port):  # of another user, whose processes are not shown
-        return "an embedded AWS of another user"
+        return "a local AWS of another user"
     return "a process that is not ours to see"
 
 
@@ -66,14 +66,19 @@ def _is_embedded_aws(port: int) -> bool:
     try:
         opener.open(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=2).close()
     except urllib.error.HTTPError as refused:
-        return b"embedded AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
+        return b"local AWS" in refused.read(_LONGEST_REFUSAL_BYTES)
     except OSError:
         pass
     return False
 
 
 def spawn(
-    folder: Path, port: int, *, with_parent: bool, seconds_per_minute: float | None
+    folder: Path,
+    port: int,
+    *,
+    with_parent: bool,
+    seconds_per_minute: float | None,
+    most_containers: int = 1,
 ) -> "subprocess.Popen[bytes]":
     """`seconds_per_minute` None: a clock that is moved by hand."""
     command = [
@@ -86,6 +91,7 @@ def spawn(
         str(port),
     ]
     command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
+    command += ["--containers", str(most_containers)]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(
@@ -124,10 +130,12 @@ def up(
     port: int = 0,
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
+    most_containers: int = 1,
 ) -> EmbeddedAws:
-    """The embedded AWS of a folder (None: `.servable` here), started where it does not run yet.
+    """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
 
-    `seconds_per_minute`: how long a minute of its alarms and deployments lasts. It outlives
+    `seconds_per_minute`: how long a minute of its alarms and deployments lasts; `most_containers`:
+    how many a variant has at most, whatever its count of instances. It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
     state_file = StateFile(folder or default_folder())
@@ -142,7 +150,11 @@ def up(
             "remove it, or work in a copy of the project of your own"
         ) from None
     process = spawn(
-        state_file.folder, port, with_parent=False, seconds_per_minute=seconds_per_minute
+        state_file.folder,
+        port,
+        with_parent=False,
+        seconds_per_minute=seconds_per_minute,
+        most_containers=most_containers,
     )
     try:
         found = _await(process, state_file, port)
@@ -180,15 +192,23 @@ def down(*, folder: Path | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def running(*, seconds_per_minute: float | None = SECONDS_PER_MINUTE) -> Iterator[EmbeddedAws]:
+def running(
+    *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int = 1
+) -> Iterator[EmbeddedAws]:
     """A private one, in a temporary folder; it ends with the block, or with this process.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
-    clock that stands still until `EmbeddedAws.advance`.
+    clock that stands still until `EmbeddedAws.advance`. `most_containers`: of a variant.
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
-    process = spawn(folder, 0, with_parent=True, seconds_per_minute=seconds_per_minute)
+    process = spawn(
+        folder,
+        0,
+        with_parent=True,
+        seconds_per_minute=seconds_per_minute,
+        most_containers=most_containers,
+    )
     try:
         yield _await(process, StateFile(folder), 0)
     finally:
@@ -216,14 +236,14 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
             )
         if code not in (None, EXIT_HELD):
             raise LocalAwsStartError(
-                f"the embedded AWS ended with code {code} while starting; "
+                f"the local AWS ended with code {code} while starting; "
                 f"see {state_file.folder / 'aws.log'}"
             )
         if found := _found(state_file):
             return replace(found, already_up=found.pid != process.pid)
         time.sleep(_POLL_SECONDS)
     raise LocalAwsStartError(
-        f"the embedded AWS did not answer within {_START_SECONDS:.0f} s; "
+        f"the local AWS did not answer within {_START_SECONDS:.0f} s; "
         f"see {state_file.folder / 'aws.log'}"
     )
 

@@ -1,4 +1,4 @@
-"""Clients for an embedded AWS, which sign with the secret of its run.
+"""Clients for a local AWS, which sign with the secret of its run.
 
 botocore is imported where something is asked: to see that no AWS runs, none is needed.
 """
@@ -64,7 +64,7 @@ def _session() -> Any:
 
 @dataclass(frozen=True)
 class Access:
-    """Where an embedded AWS is, and the secret that it answers to."""
+    """Where a local AWS is, and the secret that it answers to."""
 
     url: str
     secret_access_key: str = field(repr=False)

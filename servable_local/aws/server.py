@@ -1,4 +1,4 @@
-"""The embedded AWS in one process: moto's services, and ours in the place of six of them."""
+"""The local AWS in one process: moto's services, and ours in the place of six of them."""
 
 import importlib
 import logging
@@ -19,13 +19,15 @@ from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
 from servable_local.aws.controls import Controls
 from servable_local.aws.gateway import Gateway, RequestHandler
-from servable_local.aws.loopback import Access, Regions
+from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import cloudformation, s3, session_keys, topics
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.sagemaker.container import Launch, launch_double
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.hosting import RegionalHosting, close_endpoints
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
+from servable_local.aws.scaling.api import ScalingApi
+from servable_local.aws.scaling.service import RegionalScaling
 from servable_local.aws.signatures import AccessKeys, Verifier
 
 # Else an extension lets every page read every answer.
@@ -76,7 +78,8 @@ class Server:
     """One per process, and a second is refused: moto's services keep their state in the process.
 
     `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
-    deployments run on `clock`. `secret_access_key` is what its callers sign with; left out, one
+    deployments run on `clock`. A variant has at most `most_containers`, whatever its count of instances:
+    others are counted only. `secret_access_key` is what its callers sign with; left out, one
     of its own. It is in `access`.
     """
 
@@ -90,10 +93,11 @@ class Server:
         launch: Launch = launch_double,
         clock: Clock | None = None,
         secret_access_key: str | None = None,
+        most_containers: int = 1,
     ) -> None:
         """Raises OSError where the port is taken, RuntimeError where there is one already."""
         if Server._running is not None:
-            raise RuntimeError(f"an embedded AWS runs in this process already: {Server._running}")
+            raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
@@ -120,9 +124,10 @@ class Server:
         self.hostings = Regions(
             self.access,
             lambda aws: RegionalHosting(
-                aws, launch, folder, self._cloudwatches.of(aws.account, aws.region)
+                aws, launch, folder, self._cloudwatches.of(aws.account, aws.region), most_containers
             ),
         )
+        self._scalings = Regions(self.access, self._scaling)
         for api in (SageMakerApi, RuntimeApi):
             api.hostings = self.hostings
         CloudFormationApi.regions = Regions(self.access, CloudFormation)
@@ -142,6 +147,7 @@ class Server:
         """Ends every endpoint; metrics and alarms of every account are gone with them."""
         close_endpoints(self.hostings)
         self.hostings.clear()
+        self._scalings.clear()
         self._cloudwatches.clear()
 
     def close(self) -> None:
@@ -154,20 +160,26 @@ class Server:
         self._server.server_close()
         Server._running = None
 
+    def _scaling(self, aws: Loopback) -> RegionalScaling:
+        of = (aws.account, aws.region)
+        return RegionalScaling(aws, self.hostings.of(*of), self._cloudwatches.of(*of))
+
     def _prepare_scaling(self) -> None:
         # With it moto imports all of EC2: most of what a start would take, for who never scales.
-        from servable_local.aws.moto_patches.scaling import ScalingApi, install
-
         urls = importlib.import_module("moto.applicationautoscaling.urls")
         urls.url_paths["{0}/$"] = ScalingApi.dispatch
-        install()
-        ScalingApi.hostings = self.hostings
+        ScalingApi.scalings, ScalingApi.hostings = self._scalings, self.hostings
 
     def _tick(self, at: datetime) -> None:
-        # In this order: an alarm sees the minute that ended, an update sees the alarm.
+        # In this order: an alarm sees the minute that ended, scaling and an update see the alarm, and
+        # scaling sees the instances that came until now.
         for hosting in self.hostings.all() if at.second == 0 else ():
             hosting.measure(at)
+        for scaling in self._scalings.all():
+            scaling.publish(at)
         for cloudwatch in self._cloudwatches.all():
             cloudwatch.tick(at)
         for hosting in self.hostings.all():
             hosting.tick(at)
+        for scaling in self._scalings.all():
+            scaling.tick(at)

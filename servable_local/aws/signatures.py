@@ -107,14 +107,14 @@ class Verifier:
         except FormError as error:
             raise AccessError(
                 Reason.FORM,
-                f"{error}; the embedded AWS takes Signature Version 4 in the Authorization header "
+                f"{error}; the local AWS takes Signature Version 4 in the Authorization header "
                 f"or in the query, as boto3, the AWS CLI and the CDK CLI send it; {HOW}, and ask "
                 "for s3v4",
             ) from None
         if given is None:
             raise AccessError(
                 Reason.UNSIGNED,
-                f"the request is not signed; the embedded AWS answers to its owner only; {HOW}",
+                f"the request is not signed; the local AWS answers to its owner only; {HOW}",
             )
         _check_service(request, given.scope)
         self._check_time(given)
@@ -124,8 +124,8 @@ class Verifier:
         if stated is not None:
             _check_signature(request, given, key, stated)
             body = read(None)
-            found = hashlib.sha256(body).hexdigest()
-            if stated not in (UNSIGNED_PAYLOAD, found):
+            digest = hashlib.sha256(body).hexdigest()
+            if stated not in (UNSIGNED_PAYLOAD, digest):
                 raise AccessError(
                     Reason.BODY, "the body is not the one whose SHA-256 was signed; send it again"
                 )
@@ -140,7 +140,7 @@ class Verifier:
         if key is None:
             raise AccessError(
                 Reason.KEY,
-                f"{name} is no access key of this embedded AWS: an account number of twelve digits "
+                f"{name} is no access key of this local AWS: an account number of twelve digits "
                 f"is, and what IAM and STS issued since it started; {HOW}",
             )
         if not key.active:
@@ -182,7 +182,7 @@ class Verifier:
                 raise AccessError(
                     Reason.CLOCK,
                     f"it was signed {abs(late):.0f} s {'ago' if late > 0 else 'from now'}, and "
-                    f"{SKEW_SECONDS} s are allowed; set this machine's clock, or sign again",
+                    f"{SKEW_SECONDS} s are allowed; set this computer's clock, or sign again",
                 )
             return
         text = given.expires_seconds
@@ -245,7 +245,7 @@ def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | Non
     if len(stated) != len(_EMPTY_SHA256) or set(stated) - set("0123456789abcdef"):
         raise AccessError(
             Reason.FORM,
-            f"X-Amz-Content-Sha256 is {stated[:60]!r}; the embedded AWS takes the SHA-256 of the "
+            f"X-Amz-Content-Sha256 is {stated[:60]!r}; the local AWS takes the SHA-256 of the "
             "body, which boto3, the AWS CLI and the CDK CLI send to an http address "
             "(payload_signing_enabled is not to be switched off)",
         )

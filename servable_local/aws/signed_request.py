@@ -78,7 +78,7 @@ class ReceivedRequest:
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the headers, in small letters, each once."""
+        """Names of the headers in lower case, each once."""
         return list(self._by_name)
 
     @cached_property
@@ -89,7 +89,9 @@ class ReceivedRequest:
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values, still quoted."""
         query = self.target.partition("?")[2]
-        return [(one.partition("=")[0], one.partition("=")[2]) for one in query.split("&") if one]
+        return [
+            (part.partition("=")[0], part.partition("=")[2]) for part in query.split("&") if part
+        ]
 
     @property
     def in_query(self) -> bool:
@@ -97,7 +99,7 @@ class ReceivedRequest:
 
     @property
     def claimed_service(self) -> str | None:
-        """Of the credential, where there is one, be it right or wrong."""
+        """The service in the credential, right or wrong; None without a credential."""
         credential = (self.header("authorization") or "") + self.target
         match = re.search(_SCOPE, unquote(credential))
         return match.group(4) if match else None

@@ -1,4 +1,4 @@
-"""Where an embedded AWS says that it runs, and the lock that proves it.
+"""Where a local AWS says that it runs, and the lock that proves it.
 
 The lock is the kernel's: it goes with the process that holds it, however that ends, so a
 state file left behind by a kill -9 is known for what it is.
@@ -18,7 +18,7 @@ from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.private_files import private_folder, private_opener
 
 _RETRY_SECONDS = 1.0
-# How the process of an embedded AWS says why it does not start.
+# How the process of a local AWS says why it does not start.
 EXIT_HELD = 3
 EXIT_PORT_TAKEN = 4
 # boto3 and the AWS CLI: left out, URLs for S3 are presigned with Signature Version 2.

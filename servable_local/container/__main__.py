@@ -125,7 +125,9 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
         for problem in code.packages.problems:
             _log(problem)
         if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            _log("code/requirements.txt is not installed on this machine; the container would")
+            _log(
+                "code/requirements.txt is not installed on this computer; the container would install it"
+            )
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
@@ -174,8 +176,8 @@ def _taken_mib() -> dict[int, float]:
     found: dict[int, float] = {}
     for child in psutil.Process().children(recursive=True):
         try:
-            told = child.memory_full_info()
-            found[child.pid] = getattr(told, "pss", told.uss) / 2**20  # macOS: its own pages
+            memory = child.memory_full_info()
+            found[child.pid] = getattr(memory, "pss", memory.uss) / 2**20  # macOS: its own pages
         except psutil.Error:
             continue  # it has ended
     return found

@@ -126,22 +126,22 @@ def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
         others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
         if others and others[1] != "none":
             raise _NotFetchedError(f"pip finds versions up to {others[1]} for it")
-        said = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
-        raise _NotFetchedError(f"pip: {said[-1] if said else f'status {ran.returncode}'}")
+        lines = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
+        raise _NotFetchedError(f"pip: {lines[-1] if lines else f'status {ran.returncode}'}")
 
 
 def _cache() -> Path:
-    """Of this Python and platform."""
+    """The cache folder for this Python and platform."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "servable", "packages", str(next(sys_tags())))
 
 
 def _python_of(file: Path) -> str | None:
     """As 3.12, for a compiled module that this Python does not import."""
-    found = _COMPILED.search(file.name)
-    if found is None or f".{file.name.partition('.')[2]}" in importlib.machinery.EXTENSION_SUFFIXES:
+    match = _COMPILED.search(file.name)
+    if match is None or f".{file.name.partition('.')[2]}" in importlib.machinery.EXTENSION_SUFFIXES:
         return None
-    return f"{found[1]}.{found[2]}"
+    return f"{match[1]}.{match[2]}"
 
 
 def _here() -> str:

@@ -66,11 +66,11 @@ class FaultFile:
         if faults.queue_full:
             raise HttpError(503, QUEUE_FULL)
         if faults.status:
-            raise HttpError(faults.status, "trouble on request: the model server was told to fail")
+            raise HttpError(faults.status, "injected fault: the model server is set to fail")
 
 
 class FaultInjector:
-    """Of the endpoint whose files are in `folder`; from any process of the same user."""
+    """Injects faults into the endpoint with files in `folder`, from any process of the same user."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -55,14 +55,14 @@ class ImageCode:
 
         One whose value holds another "=" is passed over.
         """
-        found = re.findall(r"(tfs-[a-z\-]+)=([^,]+)", header or "")
-        return {name: value for name, value in found if "=" not in value}
+        matches = re.findall(r"(tfs-[a-z\-]+)=([^,]+)", header or "")
+        return {name: value for name, value in matches if "=" not in value}
 
     def attributes_for_python(self, header: str | None) -> dict[str, str]:
         """The same for Gunicorn. Raises `ValueError` for another "=" up to 2.19: that is a 500."""
-        found = re.findall(r"tfs-[a-z\-]+=[^,]+", header or "")
+        matches = re.findall(r"tfs-[a-z\-]+=[^,]+", header or "")
         most = 1 if self.rewritten else -1
-        return dict(attribute.split("=", most) for attribute in found)
+        return dict(attribute.split("=", most) for attribute in matches)
 
     def model_path(
         self, attributes: Mapping[str, str], default_model: str, *, model: str | None = None
@@ -104,11 +104,11 @@ _TEXTS_OF_PYTHON = {
 
 def version_of_image(address: str) -> dict[str, str]:
     """The variable that names the version, for an image of AWS's; nothing for another one."""
-    found = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", address)
-    return {VERSION: found[1]} if found else {}
+    match = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", address)
+    return {VERSION: match[1]} if match else {}
 
 
 def image_code(tensorflow: str) -> ImageCode:
-    """Of the image of this version, as 2.20 or 2.20.0. Raises `ValueError` for what is none."""
+    """The code of the image of a version such as 2.20 or 2.20.0. Raises `ValueError` if invalid."""
     version = tuple(int(part) for part in tensorflow.split(".")[:2])
     return ImageCode(rewritten=version >= _REWRITTEN)

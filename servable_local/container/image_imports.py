@@ -63,9 +63,9 @@ class ImageFinder(MetaPathFinder):
         if path is not None or self.is_in_the_image(name):
             return self._found_here(name, path, target)
         users = [entry for entry in sys.path if entry not in self._own_path]
-        found = PathFinder.find_spec(name, users, target)
-        if found is not None or self._found_here(name, path, target) is None:
-            return found
+        spec = PathFinder.find_spec(name, users, target)
+        if spec is not None or self._found_here(name, path, target) is None:
+            return spec
         # importlib.util.find_spec asks whether there is such a module: there is none.
         if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
             return None
@@ -95,8 +95,8 @@ class ImageFinder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
         for finder in self._finders:
-            if (found := finder.find_spec(name, path, target)) is not None:
-                return found
+            if (spec := finder.find_spec(name, path, target)) is not None:
+                return spec
         return None
 
 

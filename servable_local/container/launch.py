@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -131,6 +132,11 @@ class EndpointProcess:
         self.close()
 
 
+STDERR = Path("/dev/stderr")
+"""As `log`: the stderr of this process, inherited. Opened anew, a file that stdout goes to as well
+would have a second offset, and each would write over the other's lines."""
+
+
 class LaunchError(Exception):
     """The endpoint did not start. `str()` is a whole sentence: what failed, what to do."""
 
@@ -209,13 +215,18 @@ def _start(
     # -P: the working folder is not searched for modules, whatever it holds.
     command = [sys.executable, "-P", "-m", "servable_local.container", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
-    with open(words, "ab", opener=private_opener) as stderr:
+    with ExitStack() as opened:
+        stderr = None  # inherited
+        if words != STDERR:
+            stderr = opened.enter_context(open(words, "ab", opener=private_opener))
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=folder.path,
+            # Ctrl-C in a terminal goes to a whole group; this process ends those of the endpoint.
+            process_group=0,
             pass_fds=[folder.lock],
             # TensorFlow writes what it compiles to temporary files, and a killed process leaves them.
             env={**process_environment(variables), "TMPDIR": str(folder.path)},
@@ -251,6 +262,8 @@ def _report(process: EndpointProcess, timeout_seconds: float, words: Path) -> di
 
 
 def _last(words: Path) -> str:
-    """The end of the log, on lines of its own."""
+    """Return the end of the log, on separate lines; nothing if stderr has shown it already."""
+    if words == STDERR:
+        return ""
     lines = words.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
     return "\n".join(["", *lines]) if lines else ""

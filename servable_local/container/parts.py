@@ -43,7 +43,7 @@ class Parts:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Of the endpoint in `folder`."""
+        """Reads the parts of the endpoint in `folder`."""
         noted: dict[str, Any] = json.loads((folder / _FILE).read_text())
         return cls(**(noted | {"model_servers": tuple(noted["model_servers"])}))
 

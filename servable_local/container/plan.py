@@ -45,7 +45,7 @@ class ServerPlan:
 
 
 class EndpointPlan:
-    """Of one endpoint. Its ports stay its own for as long as this process lives.
+    """The plan of one endpoint. Its ports stay reserved for as long as this process lives.
 
     Raises `PortError` for ports that cannot be had.
     """
@@ -69,7 +69,7 @@ class EndpointPlan:
         self._low = self._reserve()
         self._kept.append(ports.reserved(settings.port))
         self.port = int(self._kept[-1].getsockname()[1])
-        """Of NGINX."""
+        """Port of the nginx stand-in."""
 
     def server(self, number: int) -> ServerPlan:
         """The model server of this number, with every model of the archive."""

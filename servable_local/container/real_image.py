@@ -85,7 +85,9 @@ def launch_image(
 def check_image(image: str) -> None:
     """Raises `LaunchError`, which says what is missing: Docker, its daemon or the image."""
     if shutil.which("docker") is None:
-        raise LaunchError("there is no `docker` on this machine; install it, or leave --docker out")
+        raise LaunchError(
+            "there is no `docker` on this computer; install it, or leave --docker out"
+        )
     server = _ask("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
         said = (server.stderr.strip().splitlines() or ["no answer"])[-1]
@@ -94,7 +96,7 @@ def check_image(image: str) -> None:
         registry = image.split("/")[0]
         region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"
         raise LaunchError(
-            f"the image {image} is not on this machine (10 GB); fetch it, with AWS credentials:\n"
+            f"the image {image} is not on this computer (10 GB); fetch it, with AWS credentials:\n"
             f"  aws ecr get-login-password --region {region} | "
             f"docker login --username AWS --password-stdin {registry}\n"
             f"  docker pull {image}"

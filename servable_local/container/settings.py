@@ -49,7 +49,7 @@ class StartSettings:
     tensorflow: str
     """The image's, as 2.20."""
     port: int
-    """Of NGINX; 0 is any free one."""
+    """Port of the nginx stand-in; 0 means any free port."""
     port_range: tuple[int, int] | None
     default_model: str | None
     multi_model: bool
@@ -77,7 +77,7 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
     if given["worker_class"] in _NOT_IN_THE_IMAGE:
         raise SettingsError(
             f"{WORKER_CLASS}={given['worker_class']}: needs the package {given['worker_class']}, "
-            "which neither the image nor this machine has; allowed here: sync, gevent, gthread"
+            "which neither the image nor this computer has; allowed here: sync, gevent, gthread"
         )
     batching = BatchingPlan(**_read(variables, _BATCHING)) if given.pop("batching") else None
     for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):

@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class Supervisor:
-    """Of one endpoint. Its working folder is `folder`, and its children's too."""
+    """The supervisor of one endpoint. `folder` is its working folder and that of its children."""
 
     def __init__(self, plan: EndpointPlan, *, environment: Mapping[str, str]) -> None:
         self._plan = plan

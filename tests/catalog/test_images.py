@@ -1,18 +1,22 @@
 """Our image URIs are the SageMaker SDK's own, for every region, version and device it knows."""
 
 import functools
+import importlib.util
 import json
 from collections.abc import Iterator
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
 import pytest
-from sagemaker.core import common_utils, image_uris
 
 from infra.catalog import images
 
-SDK = json.loads(
-    resources.files("sagemaker.core").joinpath("image_uri_config/tensorflow.json").read_text()
-)["inference"]
+# Not imported yet: that takes seconds, also in a process that runs none of these tests.
+_SAGEMAKER = importlib.util.find_spec("sagemaker")
+assert _SAGEMAKER is not None
+assert _SAGEMAKER.origin is not None
+_FILE = Path(_SAGEMAKER.origin).with_name("core") / "image_uri_config" / "tensorflow.json"
+SDK = json.loads(_FILE.read_text())["inference"]
 ALIASES = SDK["version_aliases"]
 SERVED = [
     version
@@ -23,19 +27,23 @@ SERVED = [
 DEVICES = {"cpu": "ml.c5.xlarge", "gpu": "ml.g4dn.xlarge"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_read() -> Iterator[None]:
-    """The resolver reads AWS's endpoints again for every call, 50 ms each; they are the same."""
+@pytest.fixture(scope="module")
+def image_uris() -> Iterator[Any]:
+    """The resolver reads AWS's endpoints again for every call, 50 ms each; here once."""
+    from sagemaker.core import common_utils, image_uris
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             common_utils, "_botocore_resolver", functools.cache(common_utils._botocore_resolver)
         )
-        yield
+        yield image_uris
 
 
 @pytest.mark.parametrize("device", sorted(DEVICES))
 @pytest.mark.parametrize("version", SERVED)
-def test_every_region_gets_the_image_that_the_sdk_resolves(version: str, device: str) -> None:
+def test_every_region_gets_the_image_that_the_sdk_resolves(
+    image_uris: Any, version: str, device: str
+) -> None:
     theirs = {
         region: image_uris.retrieve(
             "tensorflow",

@@ -11,7 +11,6 @@ from infra.policy.permissions import PERMISSIONS, PLACES, Permission
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
-cfnlint = pytest.importorskip("cfnlint")
 Synthesise = Callable[..., Synthesised]
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
 NETWORK = '[network]\nsubnets = ["subnet-0a1b2c3d"]\nsecurity_groups = ["sg-0a1b2c3d"]\n'
@@ -214,6 +213,7 @@ def test_every_star_has_a_reason() -> None:
 
 def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
     """By the table of IAM's actions and resources that cfn-lint ships."""
+    cfnlint = pytest.importorskip("cfnlint")  # seconds, for this test alone
     table = Path(cfnlint.__file__).parent / "data" / "AdditionalSpecs" / "Policies.json"
     services = json.loads(table.read_text())
     # Its resource, "dataset", is no metric's: https://docs.aws.amazon.com/service-authorization/

@@ -1,5 +1,6 @@
 """Whatever is switched on, nothing uses a metric, statistic, unit or dimension nobody publishes."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,9 @@ SHARED = st.fixed_dictionaries(
 )
 
 
-def synthesised(values: dict[str, Any]) -> Synthesised:
+def synthesised(values: dict[str, Any], out: str) -> Synthesised:
     environment = Environment.model_validate(values)
-    app = cdk.App(context=FLAGS)
+    app = cdk.App(context=FLAGS, outdir=out)
     where = cdk.Environment(account=environment.account, region=environment.region)
     stage = cdk.Stage(app, "prod", env=where)
     data = None
@@ -147,7 +148,8 @@ def test_nothing_looks_at_what_nobody_publishes_in_full(values: dict[str, Any]) 
 
 
 def looks_at_what_is_published(values: dict[str, Any]) -> None:
-    found = synthesised(values)
+    with tempfile.TemporaryDirectory() as out:
+        found = synthesised(values, out)
     kind = Environment.model_validate(values).kind.name
     counted = {
         (one["MetricNamespace"], one["MetricName"])

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes are left"),
 ]
 STEPS = [
-    "An AWS on this machine",
+    "A local AWS on this computer",
     "Bootstrap its account",
     "Deploy environments/local.toml",
     "What exists now",

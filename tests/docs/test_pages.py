@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import check_pages
+from scripts import check_pages, demo
 from scripts.documentation.command_lines import programs
 from scripts.documentation.pages import pages
 from tests.checkouts import ROOT
@@ -94,3 +94,10 @@ def test_two_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path
     (tmp_path / "README.md").write_text("# A `code`, twice\n\n# A `code`, twice\n")
     (page,) = pages(tmp_path, programs())
     assert page.anchors() == {"a-code-twice", "a-code-twice-1"}
+
+
+def test_the_demo_ends_with_commands_that_their_programs_take(project: Path) -> None:
+    lines = [line.strip() for line in demo.NEXT.splitlines() if line.startswith("    ")]
+    commands = "\n".join(line for line in lines if not line.startswith("export "))
+    (project / "docs" / "page.md").write_text(f"# A page\n\n```sh\n{commands}\n```\n")
+    assert check_pages.problems(project) == []

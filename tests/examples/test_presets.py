@@ -1,17 +1,13 @@
 """The systems of the articles, as folders of environments: checked, and synthesised."""
 
 from pathlib import Path
-from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk.assertions import Template
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import load
 from infra.preflight.check import check, errors
-from stacks.environment_stage import EnvironmentStage
-from tests.constructs.conftest import FLAGS
+from tests.presets import templates
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("detector", "large_models", "pages", "ranking", "retrieval")
@@ -23,15 +19,10 @@ LOADED = {
 WORKING = [name for name in LOADED if not name.endswith("/refused")]
 
 
-def environment_of(loaded: Loaded) -> dict[str, str]:
+def environment_of(name: str) -> dict[str, str]:
     """The container's variables in the template."""
-    stage = EnvironmentStage(cdk.App(context=FLAGS), loaded, check(loaded))
-    stack = stage.node.find_child("endpoint")
-    assert isinstance(stack, cdk.Stack)
-    models: dict[str, Any] = dict(
-        Template.from_stack(stack).find_resources("AWS::SageMaker::Model")
-    )
-    (model,) = models.values()
+    resources = templates(name)["endpoint"]["Resources"].values()
+    (model,) = (one for one in resources if one["Type"] == "AWS::SageMaker::Model")
     found: dict[str, str] = model["Properties"]["PrimaryContainer"]["Environment"]
     return found
 
@@ -61,7 +52,7 @@ def test_a_preset_has_no_finding_that_is_not_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKING)
 def test_a_preset_is_synthesised(name: str) -> None:
-    assert environment_of(LOADED[name])
+    assert environment_of(name)
 
 
 def test_forty_gigabytes_on_four_t4s_are_refused_for_the_gpus_memory() -> None:
@@ -115,7 +106,7 @@ def test_what_a_preset_accepts_is_what_its_readme_says(name: str, accepted: list
     ],
 )
 def test_the_container_gets_the_articles_settings(name: str, settings: dict[str, str]) -> None:
-    found = environment_of(LOADED[name])
+    found = environment_of(name)
     assert {variable: found.get(variable) for variable in settings} == settings
 
 

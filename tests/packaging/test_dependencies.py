@@ -90,7 +90,7 @@ def test_a_missing_wheel_names_itself_and_the_command(
     made(code, wheels, house)
     (wheels / "plain-1.0-py3-none-any.whl").unlink()
     with pytest.raises(
-        PackagingError, match="plain-1.0-py3-none-any.whl is not on this machine; run:"
+        PackagingError, match="plain-1.0-py3-none-any.whl is not on this computer; run:"
     ):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
@@ -100,7 +100,7 @@ def test_another_wheel_of_the_same_name_is_not_taken(
 ) -> None:
     made(code, wheels, house)
     (wheels / "plain-1.0-py3-none-any.whl").write_bytes(b"another")
-    with pytest.raises(PackagingError, match="is not on this machine"):
+    with pytest.raises(PackagingError, match="is not on this computer"):
         vendored(code, wheels=wheels, unpacked=tmp_path / "lib")
 
 

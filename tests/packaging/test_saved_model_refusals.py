@@ -170,3 +170,11 @@ def test_a_model_without_callable_signature_is_refused(breakable: Breakable) -> 
     problem = "has no signature that a request could call"
     remedy = "export it with signatures, as Keras' model.export() does"
     assert refusal(breakable("unsigned")) == ("saved_model.pb", problem, remedy)
+
+
+def test_a_checkpoint_of_tensorflow_1_is_named_with_the_way_to_a_saved_model(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "checkpoint").write_text("model_checkpoint_path: model.ckpt-1")
+    with pytest.raises(PackagingError, match=r"checkpoint of TensorFlow 1: .*simple_save"):
+        versions(tmp_path)

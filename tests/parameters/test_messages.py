@@ -89,15 +89,15 @@ def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment)
 
 def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
-        "environments/prod.toml: account: missing; allowed: AWS account: a string of 12 digits; "
-        "add account = … at the top of the file"
+        "environments/prod.toml: account: missing; allowed: AWS account id: a string of 12 "
+        "digits; add account = … at the top of the file"
     ]
 
 
 def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Environment) -> None:
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
-        "environments/prod.toml: account: '1111' is not of its form; allowed: AWS account: a string "
-        "of 12 digits; change it"
+        "environments/prod.toml: account: '1111' does not have the required form; allowed: "
+        "AWS account id: a string of 12 digits; change it"
     ]
 
 
@@ -115,12 +115,14 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
 )
 def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
     (found,) = overlaid(project, lines).findings
-    assert f"is not of its form; allowed: as {form}" in str(found)
+    assert f"does not have the required form; allowed: for example {form}" in str(found)
 
 
 def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
     (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
-    assert "is no name; allowed: letters, digits and _, no digit at the beginning" in str(found)
+    assert "is not a valid name; allowed: letters, digits and _, not beginning with a digit" in str(
+        found
+    )
 
 
 def test_two_problems_are_said_at_once(environment: Environment) -> None:
@@ -166,8 +168,8 @@ def test_an_unknown_base_names_the_nearest_file(project: Path) -> None:
     (folder / "base.toml").write_text(VALID)
     (folder / "prod.toml").write_text('extends = "bsae"\n')
     assert [str(one) for one in load(project, folder)[0].findings] == [
-        "environments/prod.toml: extends: 'bsae' is no file in environments/; allowed: base; "
-        "did you mean base?"
+        "environments/prod.toml: extends: there is no file 'bsae' in environments/; allowed: "
+        "base; did you mean base?"
     ]
 
 
@@ -187,7 +189,8 @@ def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
 def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
     assert said(environment, text)[0].startswith(
-        "environments/prod.toml: variants.a b: 'a b' is no name; allowed: letters, digits and hyphens"
+        "environments/prod.toml: variants.a b: 'a b' is not a valid name; allowed: letters, digits "
+        "and hyphens"
     )
 
 
@@ -214,6 +217,7 @@ def test_a_files_name_must_be_a_name(project: Path) -> None:
     folder = project / "environments"
     (folder / "eu_prod.toml").write_text(VALID)
     assert [str(one) for one in load(project, folder)[0].findings] == [
-        "environments/eu_prod.toml: 'eu_prod' is no name for an environment; allowed: a letter, then "
-        "letters, digits and hyphens, at most 40 in all; rename the file"
+        "environments/eu_prod.toml: 'eu_prod' is not a valid name for an environment; "
+        "allowed: a letter, then letters, digits and hyphens, at most 40 in all; rename the "
+        "file"
     ]

@@ -19,7 +19,8 @@ from tests.pipelines.workflows import FOLDER, read
 def made(folder: Path, text: str) -> list[dict[str, Any]]:
     """The templates of the pipelines' stacks of one environment, `prod`."""
     (folder / "prod.toml").write_text(text)
-    app = cdk.App()
+    # The built-in validator takes seconds; `make check` runs its native twin.
+    app = cdk.App(outdir=str(folder / "cdk.out"), builtin_cloud_formation_validation=False)
     add_pipelines(app, load(folder, folder), "me@11/mine@22", None)
     stacks = [one for one in app.node.children if isinstance(one, cdk.Stack)]
     return [dict(Template.from_stack(one).to_json()) for one in stacks]
@@ -167,7 +168,7 @@ def test_the_roles_keep_to_the_boundary_and_the_path_of_the_file(tmp_path: Path)
 
 def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
     (tmp_path / "prod.toml").write_text(f'service = "ranking"\n{VALID}')
-    app = cdk.App()
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"))
     add_pipelines(app, load(tmp_path, tmp_path), "me@11/mine@22", None)
     (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
     assert (stack.node.id, stack.stack_name) == ("pipeline-prod", "ranking-pipeline-prod")

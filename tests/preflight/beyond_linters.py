@@ -37,10 +37,10 @@ HEAD = """\
 For whoever asks whether cfn-lint in a pipeline is enough. Written by
 `python -m tests.preflight.beyond_linters`; do not edit.
 
-Planted: one fault for each rule whose test is lines of an environment file, {count} in all, each
-synthesised as if `servable check` had not refused it. Counted: the faults that each program finds. A linter
-has found a fault where it says anything of the template that it does not say of the valid file's. cfn-lint
-has its default rules; cloudformation-validate is AWS's own validator, which CDK offers as well.
+The table counts how many of {count} faults each program finds: one fault for each rule whose test is lines of
+an environment file, synthesised as if `servable check` had not refused it. A linter has found a fault if it
+reports anything about the template that it does not report about the valid file's. cfn-lint has its default
+rules; cloudformation-validate is AWS's own validator, which CDK offers as well.
 `servable check` finds all of them because they are the faults that its rules are tested with; what the
 linters find beyond them was not counted.
 

@@ -84,7 +84,7 @@ def test_a_model_without_the_signature_that_requests_ask_for_is_a_warning(
     graph = project / "model" / "1" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes().replace(b"serving_default", name))
     assert said(environment) == found * [
-        f"{FILE}: models.ranker.saved_model: version 1 has no signature serving_default, which a request "
-        "asks for that names none; it has serving_special; allowed: a signature serving_default, or "
+        f"{FILE}: models.ranker.saved_model: version 1 has no signature serving_default, which requests "
+        "without a signature name use; it has serving_special; allowed: a signature serving_default, or "
         'callers that name one; export with signatures={"serving_default": …}, or accept it'
     ]

@@ -22,7 +22,7 @@ def test_an_artifact_stands_in_the_place_of_a_saved_model(environment: Environme
 
 def test_a_model_without_a_source_says_what_to_add(environment: Environment) -> None:
     assert said(environment, VALID.replace('saved_model = "model"\n', "")) == [
-        f"{FILE}: models.ranker.saved_model: no saved_model and no artifact; allowed: one of "
+        f"{FILE}: models.ranker.saved_model: neither saved_model nor artifact is given; allowed: one of "
         "saved_model, artifact and multi_model; add saved_model with the model's folder"
     ]
 
@@ -30,7 +30,7 @@ def test_a_model_without_a_source_says_what_to_add(environment: Environment) -> 
 def test_a_model_with_two_sources_is_refused(environment: Environment) -> None:
     text = VALID.replace('saved_model = "model"', f'saved_model = "model"\n{ARTIFACT}')
     assert said(environment, text) == [
-        f"{FILE}: models.ranker.artifact: both saved_model and artifact; allowed: one of "
+        f"{FILE}: models.ranker.artifact: saved_model and artifact exclude each other; allowed: one of "
         "saved_model, artifact and multi_model; take one out"
     ]
 
@@ -38,8 +38,8 @@ def test_a_model_with_two_sources_is_refused(environment: Environment) -> None:
 def test_code_beside_an_artifact_is_refused(environment: Environment) -> None:
     text = PINNED.replace(ARTIFACT, f'{ARTIFACT}\ncode = "code"')
     assert said(environment, text) == [
-        f"{FILE}: models.ranker.code: code beside an artifact: nothing is packed here that it could "
-        "go into; pack it into the artifact as code/, or take it out"
+        f"{FILE}: models.ranker.code: code has no effect with an artifact, which is packed already; "
+        "pack it into the artifact as code/, or take it out"
     ]
 
 
@@ -57,6 +57,6 @@ def test_a_key_that_will_be_written_again_is_a_warning(
 def test_a_hash_that_is_none_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, PINNED.replace(HASH, "abc"))
     assert problem.startswith(
-        f"{FILE}: models.ranker.artifact.sha256: 'abc' is not of its form; allowed: SHA-256 of its "
-        "bytes, 64 hexadecimal digits"
+        f"{FILE}: models.ranker.artifact.sha256: 'abc' does not have the required form; allowed: "
+        "SHA-256 of the archive: 64 hexadecimal digits"
     )

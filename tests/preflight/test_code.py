@@ -87,7 +87,7 @@ def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.19"\nhandler = "servable"')
     (found,) = errors(check(environment(text)))
     assert found.problem == (
-        "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not hold"
+        "Servable's handler needs numpy, which the image of TensorFlow 2.19 does not have"
     )
 
 

@@ -61,7 +61,7 @@ def test_an_id_that_is_not_the_name_of_its_class_is_refused() -> None:
 
 
 def test_a_name_of_which_no_id_can_be_made_is_refused() -> None:
-    with pytest.raises(RuleNameError, match="write it as words in CamelCase, as GpuIdle"):
+    with pytest.raises(RuleNameError, match="write the name in CamelCase, such as GpuIdle"):
         type("GPUIdle", (Rule,), {})
 
 

@@ -59,15 +59,15 @@ def _of_aws(repository: str, tag: str) -> str:
 
 OF_AWS = (
     "; allowed: tensorflow-inference:VERSION-DEVICE-…-sagemaker of registry "
-    f"{image(version='2.20', device='cpu', region='eu-west-1').account}; name that, or take image out: "
-    "AWS's image is then chosen"
+    f"{image(version='2.20', device='cpu', region='eu-west-1').account}; write such an address, or "
+    "remove image: AWS's image is then chosen"
 )
 MADE = [
     Row(
         "image-own-kind",
         _of_aws("tensorflow-inference", "2.20.0-cpu-py312-sagemaker"),
         _of_aws("tensorflow-training", "2.20.0-cpu-py312-sagemaker"),
-        f"models.ranker.image: tensorflow-training of AWS is no TensorFlow Serving{OF_AWS}",
+        f"models.ranker.image: tensorflow-training of AWS is not an image of TensorFlow Serving{OF_AWS}",
     ),
     Row(
         "image-own-kind",
@@ -85,14 +85,15 @@ MADE = [
         "variables-too-large",
         _filled(32_768),
         _filled(32_769),
-        "variants.primary.variables: names and values are 32,769 bytes together, the container's "
-        "included; allowed: at most 32,768; put some into a file of the code folder",
+        "variants.primary.variables: names and values have 32,769 bytes together, the "
+        "container's included; allowed: at most 32,768; put some into a file of the code "
+        "folder",
     ),
     Row(
         "image-own-address",
         f'models.ranker.image = "{_address(255)}"',
         f'models.ranker.image = "{_address(256)}"',
-        f"models.ranker.image: {_address(256)!r} is no address in ECR; allowed: "
+        f"models.ranker.image: {_address(256)!r} is not an address in ECR; allowed: "
         "ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, at most 255 "
         "characters; push it to ECR and write its address",
     ),
@@ -100,8 +101,8 @@ MADE = [
         "variables-too-many",
         _variables(98),
         _variables(99),
-        "variants.primary.variables: 99 variables and the container's are 101; allowed: at most 100 "
-        "in all, 98 of your own; put some into a file of the code folder",
+        "variants.primary.variables: 99 variables and those of the container make 101; "
+        "allowed: at most 100 in all, 98 of your own; put some into a file of the code folder",
     ),
     Row(
         "variable-too-long",
@@ -147,6 +148,7 @@ WITH_FILES = {
     "model-op-removed",
     "model-op-unknown",
     "model-op-without-kernel",
+    "model-platform",
     "model-reads-outside",
     "model-stablehlo-version",
     "scaling-schedule-past",

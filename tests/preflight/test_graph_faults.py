@@ -17,6 +17,7 @@ from infra.parameters.finding import Severity
 from infra.preflight.check import RULES, check, check_all
 from infra.preflight.graph_faults import GraphFault, graph_faults
 from model_packaging.saved_model.operations import operations
+from servable_tensors import wire
 from tests.conftest import VALID, Environment
 from tests.preflight.graphs import Graph
 
@@ -94,8 +95,8 @@ def test_a_fault_names_operation_function_images_and_remedy(graph: Graph) -> Non
         "problem": "MyOp (node 'planted') in function '__inference_serve': TensorFlow Serving 2.20 has "
         "no such operation; the model does not load, or its first request fails",
         "allowed": "no image takes it",
-        "remedy": "export the model without this custom operation, or name an image of your own that "
-        "has it (models.NAME.image)",
+        "remedy": "export the model without this custom operation, or name your own image "
+        "that has it (models.NAME.image)",
     }
 
 
@@ -248,6 +249,36 @@ def test_a_newer_stablehlo_of_known_operations_runs(
 ) -> None:
     graph.served("XlaCallModule", **module(BYTECODE[6].replace(b"0.15.0", version)))
     assert rules(graph) == found
+
+
+def texts(*several: bytes) -> Any:
+    """A list of strings, as an attribute."""
+    return wire.AttrValue(list=wire.AttrValue.ListValue(s=several))
+
+
+@pytest.mark.parametrize(
+    ("platforms", "cpu", "found"),
+    [
+        ([b"CPU"], True, []),
+        ([b"CUDA"], True, ["model-platform"]),
+        ([b"CUDA"], False, []),
+        ([b"CPU"], False, ["model-platform"]),
+        ([b"CPU", b"CUDA"], True, []),
+        ([b"CPU", b"CUDA"], False, []),
+        ([], True, []),
+    ],
+)
+def test_a_module_runs_on_the_platforms_that_it_names(
+    graph: Graph, platforms: list[bytes], cpu: bool, found: list[str]
+) -> None:
+    graph.served("XlaCallModule", **module(BYTECODE[6]) | {"platforms": texts(*platforms)})
+    assert rules(graph, cpu=cpu) == found
+
+
+def test_a_module_may_switch_the_check_of_its_platforms_off(graph: Graph) -> None:
+    more = {"platforms": texts(b"CUDA"), "disabled_checks": texts(b"platform")}
+    graph.served("XlaCallModule", **module(BYTECODE[6]) | more)
+    assert rules(graph) == []
 
 
 # What is not there when a request comes.

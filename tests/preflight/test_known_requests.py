@@ -67,7 +67,7 @@ def test_the_golden_files_of_the_ranker_fit_its_model(
 
 
 def test_a_golden_request_that_is_not_there_is_refused(project: Path) -> None:
-    says = "golden/a.json is no file"
+    says = "there is no file golden/a.json"
     assert found(project, REQUEST, "golden-request") == [("error", says)]
 
 

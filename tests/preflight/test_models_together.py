@@ -29,7 +29,7 @@ def test_models_that_are_packed_here_go_together(environment: Environment, text:
 def test_a_model_that_is_not_there_is_named_with_the_nearest(environment: Environment) -> None:
     assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
         f"{FILE}: models.ranker.also_serves: there is no model 'scorer'; allowed: models of this file "
-        "with saved_model, each once; did you mean scorers?"
+        "with saved_model, each named once; did you mean scorers?"
     ]
 
 
@@ -38,7 +38,7 @@ def test_a_model_that_is_in_the_archive_already_is_refused(
     environment: Environment, again: str
 ) -> None:
     text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
-    assert f"'{again}' is in there already; " in said(environment, text)[0]
+    assert f"'{again}' is listed already; " in said(environment, text)[0]
 
 
 def test_a_model_from_s3_cannot_go_into_an_archive(environment: Environment) -> None:
@@ -49,12 +49,12 @@ def test_a_model_from_s3_cannot_go_into_an_archive(environment: Environment) -> 
 
 def test_one_archive_has_one_code(environment: Environment) -> None:
     (problem,) = said(environment, ALSO + SCORER + 'code = "code"\n')
-    assert "'scorer' has a code of its own, and one archive has one code/" in problem
+    assert "'scorer' has its own code, but an archive has only one code folder" in problem
 
 
 def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
     (problem,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
-    assert "'two' has compression none; here models are archives; " in problem
+    assert "'two' has compression none, but these models must be archives; " in problem
 
 
 @pytest.mark.parametrize("key", ['code = "code"', "version = 1", 'compression = "none"'])
@@ -62,7 +62,7 @@ def test_what_says_how_to_pack_belongs_to_the_members(environment: Environment, 
     name = key.split(" ")[0]
     (problem,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
     assert problem.startswith(
-        f"{FILE}: models.ranker.{name}: {name} beside multi_model: each of its"
+        f"{FILE}: models.ranker.{name}: {name} has no effect with multi_model: each of its"
     )
 
 
@@ -117,7 +117,7 @@ def test_warm_up_beside_a_file_that_is_there_is_refused(
 ) -> None:
     (project / "model" / "1" / "assets.extra").mkdir()
     (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    assert "tf_serving_warmup_requests: is there already; " in said(environment, warmed)[0]
+    assert "tf_serving_warmup_requests: exists already; " in said(environment, warmed)[0]
 
 
 def test_a_damaged_warm_up_file_is_found(environment: Environment, project: Path) -> None:

@@ -39,7 +39,7 @@ def test_an_action_is_over_after_its_time_in_its_zone(
 ) -> None:
     now = datetime(2026, 12, 24, 18, 0, second, tzinfo=UTC)
     found = [
-        f"variants.primary.scaling.schedule: {AT} ({zone}) is over; allowed: a time to come; "
+        f"variants.primary.scaling.schedule: {AT} ({zone}) is over; allowed: a time in the future; "
         "take the action out, or give it a new time"
     ]
     assert said(project, scheduled(AT, zone), now) == (found if over else [])

@@ -26,9 +26,9 @@ def said(folder: Path, text: str) -> list[str]:
 
 def test_every_missing_id_is_asked_for_in_one_error(tmp_path: Path) -> None:
     assert said(tmp_path, BARE) == [
-        "ids are required and not given: network.subnets, network.security_groups, "
-        "endpoint.volume_kms_key, endpoint.log_kms_key, alarms.topic_kms_key, capture.kms_key, "
-        "endpoint.archive_kms_keys"
+        "security.require asks for ids that are not given: network.subnets, "
+        "network.security_groups, endpoint.volume_kms_key, endpoint.log_kms_key, "
+        "alarms.topic_kms_key, capture.kms_key, endpoint.archive_kms_keys"
     ]
 
 

@@ -68,7 +68,7 @@ def test_an_unknown_environment_names_the_nearest_and_exits_2() -> None:
 def test_a_set_that_is_no_assignment_exits_2() -> None:
     ran = servable("check", "--set", "prod")
     assert ran.returncode == 2
-    assert "--set prod: not of the form ENV.KEY=VALUE" in ran.stderr
+    assert "--set prod: expected ENV.KEY=VALUE" in ran.stderr
 
 
 @pytest.mark.parametrize("option", ["--json", "--explain"])

@@ -47,8 +47,9 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND.replace("c5", "m5", 1), "--against", "HEAD")
     assert ran.stderr.splitlines()[0] == (
-        "environments/prod.toml: variants.primary.instance_type: ml.c5.xlarge of HEAD is scaled: its "
-        "type cannot change to ml.m5.xlarge in one update; allowed: ml.c5.xlarge; first deploy with "
+        "environments/prod.toml: variants.primary.instance_type: the variant is scaled in "
+        "HEAD: its instance type cannot change from ml.c5.xlarge to ml.m5.xlarge in one update; "
+        "allowed: ml.c5.xlarge; first deploy with "
         "-c prod.variants.primary.scaling.hold=true -c prod.variants.primary.instance_type=ml.c5.xlarge, "
         "then without"
     )

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, Severity
 from servable.check import run as runs
 from servable.check.command import check
 from servable.check.run import run
@@ -154,6 +154,17 @@ def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) 
     )
 
 
+@pytest.mark.parametrize(
+    ("operation", "severity"),
+    [("SimpleMLCreateModelResource", Severity.NOT_CHECKED), ("MyOp", Severity.ERROR)],
+)
+def test_an_operation_that_only_this_computer_lacks_is_no_fault_of_the_model(
+    golden: Path, stub: Stub, operation: str, severity: Severity
+) -> None:
+    stub.fails = f"TensorFlow does not load the model: Op type not registered '{operation}' in …"
+    assert [one.severity for one in found(golden)] == [severity]
+
+
 @pytest.mark.parametrize(("variables", "started"), [({}, 1), ({"other": {"A": "1"}}, 2)])
 def test_variants_that_deploy_the_same_are_run_once(
     golden: Path, stub: Stub, variables: dict[str, dict[str, str]], started: int
@@ -197,7 +208,7 @@ def test_an_environment_that_is_refused_is_not_run(
 ) -> None:
     overlaid(golden, f'{KNOWN}models.ranker.image = "nowhere"')
     ran = command(monkeypatch, golden)
-    assert (stub.started, "prod: not run: mend its errors first" in ran.stderr) == (0, True)
+    assert (stub.started, "prod: not run: correct its errors first" in ran.stderr) == (0, True)
 
 
 def test_without_tensorflow_it_says_what_to_install(

@@ -191,7 +191,7 @@ def test_a_broken_contract_is_1(
     ("words", "sentence"),
     [
         ((), "give --url, --code-url or --at"),
-        (("--at", "plain"), "not of the form NAME=URL"),
+        (("--at", "plain"), "--at plain: expected NAME=URL"),
         (("--at", "words=http://127.0.0.1:1"), "no container 'words'; allowed: plain, handler"),
         (("--url", "127.0.0.1:8080"), "give http://HOST:PORT"),
         (("--url", "http://127.0.0.1:1"), "start it first"),

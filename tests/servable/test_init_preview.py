@@ -107,7 +107,9 @@ def test_it_is_json_for_programs(dev: Path) -> None:
 
 
 def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
-    assert str(run("--from", "dev").exception) == "--from: give --name, as --name pr42"
+    assert str(run("--from", "dev").exception) == (
+        "--from: give the preview a name, for example --name pr42"
+    )
 
 
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
@@ -116,10 +118,10 @@ def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     assert found == [
         "environments/dev.toml: endpoint.name: ranker-dev is also the endpoint of "
         "environments/other.toml, in the same account and region; allowed: a name that no other "
-        "environment there has; rename one of them",
+        "environment of that account and region has; rename one of them",
         "environments/other.toml: endpoint.name: Ranker-Dev is also the endpoint of "
         "environments/dev.toml, in the same account and region; allowed: a name that no other "
-        "environment there has; rename one of them",
+        "environment of that account and region has; rename one of them",
     ]
 
 

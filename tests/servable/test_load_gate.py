@@ -35,7 +35,7 @@ def test_traffic_that_is_borne_passes() -> None:
         (sent(errors={"500 Internal Server Error": 2}), "too many requests failed"),
         (sent(answered_rps=8.0), "answers fall behind what is sent"),
         (sent(p50_ms=90, send_lags=Latencies.of([60.0] * 101)), "the generator cannot keep up"),
-        (sent(rate_rps=100.0), "101 requests were sent in the place of 1000"),
+        (sent(rate_rps=100.0), "only 101 of 1000 requests were sent: raise --processes"),
     ],
     ids=["slow", "failing", "behind", "slow and late", "hardly sent"],
 )

@@ -120,8 +120,8 @@ def test_every_file_that_is_there_is_refused_by_name_and_nothing_is_written(tmp_
     (tmp_path / "environments").write_text("a file")
     ran = run(str(tmp_path))
     assert (ran.return_value, files(tmp_path)) == (1, {"README.md", "environments"})
-    assert f"{tmp_path}/README.md: is there already" in ran.stderr
-    assert f"{tmp_path}/environments: is no folder" in ran.stderr
+    assert f"{tmp_path}/README.md: exists already" in ran.stderr
+    assert f"{tmp_path}/environments: not a folder" in ran.stderr
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
@@ -163,9 +163,7 @@ def test_any_folder_has_a_name_for_a_service(tmp_path: Path, folder: str, name: 
 
 
 def test_a_name_that_is_no_services_is_refused(tmp_path: Path) -> None:
-    assert "--name Up_1: not a service's name" in str(
-        run(str(tmp_path), "--name", "Up_1").exception
-    )
+    assert "--name Up_1: not a service name" in str(run(str(tmp_path), "--name", "Up_1").exception)
 
 
 # The workflows of a project.

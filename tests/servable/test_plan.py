@@ -122,3 +122,10 @@ def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path)
     git(revision, "commit", "--all", "--quiet", "--message", "asynchronous")
     ran = run(revision, VALID, "--json")
     assert json.loads(ran.stdout)["verdict"] == "refused", ran.stderr
+
+
+def test_what_cdk_refuses_without_the_feature_flags_is_one_sentence(revision: Path) -> None:
+    failed = run(revision, f"{VALID}[asynchronous]\n").exception
+    assert str(failed).startswith(
+        "cdk.json: CDK refuses the stacks of prod with these feature flags:"
+    )

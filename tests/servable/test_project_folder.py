@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from servable.main import servable
+from servable.project import loaded_with
 from servable.project_folder import state_folder
 from tests.conftest import VALID
 
@@ -112,3 +114,19 @@ def test_other_environments_of_a_project_are_relative_to_it(
     monkeypatch.chdir(prod / "code")
     ran = run("check", "prod", "--environments", "more")
     assert ran.stderr.startswith(FOUND.replace("environments", "more"))
+
+
+@pytest.mark.parametrize("option", ["endpoint.name=x", "prod.endpoint.name=x"])
+def test_where_one_environment_is_named_a_key_is_set_with_and_without_its_name(
+    option: str, project: Path
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = loaded_with((option,), project, project / "environments", name="prod")
+    assert loaded.overrides == {"endpoint.name": "x"}
+
+
+def test_where_several_are_named_a_key_without_its_environment_is_refused_with_the_reason(
+    project: Path,
+) -> None:
+    with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
+        loaded_with(("region=x",), project, project / "environments")

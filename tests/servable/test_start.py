@@ -105,11 +105,11 @@ def test_what_is_there_is_kept(empty: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--account", "12"], "account: '12' is not of its form"),
+        (["--account", "12"], "account: '12' does not have the required form"),
         (["--region", "moon"], "no CPU instance of the catalog in moon"),
-        (["--name", "under_score"], "'under_score' is no name for an environment"),
-        (["--name", "base"], "'base' is no name for an environment"),
-        (["--name", "n" * 41], "is no name for an environment"),
+        (["--name", "under_score"], "'under_score' is not a valid environment name"),
+        (["--name", "base"], "'base' is not a valid environment name"),
+        (["--name", "n" * 41], "is not a valid environment name"),
     ],
 )
 def test_what_is_refused_leaves_nothing(empty: Path, options: list[str], said: str) -> None:
@@ -124,7 +124,7 @@ def test_a_golden_request_that_is_there_is_never_written_over(empty: Path) -> No
     (empty / "golden" / "my-model" / "request.json").write_text("mine")
     ran = run("my_model")
     assert (ran.return_value, files(empty)) == (1, {"golden/my-model/request.json"})
-    assert "golden/my-model/request.json: is there already" in ran.stderr
+    assert "golden/my-model/request.json: exists already" in ran.stderr
 
 
 def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
     shutil.copytree(RANKER / "1", elsewhere)
     said = json.loads(run(str(elsewhere), "--json").stdout)
-    assert any("outside of the project" in note for note in said["notes"])
+    assert any("outside the project" in note for note in said["notes"])
 
 
 def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
 from model_packaging.refusal import PackagingError
+from servable.aws_account import remedy_for
 from servable.doctor import command as doctor_command
 from servable.doctor.look import Look
 from servable.verify import command as verify_command
@@ -68,3 +70,20 @@ def test_only_a_problem_makes_doctor_end_with_1(
     in_project.setattr(doctor_command, "machine", lambda root: looks)
     ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
     assert (ran.return_value, json.loads(ran.stdout)[0]["mend"]) == (code, "install it")
+
+
+def test_the_remedy_for_a_stopped_local_aws_is_to_start_it() -> None:
+    stopped = EndpointConnectionError(endpoint_url="http://127.0.0.1:1/")
+    assert 'eval "$(servable local up)"' in remedy_for(stopped, "give credentials")
+
+
+def test_the_remedy_for_aws_that_is_not_reached_is_another() -> None:
+    away = EndpointConnectionError(endpoint_url="https://sts.eu-west-1.amazonaws.com/")
+    assert remedy_for(away, "give credentials") == "give credentials"
+
+
+def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyPatch) -> None:
+    in_project.setattr(doctor_command, "machine", lambda root: [])
+    in_project.setattr("servable.doctor.account.account", lambda *given: [])
+    ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
+    assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout

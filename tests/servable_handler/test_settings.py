@@ -20,14 +20,14 @@ def test_all_four_are_read() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("SERVABLE_TRANSPORT", "http", "allowed are auto, rest, grpc"),
-        ("SERVABLE_GRPC_FROM_BYTES", "-1", "send a number of bytes"),
-        ("SERVABLE_TIMING_HEADER", "yes", "allowed are 0 and 1"),
-        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "send a number of seconds from 1 up"),
+        ("SERVABLE_TRANSPORT", "http", "allowed: auto, rest, grpc"),
+        ("SERVABLE_GRPC_FROM_BYTES", "-1", "allowed: a number of bytes"),
+        ("SERVABLE_TIMING_HEADER", "yes", "allowed: 0 or 1"),
+        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "allowed: a number of seconds from 1 up"),
     ],
 )
 def test_another_value_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}={value}: {allowed}"):
+    with pytest.raises(ValueError, match=f"{name}={value} is invalid; {allowed}"):
         read_settings({name: value})
 
 

@@ -20,6 +20,7 @@ NOT_IMPORTED = {
     "falcon",
     "infra",
     "servable_local",
+    "servable_scaling",
 }
 # What is imported on first use, so that `import servable_client` does not wait for it.
 ON_FIRST_USE = {"boto3", "botocore", "google.protobuf", "asyncio", "urllib3"}

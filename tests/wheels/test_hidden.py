@@ -31,7 +31,7 @@ def theirs(tmp_path: Path) -> Path:
 
 def sentence(theirs: Path) -> str:
     return (
-        f"{theirs / 'infra'}: hides the package 'infra' that Servable has in {ROOT}; rename yours, "
+        f"{theirs / 'infra'}: this package hides the package 'infra' of Servable in {ROOT}; rename yours, "
         "for example to my_infra, or start Python without that folder on its path "
         "(python -P, without PYTHONPATH)"
     )
@@ -54,7 +54,9 @@ def test_so_does_the_app_of_a_project(theirs: Path) -> None:
 
 def test_a_module_in_the_place_of_a_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "stacks.py").write_text("")
-    assert run(tmp_path, "-m", "servable.app").stderr.startswith(f"{tmp_path / 'stacks.py'}: hides")
+    assert run(tmp_path, "-m", "servable.app").stderr.startswith(
+        f"{tmp_path / 'stacks.py'}: this package hides"
+    )
 
 
 def test_a_folder_that_is_no_package_hides_nothing(tmp_path: Path) -> None:

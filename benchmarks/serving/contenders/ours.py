@@ -19,7 +19,7 @@ whole = Handler(read_settings(os.environ), Hooks(), os.environ)
 
 
 class Counted(ServerChoice):
-    """As it is, counted."""
+    """The server choice, with a counter."""
 
     def take(self, avoid: int | None = None) -> int:
         number = super().take(avoid)

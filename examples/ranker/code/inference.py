@@ -1,4 +1,4 @@
-"""Runs inside the serving container, in front of the model server: checks, then passes on.
+"""Runs inside the serving container, before the model server: checks requests and passes them on.
 
 The container calls `input_handler` with the request, posts what it returns to
 the model server, and calls `output_handler` with the model server's answer.

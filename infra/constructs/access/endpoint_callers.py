@@ -1,4 +1,4 @@
-"""Who may ask the endpoint for predictions."""
+"""Permission for roles to invoke the endpoint."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from infra.policy.permissions import via_s3
 
 
 class EndpointCallers(Construct):
-    """One policy on roles that exist, if any: to invoke this endpoint and no other."""
+    """A policy on existing roles that allows invoking this endpoint and no other."""
 
     def __init__(
         self,
@@ -25,8 +25,8 @@ class EndpointCallers(Construct):
         locations: AsyncInferenceLocations | None = None,
         path: str | None = None,
     ) -> None:
-        """`roles`: ARNs, of this account. `path`: of the policy, in IAM. `locations`: of requests and
-        answers, where they wait in a queue."""
+        """`roles` are ARNs of this account and `path` is the policy's IAM path. `locations` are those of
+        requests and answers of an asynchronous endpoint."""
         super().__init__(scope, construct_id)
         if not roles:
             return

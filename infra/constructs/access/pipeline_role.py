@@ -1,4 +1,4 @@
-"""What a pipeline of one repository may do in this account, without any key of its own."""
+"""Roles for the pipelines of a repository, which GitHub's workflows assume without access keys."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from infra.policy.permissions import via_s3
 # https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
-# Of `cdk bootstrap`: what the CDK CLI takes on. CloudFormation has its own, which nobody here may.
+# Roles of `cdk bootstrap` that the CDK CLI assumes. CloudFormation's own role is not among them.
 DEPLOYS = ("deploy", "file-publishing", "lookup")
-# What `servable verify`, `history` and `doctor` ask; these actions take no resource, or any.
+# Actions of `servable verify`, `history` and `doctor` that take no resource, or any.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 LOOKS = (
     "application-autoscaling:DescribeScalableTargets",
@@ -40,7 +40,7 @@ LOOKS = (
     "sns:GetTopicAttributes",
     "sns:ListSubscriptionsByTopic",
 )
-# Beside what has a resource of its own: what `servable plan` asks.
+# Actions of `servable plan` that take no resource.
 PLAN_LOOKS = ("application-autoscaling:DescribeScalableTargets",)
 WHY_ANY = "these actions only read, and take no resource or any"
 WHY_PREFIX = "CloudFormation ends the names of what it makes: this is how those of the stack begin"
@@ -51,29 +51,29 @@ REPOSITORY = re.compile(rf"(?P<owner>{_LOGIN})@[0-9]+/(?P<name>{_NAME})@[0-9]+")
 
 
 def subjects(repository: str, claim: str) -> list[str]:
-    """Both forms in which GitHub names a workflow's subject. `repository`: OWNER@ID/NAME@ID.
+    """Both forms in which GitHub names a workflow's subject. `repository` is OWNER@ID/NAME@ID.
 
-    Repositories made, renamed or transferred since 2026-07-15 send the form with ids, older ones the
-    form with names until they opt in. Trusting both is no wider: whoever takes over a name that was
-    given up has a new repository, which sends ids. Raises ValueError for a repository without ids.
+    Repositories created, renamed or transferred since 2026-07-15 send the form with ids; older ones
+    send names until they opt in. Trusting both is not wider: whoever takes over an abandoned name has
+    a new repository, which sends ids. Raises ValueError for a repository without ids.
     Source: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims
     (2026-11-22)
     """
-    found = REPOSITORY.fullmatch(repository)
-    if found is None:
+    match = REPOSITORY.fullmatch(repository)
+    if match is None:
         raise ValueError(
-            f"-c pipeline={repository!r} is not OWNER@ID/NAME@ID, as octocat@123456/my-repo@456789; "
-            "GitHub says the ids: gh api repos/OWNER/NAME --jq "
+            f"-c pipeline={repository!r} is not OWNER@ID/NAME@ID, such as octocat@123456/my-repo@456789; "
+            "this prints it: gh api repos/OWNER/NAME --jq "
             """'"\\(.owner.login)@\\(.owner.id)/\\(.name)@\\(.id)"'"""
         )
     return [
-        f"repo:{found['owner']}/{found['name']}:{claim}",
+        f"repo:{match['owner']}/{match['name']}:{claim}",
         f"repo:{repository}:{claim}",
     ]
 
 
 class PipelineRole(Construct):
-    """Taken on by one subject of one repository: an environment of it, or its pull requests."""
+    """A role that one subject of a repository assumes: an environment, or its pull requests."""
 
     def __init__(
         self,
@@ -89,8 +89,11 @@ class PipelineRole(Construct):
         reads: Mapping[str, Sequence[str]],
         roles: RoleRules,
     ) -> None:
-        """`repository`, `claim`: as of `subjects`. `bootstrap_roles`: of `cdk bootstrap`, to take on.
-        `roles`: what this one keeps to. `looks`: actions on any resource. `reads`: action -> ARNs."""
+        """`repository` and `claim` are those of `subjects`.
+
+        `bootstrap_roles` are roles of `cdk bootstrap` that it may assume, `roles` the rules for its path
+        and boundary, `looks` actions on any resource, and `reads` maps actions to ARNs.
+        """
         super().__init__(scope, construct_id)
         trusted = iam.FederatedPrincipal(
             provider_arn,
@@ -107,7 +110,7 @@ class PipelineRole(Construct):
             "Resource",
             assumed_by=trusted,
             description=f"Taken on by {subjects(repository, claim)[0]}",
-            # A linear rollout and its bakes take more than one hour, and the job has two.
+            # A linear rollout with its bakes takes more than one hour; the job's limit is two.
             max_session_duration=cdk.Duration.hours(3),
             **roles.properties(self),
         )
@@ -134,5 +137,5 @@ class PipelineRole(Construct):
         self.role.add_to_policy(
             iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)
         )
-        why = {one: WHY_ANY if one == "*" else WHY_PREFIX for one in resources}
+        why = {resource: WHY_ANY if resource == "*" else WHY_PREFIX for resource in resources}
         accept_wildcards(self.role, why)

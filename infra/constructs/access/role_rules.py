@@ -1,4 +1,4 @@
-"""What a company asks of every role that a stack makes."""
+"""Rules of a company for every role that a stack creates: IAM path and permissions boundary."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from infra.parameters.endpoint import Security
 
 @dataclass(frozen=True, kw_only=True)
 class RoleRules:
-    """None: IAM's own, which is the path / and no boundary."""
+    """IAM path and permissions boundary; None means IAM's defaults, path / and no boundary."""
 
     path: str | None = None
     boundary_arn: str | None = None
@@ -22,7 +22,7 @@ class RoleRules:
         return cls(path=security.iam_path, boundary_arn=security.permissions_boundary)
 
     def properties(self, scope: Construct) -> dict[str, Any]:
-        """Of an `iam.Role` in `scope`."""
+        """The properties for an `iam.Role` in `scope`."""
         found: dict[str, Any] = {"path": self.path} if self.path else {}
         if self.boundary_arn:
             found["permissions_boundary"] = iam.ManagedPolicy.from_managed_policy_arn(
@@ -32,5 +32,5 @@ class RoleRules:
 
     @property
     def suffix(self) -> str:
-        """Of the ids of roles whose replacement replaces others: IAM replaces a role of another path."""
+        """Suffix of construct ids of roles, because a role with another path must be a new resource."""
         return hashlib.sha256(self.path.encode()).hexdigest()[:8] if self.path else ""

@@ -1,4 +1,4 @@
-"""[asynchronous]: how requests wait, where answers go, and who is told of them."""
+"""[asynchronous]: the queue's configuration, the location of answers, and the topics that announce them."""
 
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
@@ -13,7 +13,7 @@ Config = sagemaker.CfnEndpointConfig
 
 
 class AsyncInference(Construct):
-    """Two encrypted topics that the model's role publishes to, over TLS only, and the configuration."""
+    """The asynchronous configuration and two encrypted topics to which the model's role publishes."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class AsyncInference(Construct):
         locations: AsyncInferenceLocations,
         key: kms.IKey,
     ) -> None:
-        """`key`: of the topics."""
+        """`key` encrypts the topics."""
         super().__init__(scope, construct_id)
         self.locations = locations
         self.key_arn = key.key_arn
@@ -46,7 +46,7 @@ class AsyncInference(Construct):
                 ),
             ),
         )
-        """What the endpoint configuration says of it."""
+        """The property of the endpoint configuration."""
 
     def _topic(self, construct_id: str, addresses: list[str], key: kms.IKey) -> str:
         topic = sns.Topic(self, construct_id, master_key=key, enforce_ssl=True)
@@ -63,7 +63,7 @@ def optional_async_inference(
     locations: AsyncInferenceLocations | None,
     key: kms.IKey,
 ) -> AsyncInference | None:
-    """None where callers wait for their answers."""
+    """The construct, or None for an endpoint that answers at once."""
     if asynchronous is None or locations is None:
         return None
     return AsyncInference(

@@ -1,4 +1,4 @@
-"""What a stack says about itself: outputs, a record beside the archives, a pointer that keeps its past."""
+"""The record of each deployment: stack outputs, a record in the assets bucket, and an SSM parameter."""
 
 import hashlib
 import json
@@ -15,10 +15,10 @@ from infra.recording import FOLDER, OUTPUT, command
 
 
 class DeploymentHistory(Construct):
-    """The record is an asset: whoever deploys completes and publishes it, with no role of its own.
+    """The record of a deployment, an asset that the CDK CLI completes and publishes when it deploys.
 
-    The parameter changes after the endpoint has, so that its versions are the deployments that
-    came through, in order. docs/decisions/0024 has what else was weighed.
+    The parameter is updated after the endpoint, so that its versions are the deployments that
+    succeeded, in order. docs/decisions/0024 has the alternatives.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class DeploymentHistory(Construct):
         root: Path,
         made: Path,
     ) -> None:
-        """`settings`: the environment file's, whole. `variants`: what each runs.
-        `made`: the project's folder for what can be made again."""
+        """`settings` are all of the environment file, `variants` maps each variant to what it runs, and
+        `made` is the project's folder for generated files."""
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
@@ -45,7 +45,7 @@ class DeploymentHistory(Construct):
             "variants": list(variants),
         }
         fingerprint = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-        # Up to its first dot the name stands in the template: `cdk gc` keeps what does.
+        # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
         prefix = f"{FOLDER}/{stack_name}"
         asset = stack.synthesizer.add_file_asset(
             source_hash=f"{prefix}.{fingerprint}.json",
@@ -78,14 +78,14 @@ class DeploymentHistory(Construct):
 def record(
     stack: cdk.Stack, *, endpoint: ModelEndpoint, topic: sns.ITopic, overrides: Mapping[str, str]
 ) -> None:
-    """Outputs for callers and tools. Overrides in force are seen by everybody who looks."""
+    """Adds the stack's outputs for callers and tools, with the overrides of this deployment."""
     outputs = {
         "EndpointName": (endpoint.resource.attr_endpoint_name, "What invoke_endpoint takes"),
         "AlarmTopicArn": (topic.topic_arn, "Where the alarms are sent"),
     }
     if overrides:
-        said = json.dumps(dict(sorted(overrides.items())))
-        outputs["Overrides"] = (said, "Given with -c for this deployment, and not in the file")
+        text = json.dumps(dict(sorted(overrides.items())))
+        outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")
         stack.add_metadata("Overrides", dict(sorted(overrides.items())))
     for name, (value, description) in outputs.items():
         cdk.CfnOutput(stack, name, value=value, description=description)

@@ -1,4 +1,4 @@
-"""The endpoint's log group, made before SageMaker makes one of its own, with the runbook's questions.
+"""The endpoint's log group, created before SageMaker would create one, with the runbook's queries.
 
 Syntax: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html
 """
@@ -45,17 +45,17 @@ stats latest(@message) as last, max(@timestamp) as at by @logStream
 
 
 def removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
-    """Of a log group. `keep` it when its stack is deleted, but not where the creation itself failed:
-    the next try would find it."""
+    """Removal policy of a log group. `keep` retains it when its stack is deleted, but not if the creation
+    itself failed, because the next attempt would collide with it."""
     return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else cdk.RemovalPolicy.DESTROY
 
 
 class EndpointLogs(Construct):
-    """/aws/sagemaker/Endpoints/NAME with a retention, counters and saved questions.
+    """The log group /aws/sagemaker/Endpoints/NAME with retention, metric filters and saved queries.
 
-    SageMaker creates the group when it is missing, without retention, and leaves it
-    behind; so ours must exist before the endpoint. It goes with the stack unless it shall be
-    kept: kept, it makes the next deployment of the same name fail.
+    SageMaker creates the group if it is missing, without retention, and never deletes it; so this one
+    must exist before the endpoint. It is deleted with the stack unless it is to be kept; a kept group
+    makes the next deployment of the same name fail.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class EndpointLogs(Construct):
         kms_key_arn: str | None = None,
         keep: bool = False,
     ) -> None:
-        """`retention_days`: 30 covers an incident and the month's review. `keep`: as of
+        """`retention_days`: 30 covers an incident and the month's review. `keep` is that of
         `removal_policy`."""
         super().__init__(scope, construct_id)
         self.endpoint_name = endpoint_name
@@ -87,19 +87,19 @@ class EndpointLogs(Construct):
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         log_group_name = self.group.ref
-        for one in log_filters():
+        for log_filter in log_filters():
             logs.CfnMetricFilter(
                 self,
-                one.metric,
+                log_filter.metric,
                 log_group_name=log_group_name,
-                filter_pattern=one.pattern,
+                filter_pattern=log_filter.pattern,
                 metric_transformations=[
                     logs.CfnMetricFilter.MetricTransformationProperty(
                         metric_namespace=f"{OWN}{endpoint_name}",
-                        metric_name=one.metric,
+                        metric_name=log_filter.metric,
                         metric_value="1",
-                        # A minute without such a line is 0, not missing: CloudWatch would look
-                        # at older minutes in its place, and an alarm would be late to recover.
+                        # A minute without such a line is 0 and not missing: CloudWatch would evaluate
+                        # older minutes instead, and an alarm would recover late.
                         default_value=0,
                         unit="Count",
                     )

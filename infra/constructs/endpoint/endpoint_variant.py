@@ -1,4 +1,4 @@
-"""What an endpoint asks of each of its variants, and one for CDK apps without environment files."""
+"""The interface of an endpoint's variants, and a variant for CDK apps without environment files."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,7 +12,7 @@ Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 
 
 class EndpointVariant(Protocol):
-    """Machines, or serverless, that answer with one model."""
+    """A variant: instances, or serverless containers, that serve one model."""
 
     @property
     def name(self) -> str: ...
@@ -22,30 +22,30 @@ class EndpointVariant(Protocol):
 
     @property
     def scaled(self) -> bool:
-        """Whether its count is scaling's: an update then keeps it."""
+        """Whether scaling sets the number of instances, which an update then keeps."""
 
     @property
     def shadow(self) -> bool: ...
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Fewest and most that scaling may run: instances, or provisioned concurrency."""
+        """Minimum and maximum that scaling may run: instances, or provisioned concurrency."""
 
     @property
     def start_seconds(self) -> float | None:
-        """Until a new instance answers, estimated; None where nobody knows."""
+        """Estimated seconds until a new instance answers; None if unknown."""
 
     @property
     def watched(self) -> WatchedVariant:
-        """As alarms and dashboards see it."""
+        """The variant as alarms and dashboards use it."""
 
     def production_variant(self) -> Property:
-        """What the endpoint configuration says of it."""
+        """The variant's property of the endpoint configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceVariant:
-    """A model on instances of one type, in as few words as that takes."""
+    """A model on instances of one type, with a minimum of arguments."""
 
     name: str
     model: ServedModel
@@ -53,7 +53,7 @@ class InstanceVariant:
     min_instances: int = 1
     max_instances: int = 1
     initial_instances: int | None = None
-    """None: 1 where it scales, else min_instances."""
+    """Instances at creation; None means 1 if the variant scales, else min_instances."""
     weight: float = 1.0
     start_seconds: float | None = None
     shadow: bool = False
@@ -82,7 +82,7 @@ class InstanceVariant:
             variant_name=self.name,
             model_name=self.model.name,
             instance_type=self.instance_type,
-            # Apart from the minimum of a scaled one, which scaling raises without another fleet.
+            # The minimum of a scaled variant is not used here, so that changing it replaces no fleet.
             initial_instance_count=self.initial_instances
             or (1 if self.scaled else self.min_instances),
             initial_variant_weight=self.weight,

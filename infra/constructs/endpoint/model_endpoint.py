@@ -23,7 +23,7 @@ from infra.policy.volume_key import takes_volume_key
 Config = sagemaker.CfnEndpointConfig
 
 
-# Read by the local AWS (servable_local/aws/sagemaker/runtime_api.py); AWS has no use for it.
+# A tag that the local AWS reads (servable_local/aws/sagemaker/runtime_api.py); AWS ignores it.
 REQUEST_BYTES_TAG = "servable:request-bytes"
 DISKS = {
     "SageMakerEndpointConfigurationKMSKeyConfigured": "local NVMe is encrypted by the instance's "
@@ -35,7 +35,7 @@ DISKS = {
 def data_capture(
     capture: Capture | None, captured: Destination | None
 ) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None:
-    """Samples of requests and answers, as the endpoint configuration asks for them; None without."""
+    """The data capture property of the endpoint configuration; None without [capture]."""
     if capture is None or captured is None:
         return None
     kept = {"Input": capture.requests, "Output": capture.answers}
@@ -49,7 +49,7 @@ def data_capture(
             for mode, wanted in kept.items()
             if wanted
         ],
-        # Kept as text; of every other type SageMaker keeps base64.
+        # These types are kept as text; SageMaker stores all others in base64.
         capture_content_type_header=Config.CaptureContentTypeHeaderProperty(
             csv_content_types=["text/csv"],
             json_content_types=["application/json", "application/jsonlines"],
@@ -58,7 +58,7 @@ def data_capture(
 
 
 def _metrics_config(metrics: Metrics) -> sagemaker.CfnEndpointConfig.MetricsConfigProperty:
-    """Every field, also those that are off: SageMaker's own choice depends on the day of creation."""
+    """Sets every field, also those that are off: SageMaker's defaults depend on the day of creation."""
     return Config.MetricsConfigProperty(
         enable_detailed_observability=metrics.detailed_observability,
         enable_enhanced_metrics=metrics.enhanced_metrics,
@@ -88,39 +88,41 @@ class ModelEndpoint(Construct):
         protect: bool = False,
         acknowledged_request_bytes: int | None = None,
     ) -> None:
-        """`capture`: from `data_capture`. `async_inference`: requests wait in a queue, and nobody for
-        an answer. `logs`: made before the endpoint, which would make a log group of its own.
-        `metrics` None: neither detailed observability nor enhanced metrics, a value each minute.
-        `protect`: CloudFormation leaves the endpoint where it would delete or replace it.
-        `acknowledged_request_bytes`: above AWS's API; a tag says it to the local AWS, and to readers."""
+        """`capture` comes from `data_capture`; `logs` must exist before the endpoint. `metrics` None means
+        neither detailed observability nor enhanced metrics. With `protect` CloudFormation retains the
+        endpoint. `acknowledged_request_bytes` above AWS's API become a tag for the local AWS."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        instance_types = [one.watched.instance_type for one in variants]
+        instance_types = [variant.watched.instance_type for variant in variants]
         self.kind = kind_of(
             queued=async_inference is not None, has_instances=None not in instance_types
         )
         self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
-        # Left unnamed on purpose: a configuration cannot be updated, only
+        # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[one.production_variant() for one in variants if not one.shadow],
-            shadow_production_variants=[one.production_variant() for one in variants if one.shadow]
+            production_variants=[v.production_variant() for v in variants if not v.shadow],
+            shadow_production_variants=[
+                variant.production_variant() for variant in variants if variant.shadow
+            ]
             or None,
             kms_key_id=volume_kms_key,
             data_capture_config=capture,
             async_inference_config=async_inference.config if async_inference else None,
             metrics_config=_metrics_config(metrics or Metrics()),
         )
-        if not takes_volume_key([one for one in instance_types if one]):
+        if not takes_volume_key(
+            [instance_type for instance_type in instance_types if instance_type]
+        ):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
         self.fingerprint = replacement_fingerprint(
-            self.config, *(one.model.fingerprint for one in variants)
+            self.config, *(variant.model.fingerprint for variant in variants)
         )
-        """Changes when the endpoint configuration is replaced, as 64 hex digits."""
+        """64 hex digits that change whenever the endpoint configuration is replaced."""
         self.resource = self._endpoint(protect=protect)
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
@@ -149,18 +151,18 @@ class ModelEndpoint(Construct):
 
     @property
     def watched(self) -> WatchedEndpoint:
-        """As alarms and dashboards see it."""
+        """The endpoint as alarms and dashboards use it."""
         return WatchedEndpoint(
             name=self.name,
             region=self._region,
-            variants=tuple(one.watched for one in self.variants),
+            variants=tuple(variant.watched for variant in self.variants),
             log_is_counted=True,
             resource=self.resource,
             kind=self.kind,
         )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Lets somebody ask this endpoint, and no other, for predictions."""
+        """Allows `grantee` to invoke this endpoint, and no other."""
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=[self.kind.invoke_action],
@@ -173,12 +175,12 @@ class ModelEndpoint(Construct):
 
 
 def endpoint_arn(stack: cdk.Stack, name: str) -> str:
-    """As SageMaker has it: in lower case, however the name is written. IAM compares it as it is.
+    """The endpoint's ARN, which SageMaker writes in lower case; IAM compares case-sensitively.
 
     AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its resources:
     https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
     """
-    # A name that CloudFormation knows only later cannot be changed here.
+    # A name that only CloudFormation knows cannot be changed here.
     known = name if cdk.Token.is_unresolved(name) else name.lower()
     return stack.format_arn(service="sagemaker", resource="endpoint", resource_name=known)
 
@@ -186,8 +188,8 @@ def endpoint_arn(stack: cdk.Stack, name: str) -> str:
 def _not_retained(
     variants: Sequence[EndpointVariant],
 ) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
-    """Counts belong to scaling where there is any, else to the file, as weights do."""
+    """Numbers of instances are scaling's if any variant scales, else the file's; weights are the file's."""
     scaled = any(variant.scaled for variant in variants)
-    files = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
+    names = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
     retained = sagemaker.CfnEndpoint.VariantPropertyProperty
-    return [retained(variant_property_type=one) for one in files]
+    return [retained(variant_property_type=name) for name in names]

@@ -1,4 +1,4 @@
-"""A variant of the file, with the SageMaker model that its instances run."""
+"""A variant of an environment file, with the SageMaker model that it runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ Config = sagemaker.CfnEndpointConfig
 
 
 class ServedVariant(Construct):
-    """Instances, or serverless, that answer with one model: an `EndpointVariant`."""
+    """A variant of an environment file as an `EndpointVariant`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ServedVariant(Construct):
         root: Path,
         dependencies: ModelDependencies,
     ) -> None:
-        """`name`: of a variant of `environment`. `root`: the project that its paths are relative to."""
+        """`name` is a variant of `environment`; `root` is the project that paths are relative to."""
         super().__init__(scope, construct_id)
         found = placement(environment, name, root)
         assert found is not None  # preflight: its instance type and model are known
@@ -48,7 +48,7 @@ class ServedVariant(Construct):
         self._hosting = found.hosting(environment.region)
         self._kind = kind = environment.kind
         self.scaled = variant.scaling is not None and kind.has_instances
-        """Whether its count is scaling's, also while that holds it."""
+        """Whether scaling sets the number of instances, also while `hold` suspends it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
         self.start_seconds = found.start_seconds
@@ -70,7 +70,7 @@ class ServedVariant(Construct):
         )
 
     def production_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-        """What the endpoint configuration says of it."""
+        """The variant's property of the endpoint configuration."""
         variant, runs = self._variant, self._hosting
         if variant.serverless is not None:
             return Config.ProductionVariantProperty(
@@ -103,7 +103,7 @@ class ServedVariant(Construct):
 
     @property
     def watched(self) -> WatchedVariant:
-        """As alarms and dashboards see it."""
+        """The variant as alarms and dashboards use it."""
         variant = self._variant
         return WatchedVariant(
             name=self.name,
@@ -116,7 +116,7 @@ class ServedVariant(Construct):
 
     @property
     def recorded(self) -> dict[str, object]:
-        """What it runs, as somebody who goes back to it must know it."""
+        """What the variant runs, for the record of the deployment, which a rollback needs."""
         return {
             "variant": self.name,
             "model": self._variant.model,

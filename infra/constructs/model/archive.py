@@ -1,6 +1,6 @@
-"""Where a model's bytes lie: packed, published file by file, several under a prefix, or there already.
+"""A model's archive in S3: packed, published file by file, several under a prefix, or existing already.
 
-What is made here is published by the CDK CLI when it deploys, and only then: an asset's command packs it.
+The CDK CLI packs and publishes it when it deploys, and only then, by the command of an asset.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from model_packaging.unpacked_file import command as upload
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
-    """What a role may list, beside reading the objects under it."""
+    """A prefix that a role may list, in addition to reading the objects under it."""
 
     bucket_arn: str
     name: str
-    """Ends with a slash."""
+    """The prefix, which ends with a slash."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,29 +33,29 @@ class Archive:
     """One archive, one prefix of files, or one prefix of archives."""
 
     fingerprint: str
-    """SHA-256 over what decides the bytes, or over the bytes."""
+    """SHA-256 over the inputs of the archive, or over its bytes."""
     url: str
-    """s3://…; a prefix's ends with a slash."""
+    """s3://… address; that of a prefix ends with a slash."""
     objects: str
-    """The ARN of the objects to read; a prefix's ends with a star."""
+    """ARN of the objects to read; that of a prefix ends with a star."""
     data: Mapping[str, Any]
-    """How SageMaker's container definition names it."""
+    """The properties of SageMaker's container definition that name the archive."""
     listed: Prefix | None = None
-    """None where it is one object."""
+    """The prefix to list; None if the archive is one object."""
     key_arns: Sequence[str] = ()
-    """The KMS keys that its objects may be encrypted with, beside S3's own."""
+    """KMS keys that its objects may be encrypted with, in addition to S3's own."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What the model's environment says of it, beside the container's settings."""
+    """Variables of the model about the archive, in addition to the container's settings."""
 
 
 def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -> Archive:
-    """model.tar.gz under a key that changes when any of its bytes would.
+    """A model.tar.gz under a key that changes whenever its content would change.
 
-    `archives`: the folder that packed archives are kept in, inside the project's folder for what can
-    be made again, where hashes are kept too. Raises `PackagingError`.
+    `archives` is the folder for packed archives inside the project's folder for generated files, which
+    also holds hashes. Raises `PackagingError`.
     """
     fingerprint = key(inputs, cache=archives.parent)
-    # Straight to the synthesizer and not through aws_s3_assets.Asset: that one would
+    # The synthesizer is called directly because aws_s3_assets.Asset would
     # name the object <hash>.gz, and SageMaker documents .tar.gz.
     asset = stack.synthesizer.add_file_asset(
         source_hash=f"{fingerprint}.tar.gz",
@@ -73,9 +73,9 @@ def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -
 def several_archives(
     stack: cdk.Stack, inputs: Mapping[str, ArchiveInputs], *, archives: Path
 ) -> Archive:
-    """NAME.tar.gz for each, for the container's multi-model mode; a request names one (TargetModel).
+    """One NAME.tar.gz per model for multi-model mode, in which a request names its TargetModel.
 
-    `archives` and errors as of `packed_archive`.
+    `archives` and errors are those of `packed_archive`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
     """
     keys = {name: key(one, cache=archives.parent) for name, one in sorted(inputs.items())}
@@ -95,13 +95,13 @@ def several_archives(
 
 
 def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Archive:
-    """The files that an archive would hold, uploaded as they are. Empty folders are not there.
+    """The files of an archive, uploaded uncompressed; empty folders are omitted.
 
-    `made`: the project's folder for what can be made again. Raises `PackagingError`.
+    `made` is the project's folder for generated files. Raises `PackagingError`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/large-model-inference-uncompressed.html
     """
     fingerprint, tree, hashes = key_tree_and_hashes(inputs, cache=made)
-    commands = {one.name: upload(one.path, sha256=hashes[one.name]) for one in tree.files}
+    commands = {file.name: upload(file.path, sha256=hashes[file.name]) for file in tree.files}
     url, listed = _published(stack, fingerprint, commands, of=inputs.name)
     source = sagemaker.CfnModel.S3DataSourceProperty(
         compression_type="None", s3_data_type="S3Prefix", s3_uri=url
@@ -118,10 +118,10 @@ def unpacked_files(stack: cdk.Stack, inputs: ArchiveInputs, *, made: Path) -> Ar
 
 
 def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
-    """An archive that lies in S3 already, held to its hash; nothing is packed or published.
+    """An archive that exists in S3 already, identified by its hash; nothing is packed or published.
 
-    The hash goes into the model's variables. Another hash is then another model, also
-    under the same key; CloudFormation alone would see no change and deploy nothing.
+    The hash is one of the model's variables, so that another hash gives another model even under the
+    same key; CloudFormation alone would see no change and deploy nothing.
     """
     bucket, _, object_key = artifact.uri.removeprefix("s3://").partition("/")
     return Archive(
@@ -137,10 +137,9 @@ def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
 def _published(
     stack: cdk.Stack, fingerprint: str, commands: Mapping[str, Sequence[str]], *, of: str
 ) -> tuple[str, Prefix]:
-    """The URL of s3://assets/FINGERPRINT/, with what each command makes under its name.
+    """The address s3://assets/FINGERPRINT/ of a prefix that holds the output of each command.
 
-    Another content is another prefix, so that an old fleet, and a rollback, find what they were
-    started with.
+    Other content gets another prefix, so that an old fleet and a rollback still find theirs.
     """
     for name, made_by in commands.items():
         asset = stack.synthesizer.add_file_asset(

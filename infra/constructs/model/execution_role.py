@@ -1,4 +1,4 @@
-"""What a container may do: read its archive and image, write its logs and metrics."""
+"""The role of a model: its container may read the archive and image, and write logs and metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,33 +24,33 @@ INLINE = {
 
 
 def rollback_prefix(endpoint_name: str) -> str:
-    """How the names of an endpoint's rollback alarms begin; its roles may describe these."""
+    """Prefix of the names of an endpoint's rollback alarms, which its roles may describe."""
     return f"{endpoint_name}-rollback-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelDependencies:
-    """What a model's container needs beside its archive and image.
+    """Resources that a model's container needs in addition to its archive and image.
 
-    None and empty: the deployment has no such thing, and the role nothing to do there.
+    None or empty means that the deployment has no such resource, and the role no permission for it.
     """
 
     log_group_arn: str
     rolls_back: str | None = None
-    """The name of an endpoint whose updates are watched by alarms, which the role must then read."""
+    """Name of an endpoint whose updates are watched by alarms, which the role must then read."""
     captured: Destination | None = None
-    """Where samples go."""
+    """Destination of captured samples."""
     async_inference: AsyncInference | None = None
-    """Where requests and answers lie, and who is told of them."""
+    """Locations of asynchronous requests and answers, and their topics."""
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
     roles: RoleRules = field(default_factory=RoleRules)
-    """What every role that is made must keep to."""
+    """Path and boundary of every role that is created."""
     execution_role_arn: str | None = None
-    """A role that is there already; none is made then."""
+    """ARN of an existing role; no role is created then."""
 
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
-        """Everything that is there, by the names of the permission table."""
+        """ARNs of the existing resources, by the names of the permission table."""
 
         def named(service: str, resource: str, *names: str, separator: str = "/") -> list[str]:
             arn = stack.format_arn(service=service, resource=resource)
@@ -79,7 +79,7 @@ class ModelDependencies:
         if network.subnets:
             found["interfaces"] = named("ec2", "network-interface", "*")
         if self.rolls_back is not None:
-            # By prefix: role -> alarm -> configuration -> model -> role is a circle.
+            # By prefix, because role -> alarm -> configuration -> model -> role would be a cycle.
             prefix = f"{rollback_prefix(self.rolls_back)}*"
             found["rollback_alarms"] = named("cloudwatch", "alarm", prefix, separator=":")
         if self.captured is not None:
@@ -95,13 +95,13 @@ class ModelDependencies:
             found["topic_key"] = [queue.key_arn]
         key = self.volume_kms_key
         if key is not None:
-            # A policy knows keys by their own ARN; of an alias only the condition below.
+            # A policy needs the key's own ARN; an alias is only possible in the condition below.
             known = key if not key.startswith(ALIAS) else "*"
             found["volume_key"] = [key] if key.startswith("arn:") else named("kms", "key", known)
         return found
 
     def narrowed(self, place: str) -> Mapping[str, Mapping[str, object]]:
-        """The condition on one of the places, beyond its ARN."""
+        """The condition for one of the resources, in addition to its ARN."""
         key = self.volume_kms_key
         if place != "volume_key" or key is None or not key.startswith(ALIAS):
             return {}
@@ -109,10 +109,10 @@ class ModelDependencies:
 
 
 def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:
-    """SageMaker takes the role on for what this account asks of it in this region, for nobody else.
+    """The trust condition: SageMaker assumes the role only for this account and region.
 
-    AWS: no full ARN of a model or endpoint in its place, the asterisk as it is, and no
-    aws:SourceAccount, since the account is part of it.
+    AWS's guide says to use neither the full ARN of a model or endpoint nor aws:SourceAccount, since the
+    account is part of the ARN.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
     (SageMaker Inference, 2026-11-22)
     """
@@ -120,9 +120,9 @@ def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:
 
 
 class ExecutionRole(Construct):
-    """The role SageMaker takes on for one model, and its policy; no managed one.
+    """The role that SageMaker assumes for one model, with one policy and no managed one.
 
-    A model depends on the policy too: it reads the archive when it is created.
+    The model also depends on the policy, because it reads the archive when it is created.
     """
 
     def __init__(
@@ -147,13 +147,13 @@ class ExecutionRole(Construct):
             ),
         )
         permissions = granted(self._arns)
-        # Another archive, another policy beside the first, which goes when the update is through:
-        # until then the old fleet still reads its own archive when it adds an instance.
+        # Another archive gets another policy; the first one is deleted after the update, because until
+        # then the old fleet still reads its own archive when it adds an instance.
         self.policy = iam.Policy(
             self,
             f"Policy{archive.fingerprint[:8]}",
             roles=[self.role],
-            statements=[self._statement(one) for one in permissions],
+            statements=[self._statement(permission) for permission in permissions],
         )
         accept_wildcards(self.policy, self._wildcards(permissions))
         accept_for(AUDITORS, self.policy, INLINE)
@@ -180,7 +180,7 @@ class ExecutionRole(Construct):
         return [arn for place in permission.on for arn in self._arns[place]] or ["*"]
 
     def _wildcards(self, permissions: Sequence[Permission]) -> dict[str, str]:
-        """Every resource with a star, with all the reasons for it."""
+        """Every resource with a wildcard, with all reasons for it."""
         reasons: dict[str, list[str]] = {}
         for permission in permissions:
             for resource in self._resources(permission):

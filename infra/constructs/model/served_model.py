@@ -1,4 +1,4 @@
-"""A model as SageMaker knows it: image, archive, variables, role."""
+"""A SageMaker model: image, archive, variables, role."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ DERIVED = ContainerSettings()
 class ServedModel(Construct):
     """One AWS::SageMaker::Model.
 
-    Unnamed on purpose: a model cannot be updated, only replaced, and CloudFormation
+    It has no name on purpose: a model cannot be updated, only replaced, and CloudFormation
     cannot replace what has a fixed name.
     """
 
@@ -54,7 +54,7 @@ class ServedModel(Construct):
             self,
             "Resource",
             execution_role_arn=made.role.role_arn if made else dependencies.execution_role_arn,
-            # Left out and not false: a template says what somebody asked for.
+            # None and not False: the template contains only what was configured.
             enable_network_isolation=network_isolation or None,
             vpc_config=sagemaker.CfnModel.VpcConfigProperty(
                 subnets=network.subnets, security_group_ids=network.security_groups
@@ -71,7 +71,7 @@ class ServedModel(Construct):
             model.node.add_dependency(made.policy)
         self.name = model.attr_model_name
         self.fingerprint = replacement_fingerprint(model)
-        """Changes when the model is replaced, as 64 hex digits."""
+        """64 hex digits that change whenever the model is replaced."""
 
 
 def packed_model(
@@ -86,13 +86,13 @@ def packed_model(
     tensorflow: str | None = None,
     container: ContainerSettings = DERIVED,
 ) -> ServedModel:
-    """A SavedModel on this computer becomes a served model, for CDK apps without environment files.
+    """A served model from a SavedModel on this computer, for CDK apps without environment files.
 
-    Image, settings and permissions fit the model and the instance type. `name`: in the container.
-    `folder`: of its versions. `code`: with inference.py. `tensorflow` None: the newest that the
-    instance type runs. `container`: what is left out is derived. The stack needs a region of its
-    own: images are named by it. Raises `PackagingError`, and KeyError for an instance type, version
-    or region that is not in the catalog.
+    Image, settings and permissions are chosen for the model and the instance type. `name` is the
+    model's in the container, `folder` holds its versions, and `code` holds inference.py. `tensorflow`
+    None means the newest version that the instance type runs. Settings that `container` omits are
+    derived. The stack must have a region, because images depend on it. Raises `PackagingError`, and
+    KeyError for an instance type, version or region that is not in the catalog.
     """
     folder, code = folder.resolve(), code.resolve() if code else None
     stack = cdk.Stack.of(scope)

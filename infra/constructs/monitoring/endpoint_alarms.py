@@ -1,4 +1,4 @@
-"""What somebody is woken for, and what somebody is told of."""
+"""The endpoint's alarms: all of them notify, and a composite alarm pages the on-call engineer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,7 +16,7 @@ _COMPARISONS = {"above": "GreaterThanThreshold", "below": "LessThanThreshold"}
 
 
 class EndpointAlarm(Construct):
-    """Fires when the signal has been there for its minutes on end."""
+    """An alarm that fires when its signal has crossed the threshold for its consecutive minutes."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class EndpointAlarm(Construct):
         description: str,
         actions: Sequence[str] | None = None,
     ) -> None:
-        """`actions`: ARNs that are told when it fires and when it is over."""
+        """`actions` are ARNs that are notified when the alarm fires and when it recovers."""
         super().__init__(scope, construct_id)
         self.signal = signal
         self.alarm = cloudwatch.CfnAlarm(
-            # Where CDK's own alarm would have it: deployed alarms keep their logical names.
+            # The id of CDK's own alarm construct, so that deployed alarms keep their logical ids.
             Construct(self, "Resource"),
             "Resource",
             alarm_name=name,
@@ -53,7 +53,7 @@ class EndpointAlarm(Construct):
 
     @property
     def line(self) -> Line:
-        """In the person's unit."""
+        """The threshold as a line of the graph, in the file's unit."""
         return Line(value=self.signal.threshold, label=f"alarm: {self.signal.said}")
 
 
@@ -61,7 +61,7 @@ OBJECTIVE = "objective"
 
 
 class EndpointAlarms(Construct):
-    """Every alarm informs; a composite over those that break the service objective pages."""
+    """All alarms. A composite over those that break the service objective pages the on-call engineer."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class EndpointAlarms(Construct):
         inform: sns.ITopic,
         page: sns.ITopic | None = None,
     ) -> None:
-        """`page` None: who is informed is paged."""
+        """`page` None means that the page goes to the topic of all notifications."""
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
         self._alarms = alarms
@@ -93,7 +93,7 @@ class EndpointAlarms(Construct):
         self.objective = self._objective([page.topic_arn] if page else self._inform)
 
     def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
-        """None: the environment file asks for no such alarm."""
+        """The alarm of a kind and variant; None if the environment file configures none."""
         return self.by_name.get(kind if variant is None else f"{variant}-{kind}")
 
     def _refused(self) -> Signal:
@@ -109,7 +109,7 @@ class EndpointAlarms(Construct):
 
     def _watch(self, signal: Signal) -> EndpointAlarm:
         of = "" if signal.variant is None else f", variant {signal.variant}"
-        made = EndpointAlarm(
+        alarm = EndpointAlarm(
             self,
             signal.name,
             signal=signal,
@@ -119,8 +119,8 @@ class EndpointAlarms(Construct):
             actions=self._inform,
         )
         if self._endpoint.resource is not None:
-            made.alarm.add_resource_dependency(self._endpoint.resource)
-        return made
+            alarm.alarm.add_resource_dependency(self._endpoint.resource)
+        return alarm
 
     def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
         broken = [one for one in self.by_name.values() if one.signal.breaks_objective]

@@ -1,4 +1,4 @@
-"""One screen for an endpoint: is it well, what is it asked, how full is it, what does it cost."""
+"""The endpoint's dashboard: alarms, traffic, latency, errors, utilization and cost."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend
 
 
 class EndpointDashboard(Construct):
-    """Milliseconds and percent, as the environment file says them.
+    """A dashboard in the environment file's units, milliseconds and percent.
 
-    One variant: two graphs in a row. Several: the same graph of each, side by side.
+    With one variant a row has two graphs; with several it has the same graph of each variant.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class EndpointDashboard(Construct):
         alarms: EndpointAlarms,
         guarded: bool = False,
     ) -> None:
-        """`guarded`: updates are watched, so the old and the new fleet are shown apart."""
+        """`guarded` updates are watched by alarms, so that old and new fleet are shown separately."""
         super().__init__(scope, construct_id)
         status = alarm_status(
             f"{endpoint.name}: alarms",
@@ -42,8 +42,8 @@ class EndpointDashboard(Construct):
             height=3,
         )
         graphs = [
-            VariantGraphs(endpoint=endpoint, variant=one, alarms=alarms)
-            for one in endpoint.variants
+            VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms)
+            for variant in endpoint.variants
         ]
         rows: list[Sequence[Widget]] = [[status], *_rows(graphs)]
         if guarded:
@@ -74,9 +74,9 @@ def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
 
 
 def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
-    """What the log says of the container, of all variants together."""
+    """The counters of the container's log, for all variants together."""
     refused = alarms.of(None, "queue-refused")
-    counted = [endpoint.metrics.counted_in_log(one.metric) for one in log_filters()]
+    counted = [endpoint.metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()]
     return graph(
         f"{endpoint.name}: counted in the log, per minute",
         left=Side(label="lines", metrics=counted, lines=[refused.line] if refused else []),
@@ -84,8 +84,8 @@ def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
     )
 
 
-# Published with the configuration's name only while an update is guarded, so a search and no
-# list: the name of the next configuration is not known yet.
+# These metrics have the configuration's name as a dimension, and only during a guarded update. They
+# need a search expression, because the name of the next configuration is not known yet.
 DIMENSIONS = ("EndpointConfigName", "EndpointName", "VariantName")
 
 

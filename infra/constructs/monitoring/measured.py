@@ -1,6 +1,6 @@
-"""A metric, and what is computed of several: plain values until CloudFormation is told of them.
+"""Metrics and metric math as plain values, which become CDK objects only in alarms and graphs.
 
-Each object of CDK is a round trip to its process; an environment has fifty metrics, drawn and watched.
+Every CDK object is a round trip to the jsii process, and an environment has fifty metrics.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 PERIOD_MINUTES = 1  # as often as SageMaker publishes
 PERIOD_SECONDS = PERIOD_MINUTES * 60
-# What an alarm calls a statistic; all others (p99) are extended ones.
+# An alarm's plain statistics; all others (such as p99) are extended statistics.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-cloudwatch-alarm.html
 SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
-# A percentile of few samples is judged like one of many. `ignore` would hold the alarm's state: an
-# alarm on a new fleet would never leave INSUFFICIENT_DATA, so that a small canary was not watched
-# at all, and one in ALARM would stay there all night.
+# Percentiles of few samples are evaluated like others. `ignore` would keep the alarm's state: an alarm
+# on a new fleet would never leave INSUFFICIENT_DATA, so that a small canary would not be watched at
+# all, and an alarm in ALARM would stay there all night.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
 # (2026-11-22)
 FEW_SAMPLES = "evaluate"
@@ -25,7 +25,7 @@ FEW_SAMPLES = "evaluate"
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One metric over one minute."""
+    """One metric with a period of one minute."""
 
     namespace: str
     name: str
@@ -35,7 +35,7 @@ class Measured:
 
     @property
     def for_cdk(self) -> cloudwatch.Metric:
-        """For CDK's own alarms, graphs and scaling."""
+        """The metric for CDK's own alarms, graphs and scaling."""
         return cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.name,
@@ -57,7 +57,7 @@ class Measured:
         return {**self._identity, "period": PERIOD_SECONDS, **statistic}
 
     def in_query(self, query_id: str) -> dict[str, Any]:
-        """What an alarm's expression calls `query_id`."""
+        """The metric query that an alarm's expression refers to as `query_id`."""
         identity = self._identity
         identity["metricName"] = identity.pop("metric_name")
         stat = {"metric": identity, "period": PERIOD_SECONDS, "stat": self.statistic}
@@ -77,7 +77,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Computed:
-    """An expression of CloudWatch's metric math; `using`: what it calls each metric."""
+    """An expression of CloudWatch's metric math; `using` maps its variables to metrics."""
 
     expression: str
     using: Mapping[str, Measured] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Computed:
 
     @property
     def for_cdk(self) -> cloudwatch.MathExpression:
-        """For CDK's own alarms and graphs."""
+        """The expression for CDK's own alarms and graphs."""
         return cloudwatch.MathExpression(
             expression=self.expression,
             using_metrics={name: metric.for_cdk for name, metric in self.using.items()},
@@ -95,7 +95,7 @@ class Computed:
 
     @property
     def in_alarm(self) -> dict[str, Any]:
-        """The properties of an AWS::CloudWatch::Alarm on what comes out."""
+        """The properties of an AWS::CloudWatch::Alarm on the expression."""
         result = {
             "id": "expr_1",
             "expression": self.expression,

@@ -1,4 +1,4 @@
-"""Where alarms and events are sent, encrypted, and who reads them."""
+"""Encrypted topics for alarms and endpoint events, and their subscriptions."""
 
 import json
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ Rule = events.CfnRule
 
 
 class NotificationKey(Construct):
-    """The given key, or one of our own that CloudWatch and EventBridge may use.
+    """The given key, or a new one that CloudWatch and EventBridge may use.
 
-    The AWS-managed key of SNS would not do: its policy lets neither of them in.
+    The AWS-managed key of SNS is not enough, because its policy allows neither service.
     Source: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
     """
 
@@ -36,17 +36,17 @@ class NotificationKey(Construct):
             description="Encrypts the notifications of this endpoint",
             enable_key_rotation=True,
             pending_window=cdk.Duration.days(7),
-            # It protects messages in flight and no data at rest: nothing is lost with it.
+            # It encrypts messages in flight and no data at rest: nothing is lost with it.
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         own.grant(alarms_of(self), *PUBLISHING)
-        # Without a condition: EventBridge sends none that would hold for an encrypted topic.
+        # There is no condition, because EventBridge sends no source to an encrypted topic.
         own.grant(iam.ServicePrincipal("events.amazonaws.com"), *PUBLISHING)
         self.key = own
 
 
 def alarms_of(scope: Construct) -> iam.ServicePrincipal:
-    """CloudWatch, on behalf of this account alone."""
+    """The principal of CloudWatch, restricted to this account."""
     return iam.ServicePrincipal(
         "cloudwatch.amazonaws.com",
         conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}},
@@ -59,17 +59,17 @@ class AlarmTopic(Construct):
     def __init__(
         self, scope: Construct, construct_id: str, *, notify: Sequence[str], key: kms.IKey
     ) -> None:
-        """`notify`: e-mail addresses and https URLs."""
+        """`notify` are e-mail addresses and https URLs."""
         super().__init__(scope, construct_id)
         self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
-        # A topic policy replaces the default one, which let alarms of the account publish.
+        # A topic policy replaces the default policy, which allowed alarms of the account to publish.
         self.topic.grant_publish(alarms_of(self))
         for address in notify:
             self.topic.add_subscription(subscription(address))
 
 
 def subscription(address: str) -> sns.ITopicSubscription:
-    """Of an e-mail address or an https URL."""
+    """The subscription for an e-mail address or an https URL."""
     if address.startswith("https://"):
         return subscriptions.UrlSubscription(address)
     return subscriptions.EmailSubscription(address)
@@ -83,7 +83,7 @@ DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 
 # Only an update has a pending deployment; scaling sends the same kind of event without one.
 UPDATES = {"PendingDeploymentSummary": {"EndpointConfigName": [{"exists": True}]}}
-# An endpoint that scales is UPDATING, then IN_SERVICE: both say nothing by themselves. An update
+# An endpoint that scales is UPDATING, then IN_SERVICE, so these states alone say nothing. An update
 # that failed without a rollback is IN_SERVICE again, and has a reason.
 FAILURES = {
     "$or": [
@@ -94,8 +94,8 @@ FAILURES = {
 
 PENDING = "$.detail.PendingDeploymentSummary"
 FIELDS = {"status": "$.detail.EndpointStatus", "time": "$.time"}
-# `config` is the old one until the update is over. The stage is that of the first variant: all of
-# them go through the stages of an update together. Places in lists:
+# `config` is the old configuration until the update is over. The stage is that of the first variant,
+# because all variants go through the stages of an update together. Indexes in lists:
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
 UPDATE_FIELDS = FIELDS | {
     "old": "$.detail.EndpointConfigName",
@@ -109,7 +109,7 @@ FAILURE_FIELDS = FIELDS | {
 
 
 class EndpointEvents(Construct):
-    """Updates and failures of the endpoint, as one line each, to a topic; scaling is not told."""
+    """Sends updates and failures of the endpoint to a topic, one line each; scaling sends none."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, endpoint_name: str, inform: sns.ITopic
@@ -117,7 +117,7 @@ class EndpointEvents(Construct):
         super().__init__(scope, construct_id)
         self._endpoint_name = endpoint_name
         self._topic_arn = inform.topic_arn
-        # What is not in an event is empty in its line.
+        # A field that an event does not have is empty in its line.
         self._rule(
             "Updates",
             f"Stages of updates of {endpoint_name}",
@@ -171,15 +171,15 @@ class EndpointEvents(Construct):
 
 
 class Notifications:
-    """The topic that is told of everything, the one that wakes somebody, and the endpoint's events."""
+    """The topic for all notifications, the topic that pages, and the endpoint's events."""
 
     def __init__(
         self, scope: Construct, *, endpoint_name: str, alarms: Alarms, key: kms.IKey
     ) -> None:
-        """`key`: of the topics."""
+        """`key` encrypts the topics."""
         self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key).topic
         self.page = self.inform
-        """`inform` where nobody is named to be woken."""
+        """The topic that pages; the same as `inform` if `alarms.page` is empty."""
         if alarms.page:
             self.page = AlarmTopic(scope, "PageTopic", notify=alarms.page, key=key).topic
         if alarms.events:

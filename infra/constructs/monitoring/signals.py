@@ -1,4 +1,4 @@
-"""What each alarm of an endpoint looks at, in the units that people use."""
+"""The metric, threshold and window of every alarm of an endpoint, in the file's units."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from infra.parameters.alarms import Alarms
 
 @dataclass(frozen=True)
 class Unit:
-    """What a person writes, against what CloudWatch holds."""
+    """A unit of the environment file, and its factor to the metric's unit."""
 
     symbol: str
     in_the_metric: float
-    """One of ours, in the metric's own unit."""
+    """One of the file's units, in the metric's unit."""
 
 
 # SageMaker publishes latency in microseconds; here, and only here, it becomes milliseconds.
@@ -33,39 +33,39 @@ OVERHEAD = "overhead-latency"
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """One alarm's question. `kind` is its section of the runbook and part of its name."""
+    """The condition of one alarm. `kind` is its section of the runbook and part of its name."""
 
     kind: str
     variant: str | None
-    """None: of the whole endpoint."""
+    """The variant; None for the whole endpoint."""
     what: str
     metric: Metric
     threshold: float
     unit: Unit
     minutes: int
-    """Consecutive ones that must show it."""
+    """Consecutive minutes in which the threshold must be crossed."""
     fires: Literal["above", "below"] = "above"
     graph: str | None = None
-    """The graph of the variant that draws its line."""
+    """The variant's graph that shows the threshold as a line."""
     breaks_objective: bool = False
     in_words: str | None = None
-    """Where threshold and unit do not say it well."""
+    """Description of the condition if threshold and unit alone are unclear."""
     missing: Literal["notBreaching", "breaching"] = "notBreaching"
-    """No traffic is no data, and no reason to wake anybody."""
+    """How missing data is treated. Without traffic there is no data, and that is not a fault."""
 
     @property
     def name(self) -> str:
-        """Short, and one of its own within the endpoint."""
+        """A short name, unique within the endpoint."""
         return self.kind if self.variant is None else f"{self.variant}-{self.kind}"
 
     @property
     def earliest_minutes(self) -> int:
-        """From the beginning of the first minute that shows it: it cannot fire before."""
+        """Minutes from the beginning of the first breaching minute to the earliest alarm."""
         return self.minutes
 
     @property
     def said(self) -> str:
-        """As a person says it: p99 latency above 100 ms."""
+        """The condition in words: p99 latency above 100 ms."""
         if self.in_words is not None:
             return self.in_words
         amount = f"{self.threshold:g} {self.unit.symbol}".strip()
@@ -73,8 +73,7 @@ class Signal:
 
     @property
     def few_samples(self) -> str:
-        """What the alarm does with few requests, as a sentence of its description; empty where it
-        does not look at a percentile."""
+        """A sentence for the alarm's description about few requests; empty without a percentile."""
         if not isinstance(self.metric, Measured) or self.metric.statistic in SIMPLE:
             return ""
         percentile = self.metric.statistic
@@ -128,7 +127,7 @@ _OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
 def variant_signals(
     metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
-    """Every alarm that a variant gets: of what its endpoint publishes, as far as the file asks."""
+    """Every alarm of a variant that the file configures and whose metric its endpoint publishes."""
     for graph, watched in _WATCHED.items():
         namespace = MACHINES if graph == "saturation" else NAMESPACE
         for kind, (what, metric, statistic, key) in watched.items():
@@ -136,7 +135,7 @@ def variant_signals(
             if threshold is None or not metrics.publishes(metric, namespace):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
-                continue  # a cold start is overhead too, and usual where no instance runs: no news
+                continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
             yield Signal(
@@ -174,10 +173,10 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             unit=Unit("", 1),
             minutes=alarms.no_traffic_minutes,
             fires="below",
-            # An endpoint that never had a request has no metric that could be filled.
+            # An endpoint without any request so far has no metric that FILL could fill.
             missing="breaching",
         )
-    # Where nothing can be added on purpose, all in use is every day.
+    # If the number of instances is fixed on purpose, all of them are always in use.
     if variant.scales and variant.max_instances > variant.min_instances:
         yield Signal(
             kind="at-max",
@@ -185,7 +184,7 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
             what="instances",
             in_words=f"all {variant.max_instances} instances in use",
             metric=metrics.instances(variant.name),
-            # Half of one below: the mean of a minute in which the last one came is a fraction.
+            # The threshold is half an instance lower: in the minute of a change the mean is a fraction.
             threshold=variant.max_instances - 0.5,
             unit=Unit("", 1),
             minutes=alarms.at_max_minutes,
@@ -204,14 +203,14 @@ def _async_failures(
                 metric=metrics.of_variant(metric, variant.name, "Sum"),
                 threshold=alarms.async_failures_per_minute,
                 unit=Unit("", 1),
-                # Not the window: requests come seldom, and what failed is not asked again.
+                # One minute and not the window: requests are rare, and failed ones are not repeated.
                 minutes=1,
                 graph="failures",
             )
 
 
 def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
-    """Of the queue of an asynchronous endpoint, whichever variant is behind."""
+    """The alarms of an asynchronous endpoint's queue, which is the same for every variant."""
     if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",

@@ -1,4 +1,4 @@
-"""The graphs of one variant, in milliseconds and percent, under its alarms' lines."""
+"""The graphs of one variant, in milliseconds and percent, with its alarms' thresholds as lines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ Graph = Callable[[int], Widget]
 
 @dataclass(frozen=True, kw_only=True)
 class VariantGraphs:
-    """Each method takes its width in columns. Titles name the variant: they stand side by side."""
+    """The graphs of a variant. Each method takes its width in columns; titles name the variant."""
 
     endpoint: WatchedEndpoint
     variant: WatchedVariant
@@ -35,7 +35,7 @@ class VariantGraphs:
 
     @property
     def all(self) -> list[Graph]:
-        """The same ones, in the same order, for every variant of the endpoint."""
+        """All graphs, in the same order for every variant of the endpoint."""
         return [getattr(self, name) for name in self.endpoint.kind.graphs]
 
     @property
@@ -57,7 +57,7 @@ class VariantGraphs:
         )
 
     def queue(self, width: int) -> Widget:
-        """Of the endpoint, whichever variant is behind."""
+        """The queue of the endpoint, which is the same for every variant."""
         queued, age = self._metrics.queued, self.alarms.of(None, "queue-age")
         waiting = [
             replace(queued("ApproximateBacklogSize", "Maximum"), label="all"),
@@ -72,7 +72,7 @@ class VariantGraphs:
         )
 
     def failures(self, width: int) -> Widget:
-        """Of an asynchronous endpoint; no caller sees them."""
+        """Failures of an asynchronous endpoint, which no caller sees."""
         shown = [
             replace(self._metrics.of_variant(metric, self.variant.name, "Sum"), label=label)
             for label, metric in ASYNC_FAILURES.items()
@@ -84,7 +84,7 @@ class VariantGraphs:
         )
 
     def concurrency(self, width: int) -> Widget:
-        """What is used of it; a serverless container shows no CPU and no disk."""
+        """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
         name, metrics = self.variant.name, self._metrics
         used = [
             ("concurrency", metrics.serverless_use("ConcurrentExecutions", name), 0.01),
@@ -119,7 +119,7 @@ class VariantGraphs:
         return self._graph("errors", _all_in(PERCENT, shown), "%", width)
 
     def machines(self, width: int) -> Widget:
-        """100 % is the whole machine, however many cores and GPUs it has."""
+        """Utilization of the instances; 100 % is all cores and GPUs."""
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
@@ -163,14 +163,14 @@ def _all_in(unit: Unit, shown: dict[str, Measured]) -> list[Computed]:
 
 
 def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Computed:
-    """The metric in the person's unit. Ids must differ within a graph."""
+    """The metric in the file's unit. `number` makes the ids differ within a graph."""
     return Computed(
         expression=f"m{number} / {one_of_ours:g}", using={f"m{number}": metric}, label=label
     )
 
 
 def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
-    """Between min and max. Empty in a minute without a request."""
+    """Number of instances, with lines at min and max. A minute without requests has no value."""
     return graph(
         f"{variant.name}: instances that answer, of {variant.instance_type}",
         left=Side(
@@ -183,7 +183,7 @@ def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width
 
 
 def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
-    """Of the instances that answer; words where no source states a price."""
+    """Cost of the instances that answer; a text if no source states a price."""
     known = price(variant.instance_type or "", endpoint.region)
     if known is None:
         return text(

@@ -1,4 +1,4 @@
-"""An endpoint as alarms and dashboards see it, ours or anybody's: its metrics and its instances."""
+"""An endpoint, of this stack or another, as alarms and dashboards use it: metrics and instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,15 +16,14 @@ MACHINES = "/aws/sagemaker/Endpoints"
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointMetrics:
-    """The metrics of one endpoint, per variant, over one minute.
+    """The metrics of one endpoint by variant, with a period of one minute.
 
-    What is not in the catalog raises `UnpublishedMetricError`: nothing here can be asked for
-    that nobody publishes.
+    A metric that is not published raises `UnpublishedMetricError`.
     """
 
     endpoint_name: str
     extra_dimensions: Mapping[str, str] = field(default_factory=dict)
-    """EndpointConfigName, to look at the new fleet alone while an update runs."""
+    """EndpointConfigName, to see only the new fleet while an update runs."""
     kind: EndpointKind = REAL_TIME
 
     def publishes(self, name: str, namespace: str = NAMESPACE) -> bool:
@@ -63,9 +62,10 @@ class EndpointMetrics:
         return self.of_variant(f"{what}Utilization", variant, statistic, MACHINES)
 
     def instances(self, variant: str) -> Computed:
-        """Instances that answer. SageMaker publishes no count; each request adds one over it to
-        InvocationsPerInstance. No data without traffic. Of an asynchronous endpoint: each sends its
-        CPU once a minute.
+        """Number of instances that answer, which SageMaker does not publish.
+
+        It is Invocations divided by InvocationsPerInstance, without data if there is no traffic. For an
+        asynchronous endpoint it counts the values of CPUUtilization, one per instance and minute.
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
         if not self.publishes("Invocations"):
             return Computed(
@@ -83,17 +83,17 @@ class EndpointMetrics:
         )
 
     def queued(self, name: str, statistic: str) -> Measured:
-        """Of the queue of an asynchronous endpoint, which is the endpoint's and no variant's.
-        ApproximateBacklogSize[PerInstance], HasBacklogWithoutCapacity; ApproximateAgeOfOldestRequest
+        """A metric of an asynchronous endpoint's queue, which has no variant: ApproximateBacklogSize,
+        ApproximateBacklogSizePerInstance, HasBacklogWithoutCapacity, or ApproximateAgeOfOldestRequest
         in seconds."""
         return self.of_variant(name, None, statistic)
 
     def serverless_use(self, what: str, variant: str) -> Measured:
-        """`what`: ConcurrentExecutions, ProvisionedConcurrency; the share in use, 0 to 1."""
+        """Share in use, 0 to 1, of `what`: ConcurrentExecutions or ProvisionedConcurrency."""
         return self.of_variant(f"Serverless{what}Utilization", variant, "Maximum")
 
     def requests_or_zero(self, variant: str) -> Computed:
-        """Requests in one minute; 0 where there were none, for which SageMaker publishes nothing."""
+        """Requests in one minute; 0 if there were none, when SageMaker publishes nothing."""
         return Computed(
             expression="FILL(requests, 0)",
             using={"requests": self.invocations(variant)},
@@ -101,7 +101,7 @@ class EndpointMetrics:
         )
 
     def counted_in_log(self, name: str) -> Measured:
-        """Lines of the log that a filter of log_filters.json counts, in one minute, of all variants."""
+        """Log lines of all variants in one minute that match a filter of log_filters.json."""
         namespace = f"{metrics.OWN}{self.endpoint_name}"
         metrics.check(namespace, name, "Sum", [], self.kind.name)
         return Measured(namespace=namespace, name=name, statistic="Sum")
@@ -109,7 +109,7 @@ class EndpointMetrics:
     def of_variant(
         self, name: str, variant: str | None, statistic: str, namespace: str = NAMESPACE
     ) -> Measured:
-        """Any metric that SageMaker publishes; `variant` None: of the whole endpoint."""
+        """Any metric that SageMaker publishes; `variant` None means the whole endpoint."""
         dimensions = {
             "EndpointName": self.endpoint_name,
             **({} if variant is None else {"VariantName": variant}),
@@ -126,25 +126,25 @@ class EndpointMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedVariant:
-    """What its machines can do, and how many there may be."""
+    """A variant's instance type and range of instances."""
 
     name: str
     instance_type: str | None = None
-    """None: it is serverless."""
+    """The instance type; None for a serverless variant."""
     min_instances: int = 1
     max_instances: int = 1
     scales: bool = False
-    """Its number of instances; not a serverless variant's provisioned concurrency."""
+    """Whether the number of instances scales; not a serverless variant's provisioned concurrency."""
     shadow: bool = False
-    """It gets copies of requests, and nobody its answers."""
+    """Whether it is a shadow, which gets copies of requests and whose answers reach nobody."""
 
     @property
     def gpus(self) -> int:
-        """Of one instance. Raises KeyError for a type that the catalog does not know."""
+        """GPUs of one instance. Raises KeyError for a type that the catalog does not know."""
         return instances()[self.instance_type].gpus if self.instance_type else 0
 
     def full_percent(self, metric: str) -> int:
-        """The metric's own number for an instance that is fully used. Errors as of `gpus`."""
+        """The metric's value for a fully used instance. Raises KeyError like `gpus`."""
         instance = instances()[self.instance_type] if self.instance_type else None
         return metrics.full_percent(MACHINES, metric, instance)
 
@@ -155,9 +155,9 @@ class WatchedEndpoint:
     region: str
     variants: tuple[WatchedVariant, ...]
     log_is_counted: bool = False
-    """Whether `EndpointLogs` counts lines of its log: else nobody publishes refused requests."""
+    """Whether `EndpointLogs` counts log lines; else there is no metric of refused requests."""
     resource: cdk.CfnResource | None = None
-    """What alarms are made after; None for an endpoint of another stack."""
+    """The resource that alarms depend on; None for an endpoint of another stack."""
     kind: EndpointKind = REAL_TIME
 
     @property

@@ -1,4 +1,4 @@
-"""A dashboard's widgets, as CloudWatch reads them.
+"""Widgets of a CloudWatch dashboard.
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
 """
@@ -18,7 +18,7 @@ HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
 
 @dataclass(frozen=True, kw_only=True)
 class Widget:
-    """`properties` of its `kind`; where it stands is decided by its row."""
+    """A widget of a `kind` with its `properties`; its row determines its position."""
 
     kind: str
     width: int
@@ -28,7 +28,7 @@ class Widget:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A level across a graph."""
+    """A horizontal line in a graph."""
 
     value: float
     label: str
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """What is drawn against one axis, which begins at 0."""
+    """The metrics of one axis, which begins at 0."""
 
     label: str
     metrics: Sequence[Metric]
@@ -44,7 +44,7 @@ class Side:
 
 
 def graph(title: str, *, left: Side, right: Side | None = None, width: int) -> Widget:
-    """Metrics over time."""
+    """A graph of metrics over time."""
     sides = {"left": left, **({"right": right} if right else {})}
     drawn = [row for side, one in sides.items() for m in one.metrics for row in _drawn(m, side)]
     lines = [
@@ -69,13 +69,13 @@ def text(markdown: str, *, width: int) -> Widget:
 
 
 def alarm_status(title: str, arns: Sequence[str], *, width: int, height: int) -> Widget:
-    """A field for each alarm, red where it is on."""
+    """The states of alarms; one in ALARM is red."""
     properties = {"title": title, "alarms": list(arns)}
     return Widget(kind="alarm", width=width, height=height, properties=properties)
 
 
 def body(rows: Sequence[Sequence[Widget]]) -> str:
-    """Widgets from left to right, rows from top to bottom. May hold CDK's tokens."""
+    """The dashboard's body: widgets from left to right in rows. It may contain CDK's tokens."""
     placed: list[dict[str, Any]] = []
     y = 0
     for row in rows:
@@ -89,13 +89,13 @@ def body(rows: Sequence[Sequence[Widget]]) -> str:
 
 
 def number(value: float) -> float:
-    """A whole one without its .0, as JSON of JavaScript has it."""
+    """The number, without .0 if it is whole, as JavaScript writes JSON."""
     return int(value) if value == int(value) else value
 
 
 @cache
 def _region() -> str:
-    """Asked once: each time is a round trip."""
+    """The region's token, read once because each read is a round trip to jsii."""
     return cdk.Aws.REGION
 
 

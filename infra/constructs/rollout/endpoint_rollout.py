@@ -1,4 +1,4 @@
-"""How updates of an endpoint go: share by share, watched, and taken back by alarms on the new fleet."""
+"""An endpoint's deployment configuration, and the alarms on the new fleet that roll an update back."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,17 +37,17 @@ class EndpointRollout(Construct):
         rollout: Rollout | None,
         alarms: Alarms,
     ) -> None:
-        """`rollout` None: SageMaker's own, which nothing watches. `alarms`: thresholds and window;
-        `p99_latency_ms` and `error_5xx_percent` are watched."""
+        """`rollout` None means SageMaker's own update, which no alarm watches. `alarms` has thresholds
+        and window; `p99_latency_ms` and `error_5xx_percent` are watched."""
         super().__init__(scope, construct_id)
         if rollout is None:
             return
         possible = [
-            (update, one.start_seconds)
-            for one in endpoint.variants
+            (update, variant.start_seconds)
+            for variant in endpoint.variants
             for update in rollout.updates(
-                least=one.watched.min_instances,
-                most=one.watched.max_instances,
+                least=variant.watched.min_instances,
+                most=variant.watched.max_instances,
                 window_minutes=alarms.window_minutes,
             )
         ]
@@ -59,10 +59,10 @@ class EndpointRollout(Construct):
         )
 
     def _alarms(self, endpoint: ModelEndpoint, alarms: Alarms) -> list[str]:
-        """The names of p99 latency's and 5xx share's, of every variant, of this configuration alone.
+        """Names of the alarms on p99 latency and 5xx of every variant, for this configuration only.
 
-        Another resource for every configuration: CloudWatch keeps an alarm's state when it
-        is put again, and one that is in ALARM from the incident would roll back its own fix.
+        Every configuration gets alarms of its own: CloudWatch keeps an alarm's state when the alarm is
+        changed, and one that is in ALARM from the incident would roll back the fix.
         """
         scope = Construct(self, "Rollback")
         config_name = endpoint.config.attr_endpoint_config_name
@@ -103,15 +103,15 @@ def send_golden_requests(
     runbook: str,
     roles: RoleRules,
 ) -> None:
-    """While the endpoint is being updated, if the rollout asks for it.
+    """Sends golden requests while the endpoint is being updated, if the rollout configures them.
 
-    `root`: the project that the request's path is relative to. `inform`: is told when none can be
-    sent. `runbook`: the address of its page.
+    `root` is the project that the request's path is relative to. `inform` is the topic that is notified
+    when none can be sent. `runbook` is the address of its page.
     """
     golden = rollout.golden_requests if rollout else None
     if golden is None:
         return
-    # CDK's module for Lambda takes a tenth of every synth: only who asks waits for it.
+    # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
     from infra.constructs.rollout.golden_sender import GoldenSender
 
     sender = GoldenSender(
@@ -126,7 +126,7 @@ def send_golden_requests(
         runbook=runbook,
         roles=roles,
     )
-    # Before the update that it is to ask in.
+    # The function must exist before the update during which it sends requests.
     endpoint.resource.node.add_dependency(sender)
 
 
@@ -159,9 +159,9 @@ def _deployment_config(
     updates: Sequence[Update],
     longest_seconds: int,
 ) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-    """An update in the rollout's shares, rolled back by these alarms.
+    """The deployment configuration with the rollout's shares, rolled back by these alarms.
 
-    `updates`: of every variant; `longest_seconds`: after which SageMaker takes it back.
+    `updates` are those of every variant; after `longest_seconds` SageMaker rolls the update back.
     """
     rollback = Endpoint.AutoRollbackConfigProperty(
         alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
@@ -172,7 +172,7 @@ def _deployment_config(
         return Endpoint.DeploymentConfigProperty(
             rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
                 maximum_batch_size=_share(forward),
-                # Left out, SageMaker brings up all of the old fleet at once, for which a quota that
+                # By default SageMaker starts all of the old fleet at once, for which a quota that
                 # fits a rolling update has no room:
                 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
                 # (read 2026-11-22)
@@ -184,7 +184,7 @@ def _deployment_config(
         )
     routing = Endpoint.TrafficRoutingConfigProperty(
         type=rollout.strategy.upper(),
-        # Nothing comes after the only shift of an update all at once: its bake is the wait below.
+        # An all-at-once update has only one shift: its bake is the termination wait below.
         # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
         wait_interval_in_seconds=0 if rollout.strategy == "all_at_once" else wait_seconds,
         canary_size=_share(rollout.canary_percent) if rollout.strategy == "canary" else None,
@@ -193,7 +193,7 @@ def _deployment_config(
     return Endpoint.DeploymentConfigProperty(
         blue_green_update_policy=Endpoint.BlueGreenUpdatePolicyProperty(
             traffic_routing_configuration=routing,
-            termination_wait_in_seconds=max(one.last_bake_seconds for one in updates),
+            termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
             maximum_execution_timeout_in_seconds=longest_seconds,
         ),
         auto_rollback_configuration=rollback,

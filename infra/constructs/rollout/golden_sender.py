@@ -1,4 +1,4 @@
-"""Asks an endpoint while it is being updated, so that one that nobody calls is judged too."""
+"""Sends golden requests while an endpoint is updated, so that alarms judge it even without traffic."""
 
 import base64
 import json
@@ -24,9 +24,9 @@ from infra.parameters.rollout import GoldenRequests
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"
 # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
 RUNTIME = "python3.14"
-# Importing boto3 takes memory, and Lambda gives CPU with it.
+# Importing boto3 takes memory, and Lambda gives CPU in proportion to memory.
 MEMORY_MIB = 256
-# A minute's requests, and the last one's sixty seconds.
+# The timeout covers a minute of requests and the last one's sixty seconds.
 TIMEOUT_SECONDS = 120
 LOG_DAYS = 30
 NAMED_BY_LAMBDA = "Lambda names the streams of this function's own log group"
@@ -42,7 +42,7 @@ def _log_name(endpoint_name: str) -> str:
 
 
 class GoldenSender(Construct):
-    """A function that looks once a minute, and asks as often as the file says while it updates."""
+    """A function that runs every minute and, while the endpoint updates, sends golden requests."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class GoldenSender(Construct):
         log_kms_key_arn: str | None = None,
         keep_log: bool = False,
     ) -> None:
-        """`endpoint_name` is the literal: the function is there before the endpoint's update.
-        `inform`: is told when requests cannot be sent. `runbook`: the address of its page."""
+        """`endpoint_name` is a literal, because the function must exist before the endpoint's update.
+        `inform` is notified when requests cannot be sent. `runbook` is the address of its page."""
         super().__init__(scope, construct_id)
         function = self._function(endpoint_name, roles, log_kms_key_arn, keep_log)
         self._watch(function, endpoint_name, inform, runbook)
@@ -79,7 +79,7 @@ class GoldenSender(Construct):
                     id="golden-requests",
                     arn=function.attr_arn,
                     input=json.dumps(asked),
-                    # A minute that was missed is over.
+                    # A missed minute is not repeated.
                     retry_policy=events.CfnRule.RetryPolicyProperty(
                         maximum_retry_attempts=0, maximum_event_age_in_seconds=60
                     ),
@@ -98,9 +98,9 @@ class GoldenSender(Construct):
     def _watch(
         self, function: functions.CfnFunction, endpoint_name: str, inform: sns.ITopic, runbook: str
     ) -> None:
-        """A request that cannot be sent is no failure of the new fleet, and no alarm on that fires.
+        """Alarms when requests cannot be sent, which the rollback alarms on the fleet do not see.
 
-        An error of the function is: it raises, is stopped by Lambda, or was never started.
+        The function's errors count: it raises, times out, or is not started.
         https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
         """
         errors = Measured(

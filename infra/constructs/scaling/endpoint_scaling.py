@@ -1,4 +1,4 @@
-"""Adds and removes instances so that each gets the traffic it can carry."""
+"""Application Auto Scaling of a variant: target tracking, steps and schedules."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
@@ -16,9 +16,9 @@ Metric = autoscaling.PredefinedMetric
 
 
 class EndpointScaling(Construct):
-    """What [variants.NAME.scaling] asks for, of one variant.
+    """The scalable target and policies of [variants.NAME.scaling] for one variant.
 
-    The numbers are instances; of a serverless variant, its provisioned concurrency.
+    It scales the number of instances, or a serverless variant's provisioned concurrency.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class EndpointScaling(Construct):
             )
             self._follow("Tracking", target, Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE)
         if scaling.max_concurrency_per_instance is not None:
-            # Every 10 s, and not every minute.
+            # The metric is published every 10 s instead of every minute.
             self._follow(
                 "Concurrency",
                 scaling.max_concurrency_per_instance * safety,
                 Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION,
             )
         if scaling.provisioned_use_percent is not None:
-            # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+            # The target is a share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
             self._follow(
                 "Provisioned",
                 scaling.provisioned_use_percent / 100,
@@ -99,7 +99,7 @@ class EndpointScaling(Construct):
         if scaling.max_backlog_per_instance is not None:
             self.target.scale_to_track_metric(
                 "Backlog",
-                # Of the endpoint, with no variant: so AWS publishes it, and so it can act.
+                # AWS publishes the metric for the endpoint, without the dimension of a variant.
                 custom_metric=endpoint.metrics.queued(
                     "ApproximateBacklogSizePerInstance", "Average"
                 ).for_cdk,
@@ -119,13 +119,13 @@ class EndpointScaling(Construct):
             scale_in_cooldown=self._in,
         )
 
-    def _schedule(self, number: int, one: Scheduled) -> None:
+    def _schedule(self, number: int, scheduled: Scheduled) -> None:
         self.target.scale_on_schedule(
             f"Scheduled{number}",
-            schedule=autoscaling.Schedule.expression(one.at),
-            time_zone=cdk.TimeZone.of(one.timezone),
-            min_capacity=one.at_least,
-            max_capacity=one.at_most,
+            schedule=autoscaling.Schedule.expression(scheduled.at),
+            time_zone=cdk.TimeZone.of(scheduled.timezone),
+            min_capacity=scheduled.at_least,
+            max_capacity=scheduled.at_most,
         )
 
     def _service_linked_role(self) -> str:

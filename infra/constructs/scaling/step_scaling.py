@@ -1,4 +1,4 @@
-"""Several instances at once where traffic jumps or falls, and the first of a queue without any."""
+"""Step scaling: several instances at once when traffic jumps or falls, and scale from zero for a queue."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ from infra.constructs.monitoring.measured import Computed, Metric
 from infra.parameters.scaling import Step
 
 SECONDS_PER_MINUTE = 60
-# Steps are as patient as target tracking: quick to add, slow to remove.
+# The same evaluation periods as target tracking: quick to add, slow to remove.
 # https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
 MINUTES_ABOVE = 3
 MINUTES_BELOW = 15
@@ -21,11 +21,11 @@ MINUTES_BELOW = 15
 MINUTES_WAITING = 2
 Comparison = cloudwatch.ComparisonOperator
 Adjustments = Iterable[tuple[int, float | None, float | None]]
-"""Instances to add, from one distance to the alarm's threshold to another; None: no end."""
+"""(instances to add, lower bound, upper bound); bounds are relative to the threshold, None is open."""
 
 
 class ScalingSteps(Construct):
-    """A policy and its alarm for the steps up, and one each for those down."""
+    """A policy and an alarm for the steps up, and one of each for the steps down."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class ScalingSteps(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         per_instance = endpoint.metrics.invocations_per_instance(variant)
-        # No traffic is no data: as zero it is below every bound.
+        # Without traffic there is no data; filled with zero it is below every bound.
         zeroed = Computed(
             expression="FILL(requests, 0)",
             using={"requests": per_instance},
             label=f"{variant}: requests per instance",
         )
-        up = sorted((one.above_rps, one.change) for one in steps if one.above_rps is not None)
-        down = sorted((one.below_rps, one.change) for one in steps if one.below_rps is not None)
+        up = sorted((step.above_rps, step.change) for step in steps if step.above_rps is not None)
+        down = sorted((step.below_rps, step.change) for step in steps if step.below_rps is not None)
         for way, metric, bounds, minutes in (
             ("Out", per_instance, up, MINUTES_ABOVE),
             ("In", zeroed, down[::-1], MINUTES_BELOW),
@@ -79,7 +79,7 @@ class ScalingSteps(Construct):
 
 
 class ScaleFromZero(Construct):
-    """Without an instance there is no backlog per instance to track: this one sees a request wait.
+    """Adds the first instance: with none, there is no backlog per instance that could be tracked.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (scale up
     from zero for new requests)
@@ -115,7 +115,7 @@ class ScaleFromZero(Construct):
 
 
 def _adjustments(bounds: Sequence[tuple[float, int]], *, upward: bool) -> Adjustments:
-    """Each bound reaches to the next one; the last has no end."""
+    """Each step reaches to the next bound; the last one is open."""
     first = bounds[0][0]
     ends = [_per_minute(bound - first) for bound, _ in bounds[1:]]
     for (bound, change), end in zip(bounds, [*ends, None], strict=True):
@@ -139,7 +139,7 @@ def _step_policy(
     minutes: int,
     missing: cloudwatch.TreatMissingData,
 ) -> None:
-    """A policy, and the alarm that sets it off after so many minutes on end."""
+    """A policy, and the alarm that triggers it after so many consecutive minutes."""
     action = autoscaling.StepScalingAction(
         scope,
         policy_id,
@@ -166,5 +166,5 @@ def _step_policy(
 
 
 def _per_minute(rps: float) -> float:
-    """As SageMaker counts: requests of one instance in one minute."""
+    """Requests per instance and minute, SageMaker's unit."""
     return rps * SECONDS_PER_MINUTE

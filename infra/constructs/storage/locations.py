@@ -1,6 +1,6 @@
-"""Where samples, requests and answers lie: what others know of the stores that keep them.
+"""Locations of samples, requests and answers in the retained buckets.
 
-Apart from the stores, whose CDK modules cost every synth time that most have no use for.
+They are separate from the buckets, whose CDK modules would slow down every synth.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """What writes there needs to know."""
+    """A prefix in a bucket, with its ARN and key, for whoever writes there."""
 
     url: str
     objects_arn: str

@@ -1,4 +1,4 @@
-"""Buckets for what must outlive the endpoint, each with a key and an end for everything in it."""
+"""Buckets that outlive the endpoint, each with a key and an expiration for all objects."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from infra.constructs.acknowledged import AUDITORS, accept_for
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.parameters.retained import Asynchronous, Capture
 
-# Long enough to answer who read a sample that is gone; access logs are small.
+# Access logs are kept longer than samples, to answer who read a deleted one; they are small.
 ACCESS_LOG_DAYS = 365
 UNFINISHED_DAYS = 7
 
 
 class RetainedStore(Construct):
-    """The bucket, one for the log of who read it, and the key. All stay when their stack goes."""
+    """A bucket, a bucket for its access log, and a key. All are retained when the stack is deleted."""
 
     def __init__(
         self,
@@ -30,7 +30,8 @@ class RetainedStore(Construct):
         keep_days: int,
         kms_key: str | None,
     ) -> None:
-        """`holds`: one word, the bucket's id and its exports' names. `said`: of what, for the key."""
+        """`holds` is one word, the bucket's id and the prefix of its exports. `said` is the key's
+        description."""
         super().__init__(scope, construct_id)
         key = self._key(kms_key, said)
         accesses = self._bucket(
@@ -60,7 +61,7 @@ class RetainedStore(Construct):
             },
         )
         stack = cdk.Stack.of(self)
-        # Exported by names of our own: what reads it knows them while it is being made.
+        # The exports have fixed names, so that the importing stack can be synthesised at the same time.
         self._name = str(stack.export_value(kept.bucket_name, name=f"{stack.stack_name}-{holds}"))
         self.key_arn = kms_key or str(
             stack.export_value(key.key_arn, name=f"{stack.stack_name}-{holds}-key")
@@ -102,7 +103,7 @@ class RetainedStore(Construct):
             lifecycle_rules=[
                 s3.LifecycleRule(
                     expiration=cdk.Duration.days(keep_days),
-                    # A sample that was written over or deleted goes with the others.
+                    # Overwritten and deleted samples expire with the others.
                     noncurrent_version_expiration=cdk.Duration.days(1),
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(UNFINISHED_DAYS),
                 )
@@ -112,7 +113,7 @@ class RetainedStore(Construct):
 
 
 class CaptureStore(RetainedStore):
-    """Samples outlive the endpoint that they are of."""
+    """The bucket of captured samples."""
 
     def __init__(self, scope: Construct, construct_id: str, *, capture: Capture) -> None:
         super().__init__(
@@ -128,7 +129,7 @@ class CaptureStore(RetainedStore):
 
 
 class AsyncInferenceStore(RetainedStore):
-    """Callers put requests there, SageMaker writes answers beside them."""
+    """The bucket into which callers put requests and SageMaker writes answers."""
 
     def __init__(self, scope: Construct, construct_id: str, *, asynchronous: Asynchronous) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Server-side batching against requests, alarms and workers."""
+"""Rules about server-side batching in relation to requests, alarms and workers."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ MICROS_PER_MS = 1000
 
 
 class BatchBelowRequest(VariantRule):
-    """A request of more rows than a batch is answered 400.
+    """A request with more rows than a batch is answered with 400.
 
     Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
     """
@@ -43,7 +43,7 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
 
 
 class BatchTimeoutAboveAlarm(VariantRule):
-    """A lone request waits for its batch the whole timeout: the latency alarm is then always on.
+    """A single request waits the whole timeout for its batch: the latency alarm is then always in ALARM.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
@@ -59,7 +59,7 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
         if batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
-                f"timeout_micros {batching.timeout_micros} alone is as long as the alarm's "
+                f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
                 remedy="lower it, or raise alarms.p99_latency_ms",
@@ -68,7 +68,7 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
 
 
 class BatchQueueShort(VariantRule):
-    """A batch too many in the queue is an error to its caller, while workers could have waited.
+    """If the queue is full, the caller gets an error, although the workers could have waited.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     (max_enqueued_batches)
@@ -100,8 +100,8 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 class BatchFixedShape(VariantRule):
     """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
 
-    A value without dimensions is answered 400 then, an output that does not grow with its batch
-    fails, and a fixed first dimension meets another size as soon as two requests are merged.
+    A value without dimensions is then answered with 400, an output that does not grow with its batch
+    fails, and a fixed first dimension no longer matches as soon as two requests are merged.
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
@@ -117,7 +117,7 @@ class BatchFixedShape(VariantRule):
                 try:
                     signatures = self.candidate.saved_model(folder).signatures
                 except (PackagingError, OSError):
-                    continue  # SavedModel says so
+                    continue  # the rule SavedModel reports it
                 for signature, one in signatures.items():
                     why = unbatchable(one)
                     if why is None:
@@ -127,7 +127,7 @@ class BatchFixedShape(VariantRule):
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
                         allowed="a first dimension that is open (None, -1) in every input and output",
-                        remedy="export the model so, or take batching out",
+                        remedy="export the model with open first dimensions, or remove batching",
                         reads=(f"models.{name}.saved_model",),
                     )
                     called = signature == DEFAULT_SIGNATURE or len(signatures) == 1

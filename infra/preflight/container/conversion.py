@@ -1,4 +1,4 @@
-"""What NGINX in the container converts itself, without a handler."""
+"""The cost of the conversions that NGINX does in the container of a model without a handler."""
 
 from collections.abc import Iterator
 
@@ -10,19 +10,19 @@ from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.rule import Findings, VariantRule
 
 CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
-# 40 MB of memory for each request that is converted.
+# The size whose conversion takes 40 MB of memory per request.
 SMALL_BYTES = 10_000
 MEMORY_BYTES_PER_BYTE = 4000
 BYTES_PER_GB = 10**9
 
 
 class ConversionCost(VariantRule):
-    """Without a handler NGINX converts CSV and JSON lines with a regular expression at every position.
+    """Without a handler NGINX converts CSV and JSON lines with a regular expression for each position.
 
     Each byte takes about 4 KB of memory and up to 5 microseconds while it is converted. Measured with
     the code of the 2.20 image on njs 0.7.9: 200 KB took 246 CPU-ms (14.5 with Servable's handler),
-    400 KB 2 s and 1.7 GB, 1.5 MB 7 to 8 s, and at 5.6 MB the kernel ended the process for want of
-    memory. JSON is not converted. Of images before 2.20 nothing was measured.
+    400 KB 2 s and 1.7 GB, 1.5 MB 7 to 8 s, and at 5.6 MB the kernel killed the process because memory
+    ran out. JSON is not converted. Images before 2.20 were not measured.
     Source: tensorflowServing.js in scripts/docker/tensorflow/inference/sagemaker of
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
@@ -54,7 +54,7 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
     def _sent(
         self, environment: Environment, placement: Placement
     ) -> Iterator[tuple[str, str, int | None]]:
-        """(key, content type, bytes of the largest body that is known) of what is converted."""
+        """(key, content type, bytes of the largest known body) for each content type that is converted."""
         traffic = environment.traffic
         for content_type in traffic.content_types:
             yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
@@ -69,7 +69,7 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
             yield from _converted("rollout.golden_requests.body", sent.sent_as, size)
 
     def _size(self, file: str) -> int:
-        """Of a golden request; 0 where it cannot be read, which other rules find."""
+        """Size of a golden request in bytes; 0 if it cannot be read, which other rules report."""
         try:
             return (self.loaded.root / file).stat().st_size
         except OSError:
@@ -79,7 +79,7 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
 def _converted(
     key: str, content_type: str | None, size: int | None
 ) -> Iterator[tuple[str, str, int | None]]:
-    """Nothing for a content type that NGINX leaves as it is. It compares without parameters or case."""
+    """Empty for a content type that NGINX does not convert; parameters and case are ignored."""
     plain = (content_type or "").partition(";")[0].strip().lower()
     if plain in CONVERTED:
         yield key, plain, size

@@ -1,4 +1,4 @@
-"""AWS's container image: is there one, here, for this machine?"""
+"""Rules about AWS's container image: it must exist in the region and run on the instance type."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ class ImageUnknown(Rule):
                 )
 
     def _region(self, environment: Environment, name: str) -> Findings:
-        """The version is ours to choose: the region must have whichever it becomes."""
+        """Checks that the region has the version that is chosen if the file names none."""
         for variant in environment.variants.values():
             instance = machine_of(variant)
             if variant.model != name or instance is None:
@@ -57,13 +57,13 @@ class ImageUnknown(Rule):
                     "region",
                     f"no image for TensorFlow {version} in {environment.region}",
                     allowed=", ".join(images.regions(version)),
-                    remedy="change the region, or name a tensorflow that it has",
+                    remedy="change the region, or set tensorflow to a version that it has",
                 )
                 return
 
 
 def _closest(version: str, known: list[str]) -> str:
-    """The known version nearest in number: 2.21 is 2.20's neighbour, and not 2.2's."""
+    """The known version nearest in number: for 2.21 that is 2.20 and not 2.2."""
     digits = re.findall(r"[0-9]+", version)[:2]
     wanted = [int(one[:6]) for one in digits] or [2]
     wanted += [99] * (2 - len(wanted))
@@ -76,7 +76,7 @@ def _closest(version: str, known: list[str]) -> str:
 
 
 class ImageEnded(VariantRule):
-    """After its end of patch nobody mends what is found in an image.
+    """After its end of patch an image gets no security fixes.
 
     Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
     """
@@ -93,7 +93,7 @@ class ImageEnded(VariantRule):
             ]
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                f"patches of TensorFlow {version}'s image ended, on {ended} or before",
+                f"AWS stopped patching the image of TensorFlow {version} on {ended} or before",
                 allowed=", ".join(patched) or f"none runs on the {placement.instance.gpu}",
                 remedy=f"set tensorflow to {patched[-1]}"
                 if patched
@@ -133,11 +133,11 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
 
 
 class ImageCudaTooOld(VariantRule):
-    """An image whose CUDA is older than its GPU holds no kernels for it.
+    """An image whose CUDA is older than its GPU has no kernels for it.
 
-    Within a CUDA generation they are compiled when the container starts, which takes minutes, and
-    cuDNN and cuBLAS may fail (a warning); those of an older generation do not know the GPU (an error).
-    Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; of an own image its tag (cu112)
+    Within a CUDA generation kernels are compiled when the container starts, which takes minutes, and
+    cuDNN and cuBLAS may fail (a warning). An older generation does not support the GPU (an error).
+    Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
 
     acknowledgeable = True
@@ -159,8 +159,8 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
             f"{key}.tensorflow" if own is None else f"{key}.image",
             f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
             given=cuda,
-            allowed=f"CUDA {oldest} or newer, as TensorFlow {newest_version(instance)} has",
-            remedy="take an image with a newer CUDA, or an older type",
+            allowed=f"CUDA {oldest} or newer, which TensorFlow {newest_version(instance)} has",
+            remedy="choose an image with a newer CUDA, or an older instance type",
             reads=(placement.key("instance_type"),),
         )
         older = images.number(cuda)[0] < images.number(oldest)[0]

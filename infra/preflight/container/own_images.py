@@ -1,4 +1,4 @@
-"""A container image of one's own, by its address: where it lies, and what its name says it is."""
+"""Rules about your own container image, as far as its address tells: registry, kind, version, device."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
 
 
 def _words(image: Image) -> set[str]:
-    """Of its name and tag."""
+    """The words of the image's name and tag, in lower case."""
     return set(re.split(r"[^a-z0-9]+", f"{image.repository}:{image.tag}".lower()))
 
 
@@ -38,7 +38,7 @@ class ImageOwnAddress(Rule):
             if image is None or len(given) > 255:
                 yield self.finding(
                     key,
-                    f"{given!r} is no address in ECR",
+                    f"{given!r} is not an address in ECR",
                     allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
                     "at most 255 characters",
                     remedy="push it to ECR and write its address",
@@ -58,21 +58,21 @@ class ImageOwnRegion(Rule):
             if image is not None and image.region != environment.region:
                 yield self.finding(
                     key,
-                    f"the image lies in {image.region}, the endpoint in {environment.region}",
+                    f"the image is in {image.region}, the endpoint in {environment.region}",
                     allowed=f"an image in {environment.region}",
-                    remedy="replicate the repository there and name that",
+                    remedy=f"replicate the repository to {environment.region} and write that address",
                     reads=("region",),
                 )
 
 
 class ImageOwnKind(Rule):
-    """AWS's registries hold images for training and for EC2 too, which do not answer as an endpoint.
+    """AWS's registries also hold images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
     acknowledgeable = True
-    example = "# models.ranker.image = an image for training, of AWS's registry"
+    example = "# models.ranker.image = an image for training, from AWS's registry"
 
     def check(self, environment: Environment) -> Findings:
         for key, _, image in _own(environment):
@@ -81,7 +81,7 @@ class ImageOwnKind(Rule):
             here = sorted(images.registry_accounts(environment.region))
             built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
             if not image.repository.startswith(OF_SERVING):
-                problem = f"{image.repository} of AWS is no TensorFlow Serving"
+                problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
             elif built_for:
                 problem = f"{image.tag} is built for {built_for[0].upper()}"
             elif image.account not in here:
@@ -93,15 +93,15 @@ class ImageOwnKind(Rule):
                 problem,
                 given=image.tag if built_for else image.repository,
                 allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
-                remedy="name that, or take image out: AWS's image is then chosen",
+                remedy="write such an address, or remove image: AWS's image is then chosen",
                 reads=("region",),
             )
 
 
 class ImageOwnVersion(VariantRule):
-    """Settings, waits and the check of the code follow `tensorflow`; the tag says another version.
+    """Settings, timeouts and the check of the code depend on `tensorflow`; the tag has another version.
 
-    Source: the version in the tag, as AWS's own images have it,
+    Source: the version in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
     """
 
@@ -119,17 +119,17 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-s
         if other and found[0] in images.versions():
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                f"the image's tag {image.tag} says TensorFlow {found[0]}, and settings and code are "
+                f"the image's tag {image.tag} says TensorFlow {found[0]}, but settings and code are "
                 f"chosen and checked for {placement.tensorflow}",
                 given=placement.tensorflow,
                 allowed=found[0],
-                remedy=f'set tensorflow = "{found[0]}", or another image',
+                remedy=f'set tensorflow = "{found[0]}", or choose another image',
                 reads=(f"models.{placement.variant.model}.image",),
             )
 
 
 class ImageOwnMovingTag(Rule):
-    """Instances that scaling adds pull again: under a tag that moves they run something else.
+    """Instances that scaling adds pull the image again: if the tag has moved, they run another image.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
     """
@@ -142,16 +142,16 @@ class ImageOwnMovingTag(Rule):
             if image is not None and image.tag in MOVING:
                 yield self.finding(
                     key,
-                    f"the tag {image.tag!r} will name another image one day",
-                    allowed="a digest, or a tag that is written once",
-                    remedy="write @sha256:… or a version's tag",
+                    f"the tag {image.tag!r} moves from image to image",
+                    allowed="a digest, or a tag that never moves",
+                    remedy="write @sha256:… or a tag with a version",
                 )
 
 
 class ImageDevice(VariantRule):
-    """A GPU image on a CPU machine fails at start; a CPU image leaves the GPU to be paid for idle.
+    """A GPU image fails at start on a CPU instance; a CPU image leaves a paid GPU idle.
 
-    Source: the device in the tag, as AWS's own images have it,
+    Source: the device in the tag, which AWS's own images have too,
     https://github.com/aws/deep-learning-containers/blob/master/available_images.md
     """
 
@@ -168,10 +168,10 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
         if len(said) == 1 and said[0] != placement.instance.device:
             yield self.finding(
                 placement.key("instance_type"),
-                f"the image is named for a {said[0].upper()}, {placement.instance.name} is a "
-                f"{placement.instance.device.upper()} machine",
+                f"the image is built for a {said[0].upper()} by its name, but {placement.instance.name} "
+                f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,
                 allowed=f"a {said[0].upper()} type",
-                remedy="change the image or the type",
+                remedy="change the image or the instance type",
                 reads=(f"models.{placement.variant.model}.image",),
             )

@@ -1,4 +1,4 @@
-"""The time that a start takes, against the time that is given to it."""
+"""Rules that compare timeouts with the time that a container needs to start."""
 
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
@@ -15,10 +15,10 @@ from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class WaitTooShort(VariantRule):
-    """The container looks for its models with doubling pauses, so it waits less than is configured.
+    """The container polls its models with doubling pauses, so it waits less than is configured.
 
-    In 2.20 60 s are 51, 50 s are 25, 300 s are 205; up to 2.19 60 s are 25. After them the container
-    ends, and starts again from the beginning.
+    In 2.20 it waits 51 s of 60 s, 25 s of 50 s and 205 s of 300 s; up to 2.19 it waits 25 s of 60 s.
+    The container then exits and starts again from the beginning.
     Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
     read 2026-11-22; infra/policy/wait_time.py
     """
@@ -44,7 +44,8 @@ class WaitTooShort(VariantRule):
         fits = most_real >= load
         yield self.finding(
             placement.key("container.wait_time_seconds"),
-            f"wait_time_seconds {given} really waits {real:.0f} s; loading takes about {load:.0f}",
+            f"with wait_time_seconds {given} the container waits {real:.0f} s, but loading takes about "
+            f"{load:.0f} s",
             given=given,
             allowed=f"{enough} or more" if fits else f"a load of at most {most_real:.0f} s",
             remedy="raise it, or take it out" if fits else "make the model smaller",
@@ -56,19 +57,22 @@ class WaitTooShort(VariantRule):
 
 
 class TimeoutRule(VariantRule):
-    """A rule about a timeout of the variant, and the seconds that are needed."""
+    """A rule that compares a timeout of a variant with the seconds that are needed."""
 
     def too_short(
         self, placement: Placement, name: str, shape: str, needed: float | None, what: str
     ) -> Findings:
-        """`shape`: of the catalog's limits, whose maximum is SageMaker's own timeout too."""
+        """Yields a finding if the timeout is too short.
+
+        `shape` names the limit in the catalog whose maximum is SageMaker's own timeout.
+        """
         given = getattr(placement.variant, name) or most(shape)
         if needed is None or needed <= given:
             return
         fits = needed <= most(shape)
         yield self.finding(
             placement.key(name),
-            f"{what} takes about {needed:.0f} s, {name} is {given}",
+            f"{what} takes about {needed:.0f} s, but {name} is {given}",
             given=given,
             allowed=f"{int(needed) + 1} to {most(shape)}" if fits else f"at most {most(shape)} s",
             remedy="raise it" if fits else "make the model smaller",
@@ -77,7 +81,7 @@ class TimeoutRule(VariantRule):
 
 
 class DownloadTimeout(TimeoutRule):
-    """An instance that has not unpacked its model in time is thrown away and another one begun.
+    """SageMaker discards an instance that has not unpacked its model in time and starts another.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelDataDownloadTimeoutInSeconds); docs/decisions/0011 (rates)
@@ -96,7 +100,7 @@ class DownloadTimeout(TimeoutRule):
 
 
 class StartupTimeout(TimeoutRule):
-    """A container that does not answer /ping in time counts as failed, and the endpoint with it.
+    """A container that does not answer /ping in time counts as failed, and so does the endpoint.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ContainerStartupHealthCheckTimeoutInSeconds); docs/decisions/0011 (rates)

@@ -1,4 +1,4 @@
-"""Environment variables of one's own, beside the container's."""
+"""Rules about your own environment variables in the container."""
 
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
@@ -18,7 +18,7 @@ MOST_BYTES = 32 * 1024
 
 
 def _deployed(placement: Placement) -> dict[str, str]:
-    """What the container gets: the file's variables, and its settings'."""
+    """All variables of the container: the file's own, and those of its settings."""
     ours = variables_of(
         placement.settings,
         default_model=placement.variant.model,
@@ -41,7 +41,7 @@ class VariablesTooMany(VariantRule):
             own = allowed - (count - len(placement.variant.variables))
             yield self.finding(
                 placement.key("variables"),
-                f"{len(placement.variant.variables)} variables and the container's are {count}",
+                f"{len(placement.variant.variables)} variables and those of the container make {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
                 remedy="put some into a file of the code folder",
@@ -82,7 +82,7 @@ class VariablesTooLarge(VariantRule):
         if size > MOST_BYTES:
             yield self.finding(
                 placement.key("variables"),
-                f"names and values are {size:,} bytes together, the container's included",
+                f"names and values have {size:,} bytes together, the container's included",
                 given=size,
                 allowed=f"at most {MOST_BYTES:,}",
                 remedy="put some into a file of the code folder",
@@ -90,7 +90,7 @@ class VariablesTooLarge(VariantRule):
 
 
 class VariableOfASetting(VariantRule):
-    """The container's own variables are typed keys here: checked, explained, and written once.
+    """The container's own variables have typed keys, which are checked and explained.
 
     Source: infra/policy/container.py
     """
@@ -110,7 +110,7 @@ class VariableOfASetting(VariantRule):
 
 
 class VariableInert(VariantRule):
-    """A variable that the image does not read, or overwrites, looks like tuning and is none.
+    """A variable that the image does not read, or overwrites, has no effect.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container;
@@ -126,8 +126,8 @@ class VariableInert(VariantRule):
             if reason is not None:
                 yield self.finding(
                     placement.key(f"variables.{name}"),
-                    f"{name} = {value!r} is inert: {reason}",
-                    allowed="variables that something reads",
+                    f"{name} = {value!r} has no effect: {reason}",
+                    allowed="variables that the image reads",
                     remedy="take it out",
                     reads=(f"models.{placement.variant.model}.tensorflow",),
                 )

@@ -1,4 +1,4 @@
-"""Gunicorn workers and computing threads: how many, and settings that change nothing."""
+"""Rules about Gunicorn workers and computing threads, and about settings without effect."""
 
 from infra.catalog.limits import documented
 from infra.parameters.environment import Environment
@@ -15,12 +15,12 @@ OF_GUNICORN = (
     "gunicorn_timeout_seconds",
     "gunicorn_log_level",
 )
-# Of infra/policy/container.py: what the image does not know.
+# Keys of infra/policy/container.py that the image does not know.
 OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
 
 class WorkersWithoutCode(VariantRule):
-    """Without code the image starts no Gunicorn: what is set for it changes nothing.
+    """Without code the image starts no Gunicorn: settings of Gunicorn have no effect.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
@@ -37,8 +37,9 @@ class WorkersWithoutCode(VariantRule):
             if given is not None:
                 yield self.finding(
                     placement.key(f"container.{name}"),
-                    f"{name} {given} is inert: models.{placement.variant.model} has no code, so no Gunicorn",
-                    allowed="nothing, or code for the model",
+                    f"{name} {given} has no effect: models.{placement.variant.model} has no code, so no "
+                    "Gunicorn runs",
+                    allowed="no such key, or code for the model",
                     remedy="take it out, or add code",
                     reads=(f"models.{placement.variant.model}",),
                 )
@@ -47,7 +48,7 @@ class WorkersWithoutCode(VariantRule):
 class ThreadsWithGevent(VariantRule):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
-    With every image; in multi-model mode up to 2.19 the class is gthread, whatever is configured.
+    It holds for every image; in multi-model mode up to 2.19 the class is gthread whatever is configured.
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
 
@@ -64,7 +65,7 @@ variants.primary.container.gunicorn_threads = 4"""
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
-                f"gunicorn_threads {container.gunicorn_threads} is inert with the worker class {kind}",
+                f"gunicorn_threads {container.gunicorn_threads} has no effect with worker class {kind}",
                 allowed="1, or gunicorn_worker_class = gthread",
                 remedy="take it out, or change the class",
                 reads=(placement.key("container.gunicorn_worker_class"),),
@@ -72,13 +73,13 @@ variants.primary.container.gunicorn_threads = 4"""
 
 
 class MultiModelOneWorker(VariantRule):
-    """In multi-model mode a worker that takes one request at a time answers nobody while it loads a model.
+    """In multi-model mode a worker that takes one request at a time cannot answer while it loads a model.
 
     Up to TensorFlow 2.19 that is a worker of one thread, since multi-model mode uses gthread there
     whatever is configured. Since 2.20 it uses the configured class: sync, and gthread with one
     thread, take one request at a time; gevent, the image's default, answers during a load. Up to
-    2.19 a second worker is better than threads: the lock around a load holds between processes, and
-    two loads in threads of one worker may be given the same ports.
+    2.19 a second worker is better than threads: the lock around a load is one between processes, so two
+    loads in threads of one worker may get the same ports.
     Source: serve.py, python_service.py and multi_model_utils.py of the image,
     https://github.com/aws/deep-learning-containers, read 2026-11-22: since 2.20 in
     scripts/docker/tensorflow/inference/sagemaker, before in
@@ -103,10 +104,10 @@ variants.primary.container.gunicorn_workers = 1"""
             yield self.finding(
                 placement.key("container.gunicorn_workers"),
                 f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
-                f"{placement.tensorflow}): nobody is answered while a model loads",
+                f"{placement.tensorflow}): no request is answered while a model loads",
                 given=placement.workers,
                 allowed="2 or more, or gevent with TensorFlow 2.20",
-                remedy="write 2, or take a machine on which 2 fit",
+                remedy="set 2, or choose an instance type on which 2 fit",
                 reads=(
                     placement.key("instance_type"),
                     placement.key("container.gunicorn_worker_class"),
@@ -115,7 +116,7 @@ variants.primary.container.gunicorn_workers = 1"""
 
 
 class WorkerTimeout(VariantRule):
-    """SageMaker gives up after 60 s: a worker busy for longer answers nobody and holds its place.
+    """SageMaker gives up after 60 s: a worker that is busy for longer is lost for other requests.
 
     Source: infra/catalog/documented_limits.json (answer_seconds)
     """
@@ -133,17 +134,17 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
         if given is not None and given > most:
             yield self.finding(
                 placement.key("container.gunicorn_timeout_seconds"),
-                f"gunicorn_timeout_seconds {given}: InvokeEndpoint has failed by then",
+                f"gunicorn_timeout_seconds {given} is longer than InvokeEndpoint waits",
                 allowed=f"1 to {most}",
                 remedy=f"set {most}, or take it out",
             )
 
 
 class ThreadsOversubscribed(VariantRule):
-    """More computing threads than vCPUs wait for each other: throughput falls, latency rises.
+    """More computing threads than vCPUs compete for them: throughput falls and latency rises.
 
-    Measured by others: 36 vCPUs, 36 workers and one process of 36 threads did 164 requests/s,
-    eight processes of one thread 319.
+    AWS measured on 36 vCPUs with 36 workers: one process of 36 threads answered 164 requests/s,
+    eight processes of one thread answered 319.
     Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
     """
 
@@ -159,25 +160,25 @@ variants.primary.container.intra_op_threads = 16"""
             threads = getattr(placement.settings, name) or 0
             if processes * threads <= vcpus:
                 continue
-            # What the file says is the cause; what was chosen follows from it.
+            # The key in the file is the cause; values that were chosen follow from it.
             chosen = getattr(placement.variant.container, name) is None
             yield self.finding(
                 placement.key("container.tfs_processes" if chosen else f"container.{name}"),
-                f"{processes} processes x {name} {threads} is {processes * threads} threads on "
+                f"{processes} processes x {name} {threads} are {processes * threads} threads on "
                 f"{vcpus} vCPUs",
                 given=processes if chosen else threads,
                 allowed=f"1 to {max(1, vcpus // (threads if chosen else processes))}",
-                remedy="lower it; left out, it is chosen"
+                remedy="lower it, or remove it: it is then chosen"
                 if chosen
-                else "lower it, or tfs_processes; left out, it is chosen",
+                else "lower it or tfs_processes, or remove it: it is then chosen",
                 reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
             )
             if chosen:
-                return  # the same of the other
+                return  # the other key would give the same finding
 
 
 class SettingInert(VariantRule):
-    """A setting that nothing reads looks like tuning and is none.
+    """A setting that nothing reads has no effect.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container;
@@ -201,7 +202,7 @@ class SettingInert(VariantRule):
                         placement, name, f'{model} has no handler = "servable" to read it'
                     )
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
-            why = f"with transport {container.transport} everything goes one way"
+            why = f"with transport {container.transport} every request is sent the same way"
             yield self._inert(placement, "grpc_from_bytes", why)
         if container.gpu_memory_margin is not None:
             if not placement.instance.gpus:
@@ -212,7 +213,7 @@ class SettingInert(VariantRule):
                 yield self._inert(placement, "gpu_memory_margin", why)
 
     def _has_our_handler(self, environment: Environment, placement: Placement) -> bool:
-        """Or may have: nobody has looked into an archive."""
+        """Whether the model has Servable's handler, or may have it: archives in S3 are not read."""
         for name in placement.model.multi_model or [placement.variant.model]:
             model, code = environment.models.get(name), self.candidate.code_folders.get(name)
             if model is None or model.artifact or model.handler or (code and wants_ours(code)):
@@ -223,7 +224,7 @@ class SettingInert(VariantRule):
         given = getattr(placement.variant.container, name)
         return self.finding(
             placement.key(f"container.{name}"),
-            f"{name} {given} is inert: {why}",
+            f"{name} {given} has no effect: {why}",
             allowed="nothing",
             remedy="take it out",
             reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),

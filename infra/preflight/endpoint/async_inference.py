@@ -1,4 +1,4 @@
-"""What an endpoint with a queue is without."""
+"""Rules about what an asynchronous endpoint cannot have."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -6,7 +6,7 @@ from infra.preflight.rule import Findings, Rule
 
 
 class AsynchronousMultiModel(Rule):
-    """InvokeEndpointAsync takes no TargetModel: nobody could name one of several models.
+    """InvokeEndpointAsync has no TargetModel: a request could not name one of several models.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
     """
@@ -25,15 +25,15 @@ variants.primary.model = "many\""""
             if model is not None and model.multi_model is not None:
                 yield self.finding(
                     f"variants.{name}.model",
-                    f"{variant.model} is several models, and an asynchronous request names none",
+                    f"{variant.model} has several models, and an asynchronous request cannot name one",
                     allowed="a model with saved_model or artifact",
-                    remedy="choose another, or take [asynchronous] out",
+                    remedy="choose another model, or remove [asynchronous]",
                     reads=("asynchronous",),
                 )
 
 
 class AsynchronousSeveral(Rule):
-    """The queue and its metrics are the endpoint's: scaling cannot see which variant is behind.
+    """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
     (ApproximateBacklogSizePerInstance has the dimension EndpointName only)
@@ -49,18 +49,18 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
         if environment.asynchronous is not None and count > 1:
             yield self.finding(
                 "asynchronous",
-                f"{count} variants behind one queue, whose length is known of all together",
+                f"{count} variants share one queue, and its length is known only for all together",
                 given=count,
                 allowed="one variant",
-                remedy="make another endpoint of each",
+                remedy="write an environment of its own for each variant",
                 reads=("variants",),
             )
 
 
 class AsynchronousCapture(Rule):
-    """Every asynchronous request and answer lies in S3 already: a capture would pay for it twice.
+    """Every asynchronous request and answer is already in S3: a capture would store it twice.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (of
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
     real-time endpoints and batch transform)
     """
 
@@ -73,7 +73,8 @@ capture = { sample_percent = 10 }"""
         if environment.asynchronous is not None and environment.capture is not None:
             yield self.finding(
                 "capture.sample_percent",
-                f"sample_percent {environment.capture.sample_percent} of what [asynchronous] keeps anyway",
+                f"sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+                "request and answer",
                 allowed="no [capture]",
                 remedy="take [capture] out",
                 reads=("asynchronous",),

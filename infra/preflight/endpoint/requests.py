@@ -1,4 +1,4 @@
-"""What callers send and get back, and the samples that are kept of it."""
+"""Rules about the sizes of requests and answers, and about their capture."""
 
 from dataclasses import replace
 
@@ -7,11 +7,14 @@ from infra.preflight.rule import Findings, Rule
 
 
 class BodyRule(Rule):
-    """A rule about the size of what goes through an endpoint."""
+    """A rule about the size of requests or answers."""
 
     def size(self, name: str, given: int | None, allowed: int, guide: int) -> Findings:
-        """`guide`: what the developer guide states, where it is more than `allowed`. Between the two
-        the finding may be acknowledged; above both it may not."""
+        """Yields a finding if `given` is more than `allowed`, both in bytes.
+
+        `guide` is the developer guide's limit if it is above `allowed`. Up to it the finding may be
+        acknowledged; above it, it may not.
+        """
         key = f"traffic.{name}"
         if given is None:
             yield self.not_checked(key, key)
@@ -20,8 +23,8 @@ class BodyRule(Rule):
                 key,
                 f"{name} {given:,} is more than the API's model of InvokeEndpoint allows",
                 allowed=f"at most {allowed:,}; AWS's hosting FAQ says {guide:,}",
-                remedy="send fewer rows at once, or bytes instead of JSON; or send one such request to an "
-                "endpoint of yours, and acknowledge this if it is answered",
+                remedy="send fewer rows at once, or bytes instead of JSON; or try one such request against "
+                "an endpoint of yours, and acknowledge this finding if it is answered",
             )
         elif given > allowed:
             found = self.finding(
@@ -36,10 +39,10 @@ class BodyRule(Rule):
 class RequestTooLarge(BodyRule):
     """InvokeEndpoint refuses a larger body before the container sees it.
 
-    Of a real-time endpoint AWS states two limits, 6,291,456 bytes (the API) and 25 MB (the guide's
-    hosting FAQ): between them it may be acknowledged.
+    AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them the finding may be acknowledged.
     Source: infra/catalog/limits.json, sagemaker-runtime BodyBlob (6,291,456);
-    https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (25 MB, 2026-11-22); of serverless
+    https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (25 MB, 2026-11-22); for serverless
     and asynchronous endpoints infra/catalog/documented_limits.json
     """
 
@@ -52,10 +55,10 @@ class RequestTooLarge(BodyRule):
 
 
 class AnswerTooLarge(BodyRule):
-    """A larger answer reaches nobody.
+    """A larger answer does not reach the caller.
 
-    Of a real-time endpoint AWS states two limits, 6,291,456 bytes (the API) and 25 MB (the guide's
-    hosting FAQ): between them it may be acknowledged.
+    AWS states two limits for a real-time endpoint, 6,291,456 bytes (the API) and 25 MB (the guide's
+    hosting FAQ): between them the finding may be acknowledged.
     Source: infra/catalog/documented_limits.json (answer_bytes, real_time_guide_bytes)
     """
 
@@ -68,7 +71,7 @@ class AnswerTooLarge(BodyRule):
 
 
 class CaptureOfNothing(Rule):
-    """SageMaker refuses a data capture of neither requests nor answers.
+    """SageMaker refuses a data capture that keeps neither requests nor answers.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html
     """

@@ -1,4 +1,4 @@
-"""What an environment may not be deployed without, whom it lets in, and its place in a VPC."""
+"""Rules about required ids, KMS keys, callers, roles and the VPC."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from infra.preflight.rule import Findings, Rule
 
 
 class SecurityIdsMissing(Rule):
-    """An environment that must be in a VPC and use your keys says which; all that lacks at once.
+    """An environment that requires a VPC or your own keys must name them; one finding lists all that miss.
 
     Source: docs/security.md
     """
@@ -24,14 +24,14 @@ class SecurityIdsMissing(Rule):
             given["network.security_groups"] = network.security_groups
         if "keys" in require:
             given |= environment.kms_keys
-            types = [one.instance_type or "" for one in environment.variants.values()]
+            types = [variant.instance_type or "" for variant in environment.variants.values()]
             if not takes_volume_key(types):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
             yield self.finding(
                 "security.require",
-                f"ids are required and not given: {', '.join(missing)}",
+                f"security.require asks for ids that are not given: {', '.join(missing)}",
                 allowed="all of them, or a shorter security.require",
                 remedy=f"add {', '.join(map(_line, missing))}",
                 reads=tuple(missing),
@@ -39,12 +39,12 @@ class SecurityIdsMissing(Rule):
 
 
 def _line(key: str) -> str:
-    """Lists are named in the plural."""
+    """A line that sets the key; keys in the plural take lists."""
     return f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"'
 
 
 class KeyOfAnotherRegion(Rule):
-    """A KMS key encrypts in its own region alone; a multi-Region key has an ARN in each.
+    """A KMS key encrypts only in its own region; a multi-Region key has another ARN in each region.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
     """
@@ -56,16 +56,16 @@ class KeyOfAnotherRegion(Rule):
             if region != environment.region:
                 yield self.finding(
                     key,
-                    f"{arn} is not of region {environment.region}",
+                    f"{arn} is not in region {environment.region}",
                     given=arn,
-                    allowed=f"keys of {environment.region}",
-                    remedy="name a key of that region; of a multi-Region key, its replica there",
+                    allowed=f"keys in {environment.region}",
+                    remedy="use a key of that region, or the multi-Region key's replica there",
                     reads=("region",),
                 )
 
 
 class KeyOfAnotherAccount(Rule):
-    """A KMS key of another account serves only where its policy there allows the roles of this one.
+    """A KMS key of another account works only if its policy allows the roles of this account.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
     (two policies are needed, 2026-11-22)
@@ -81,15 +81,15 @@ class KeyOfAnotherAccount(Rule):
                 yield self.finding(
                     key,
                     f"{arn} is a key of account {account}: its policy there must allow what "
-                    "docs/permissions.md says",
+                    "docs/permissions.md lists",
                     allowed=f"keys of {environment.account}",
-                    remedy="name one of that account, or accept it when the policy there allows it",
+                    remedy=f"use a key of {environment.account}, or accept this if the policy allows it",
                     reads=("account",),
                 )
 
 
 def _kms_arns(environment: Environment) -> Iterator[tuple[str, str, str, str]]:
-    """(key, ARN, region, account) of every KMS key; one by its id or alias is of here."""
+    """(key, ARN, region, account) of every KMS key that is given by ARN."""
     for key, given in environment.kms_keys.items():
         for arn in given:
             if arn.startswith("arn:"):
@@ -98,7 +98,7 @@ def _kms_arns(environment: Environment) -> Iterator[tuple[str, str, str, str]]:
 
 
 class CallersOfAnotherAccount(Rule):
-    """An endpoint has no policy of its own: a role of another account cannot be let in by one.
+    """An endpoint has no resource-based policy, which alone could allow a role of another account.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_service-with-iam.html
     (resource-based policies: not supported for endpoints)
@@ -111,16 +111,16 @@ class CallersOfAnotherAccount(Rule):
             if caller.split(":")[4] != environment.account:
                 yield self.finding(
                     "endpoint.callers",
-                    f"{caller} is not of account {environment.account}",
+                    f"{caller} is not in account {environment.account}",
                     given=caller,
                     allowed=f"roles of {environment.account}",
-                    remedy="name a role here that the other account's role may take on",
+                    remedy="create a role here that the other account's role may assume, and name it",
                     reads=("account",),
                 )
 
 
 class RoleOfAnotherAccount(Rule):
-    """SageMaker is given roles of its own account only, and a boundary is of that account or AWS's.
+    """SageMaker takes roles of its own account only; a permissions boundary is of that account or AWS's.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html (2026-11-22),
     https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html (2026-11-22)
@@ -141,16 +141,16 @@ class RoleOfAnotherAccount(Rule):
             if arn is not None and arn.split(":")[4] not in (environment.account, "aws"):
                 yield self.finding(
                     key,
-                    f"{arn} is not of account {environment.account}",
+                    f"{arn} is not in account {environment.account}",
                     given=arn,
                     allowed=f"ARNs of {environment.account}",
-                    remedy="name one of that account, or take the key out",
+                    remedy="use one of that account, or take the key out",
                     reads=("account",),
                 )
 
 
 class NetworkHalf(Rule):
-    """A model in a VPC has subnets and security groups; SageMaker refuses one without the other.
+    """A model in a VPC needs both subnets and security groups; SageMaker refuses one without the other.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
     """
@@ -174,7 +174,7 @@ class NetworkHalf(Rule):
 
 
 class NetworkOneSubnet(Rule):
-    """A subnet lies in one availability zone: when the zone is lost, nobody answers.
+    """A subnet is in one availability zone: if the zone fails, no instance answers.
 
     Source: https://docs.aws.amazon.com/vpc/latest/userguide/configure-subnets.html (2026-11-22)
     """
@@ -190,9 +190,9 @@ network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }""
         if len(subnets) == 1 and self.candidate.in_production:
             yield self.finding(
                 "network.subnets",
-                f"{min(subnets)} alone in production: one subnet is one availability zone",
+                f"{min(subnets)} is the only subnet in production: one subnet is in one availability zone",
                 given=min(subnets),
                 allowed="two or more, in as many zones",
-                remedy="add a subnet of another zone, or production = false where nobody depends on it",
+                remedy="add a subnet of another zone, or set production = false if nobody depends on it",
                 reads=("production",),
             )

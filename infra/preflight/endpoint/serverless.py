@@ -1,4 +1,4 @@
-"""What a serverless variant is without."""
+"""Rules about what a serverless variant cannot have."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def _serverless(environment: Environment) -> Iterator[str]:
 
 
 class ServerlessInstanceKeys(Rule):
-    """A serverless variant has no instances that these keys could be about.
+    """A serverless variant has no instances that these keys could apply to.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ServerlessConfig: instead of an instance-based configuration)
@@ -55,7 +55,7 @@ variants.primary.min_instances = 2"""
 class ServerlessExcluded(Rule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
-    Nor does it take a model that lies uncompressed under a prefix.
+    It also takes no model that is stored uncompressed under a prefix.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (feature
     exclusions);
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
@@ -99,16 +99,16 @@ capture = { sample_percent = 10 }"""
                         key,
                         f"a serverless endpoint ({name}) takes no {what}"
                         if key != "variants"
-                        else f"{what}, of which {name} is serverless: it must be the only one",
+                        else f"{what}, and {name} is serverless: it must be the only one",
                         given=None,
-                        allowed="an instance_type where this is wanted",
+                        allowed="only with an instance_type",
                         remedy="take it out, or serverless",
                         reads=(f"variants.{name}.serverless",),
                     )
 
 
 class ServerlessProvisioned(Rule):
-    """Provisioned concurrency is a part of the whole: it cannot exceed max_concurrency.
+    """Provisioned concurrency is part of max_concurrency and cannot exceed it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
     (ProvisionedConcurrency)
@@ -144,7 +144,7 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
 
 
 class ServerlessStart(VariantRule):
-    """A serverless container that does not answer its ping in three minutes is given up.
+    """SageMaker gives up a serverless container that does not answer /ping in three minutes.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (container);
     docs/decisions/0011 (how long a start takes)
@@ -167,7 +167,7 @@ class ServerlessStart(VariantRule):
         elif fetch + load > SERVERLESS_START_SECONDS:
             yield self.finding(
                 placement.machine_key,
-                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to fetch and "
+                f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
                 "load the model",
                 allowed=f"at most {SERVERLESS_START_SECONDS} s",
                 remedy="make the model smaller, or choose an instance_type",

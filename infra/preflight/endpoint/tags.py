@@ -1,4 +1,4 @@
-"""Tags, which AWS takes or refuses."""
+"""Rules about tags that AWS refuses."""
 
 import unicodedata
 
@@ -10,9 +10,9 @@ MOST_TAGS = 50
 
 
 class TagRefused(Rule):
-    """AWS takes 50 tags of letters, digits, spaces and _ . : / = + - @, and keeps aws: for itself.
+    """AWS takes 50 tags of letters, digits, spaces and _ . : / = + - @; keys with aws: are reserved.
 
-    IAM, whose roles are tagged too, takes Owner and owner for the same key, and refuses both.
+    IAM, whose roles are tagged too, treats Owner and owner as the same key, and refuses both together.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html (2026-11-22),
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (2026-11-22)
     """
@@ -39,11 +39,11 @@ class TagRefused(Rule):
             if key.lower().startswith("aws:"):
                 yield self._refused(key, f"{key} begins with aws:", "rename it")
             if key.lower() in seen:
-                yield self._refused(key, f"{key} is there already, in another case", "take one out")
+                yield self._refused(key, f"{key} exists already in another case", "take one out")
             seen.add(key.lower())
 
     def _refused(self, key: str, problem: str, remedy: str) -> Finding:
-        allowed = "letters, digits, spaces and _ . : / = + - @; not aws: at the beginning of a key"
+        allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
         return self.finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)
 
 

@@ -1,4 +1,4 @@
-"""Variants, the models they serve and the name they answer under; a shadow beside one."""
+"""Rules about variants, their models, the endpoint's name, and shadow variants."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -9,12 +9,12 @@ MOST_VARIANTS = 10
 
 
 class VariantModelUnknown(Rule):
-    """A variant serves a model of this file."""
+    """A variant's model must be one of this file."""
 
     example = 'variants.primary.model = "rankr"'
 
     def check(self, environment: Environment) -> Findings:
-        # From the file and not from the draft: a model with a problem of its own exists.
+        # Read from the file and not from the draft, where a model with a problem is missing.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
         for name, variant in environment.variants.items():
@@ -41,7 +41,7 @@ class VariantMachine(Rule):
             if variant.instance_type is None and variant.serverless is None:
                 yield self.finding(
                     key,
-                    "no instance_type and no serverless: nothing would run",
+                    "neither instance_type nor serverless is given: nothing would run",
                     allowed="one of the two",
                     remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
                     reads=(f"variants.{name}.serverless",),
@@ -49,7 +49,7 @@ class VariantMachine(Rule):
             elif variant.instance_type is not None and variant.serverless is not None:
                 yield self.finding(
                     key,
-                    f"both instance_type {variant.instance_type} and serverless",
+                    f"both instance_type {variant.instance_type} and serverless are given",
                     allowed="one of the two",
                     remedy="take one out",
                 )
@@ -67,7 +67,7 @@ class NoVariant(Rule):
         if not environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
-                "no variant: nothing would answer",
+                "there is no variant: nothing would answer",
                 given=None,
                 allowed="1 to 10 tables [variants.NAME]",
                 remedy="add one with model and instance_type",
@@ -78,7 +78,7 @@ class NoVariant(Rule):
                 f"{len(environment.variants)} variants are too many",
                 given=len(environment.variants),
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
-                remedy="take some out, or make another endpoint of them",
+                remedy="take some out, or move them to another environment",
             )
         elif environment.production_variants and not any(
             variant.weight for variant in environment.production_variants.values()
@@ -94,7 +94,7 @@ class NoVariant(Rule):
 
 
 class EndpointNameShared(Rule):
-    """Two stacks cannot make one endpoint: the second fails, or one that is renamed deletes it.
+    """Two stacks cannot own one endpoint: the second fails to create it, or a rename in one deletes it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html
     (EndpointName: unique within an AWS Region in your AWS account)
@@ -109,7 +109,7 @@ class EndpointNameShared(Rule):
                 "endpoint.name",
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
-                allowed="a name that no other environment there has",
+                allowed="a name that no other environment of that account and region has",
                 remedy="rename one of them",
                 reads=("account", "region"),
             )
@@ -120,7 +120,7 @@ def _shadows(environment: Environment) -> list[str]:
 
 
 class ShadowPair(Rule):
-    """A shadow follows one production variant, and there is one shadow.
+    """An endpoint with a shadow variant has exactly one production variant and one shadow.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
     (ShadowProductionVariants: one variant for each of both)
@@ -133,8 +133,8 @@ class ShadowPair(Rule):
         if shadows and (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
-                f"{len(shadows)} shadow and {len(production)} production variants (shadow is true of "
-                f"{', '.join(shadows)})",
+                f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
+                f"in {', '.join(shadows)})",
                 given=None,
                 allowed="one of each",
                 remedy="take the others out",
@@ -143,7 +143,7 @@ class ShadowPair(Rule):
 
 
 class ShadowExcluded(Rule):
-    """SageMaker refuses a shadow beside a queue, and of several models of which a request names one.
+    """SageMaker refuses a shadow variant for asynchronous and for multi-model endpoints.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
     """
@@ -169,16 +169,16 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             if what is not None:
                 yield self.finding(
                     key,
-                    f"{what} beside the shadow variant {shadows[0]}",
+                    f"{what} cannot be combined with the shadow variant {shadows[0]}",
                     given=None,
-                    allowed="a shadow of one model that callers wait for",
+                    allowed="a shadow variant of a real-time endpoint with one model",
                     remedy=f"take it out, or variants.{shadows[0]}",
                     reads=(f"variants.{shadows[0]}.shadow",),
                 )
 
 
 class ShadowWeight(Rule):
-    """A shadow's weight is its share of the other's: above it there is nothing to copy.
+    """A shadow's weight relative to the production variant's is the share copied: at most equal.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests.html (a portion of the
     requests is replicated); docs/decisions/0019 (how weights say it)
@@ -188,13 +188,15 @@ class ShadowWeight(Rule):
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
     def check(self, environment: Environment) -> Findings:
-        most = max((one.weight for one in environment.production_variants.values()), default=None)
+        most = max(
+            (variant.weight for variant in environment.production_variants.values()), default=None
+        )
         for name in _shadows(environment):
             given = environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(
                     f"variants.{name}.weight",
-                    f"weight {given:g} of a shadow, {most:g} of the variant that it follows",
+                    f"the shadow's weight {given:g} is above that of its production variant, {most:g}",
                     allowed=f"above 0, at most {most:g}",
-                    remedy="lower it; equal is a copy of every request",
+                    remedy="lower it; with equal weights every request is copied",
                 )

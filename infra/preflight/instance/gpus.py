@@ -1,4 +1,4 @@
-"""GPUs: all of them used, with memory for the models, under a driver that carries the CUDA."""
+"""Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
 from infra.catalog import images
 from infra.catalog.inference_amis import (
@@ -22,12 +22,12 @@ from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule, artifact_example
 
-# Less than half of what is paid for is no choice that somebody made.
+# Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
 
 
 class GpuIdle(VariantRule):
-    """A model server is pinned to one GPU: with fewer servers than GPUs some are paid for idle.
+    """A model server is pinned to one GPU: with fewer servers than GPUs, some GPUs stay idle.
 
     Source: serve.py of the images, 2.20 and before (CUDA_VISIBLE_DEVICES = process mod GPUs),
     https://github.com/aws/sagemaker-tensorflow-serving-container
@@ -53,7 +53,7 @@ variants.primary.container.tfs_processes = 1"""
 
 
 class GpuUneven(VariantRule):
-    """With five servers on four GPUs one GPU has twice the work, and the memory of all is cut for it.
+    """With five servers on four GPUs one GPU has twice the work, and every server gets less memory.
 
     Source: serve.py of the images, 2.20 and before,
     https://github.com/aws/sagemaker-tensorflow-serving-container
@@ -70,7 +70,7 @@ variants.primary.container.tfs_processes = 6"""
             below = processes - processes % gpus
             yield self.finding(
                 placement.key("container.tfs_processes"),
-                f"tfs_processes {processes} is no multiple of the {gpus} GPUs of "
+                f"tfs_processes {processes} is not a multiple of the {gpus} GPUs of "
                 f"{placement.instance.name}",
                 given=processes,
                 allowed=f"{below} or {below + gpus}",
@@ -80,9 +80,9 @@ variants.primary.container.tfs_processes = 6"""
 
 
 class GpuShare(VariantRule):
-    """The image divides by all processes although each has a GPU, or a part of one, to itself.
+    """The image divides the GPU memory by all processes, although they are spread over the GPUs.
 
-    With its default margin four processes on four GPUs use a fifth of each.
+    With the image's default margin, four processes on four GPUs use a fifth of each.
     Source: serve.py of the images, 2.20 and before, _calculate_per_process_gpu_memory_fraction,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
@@ -111,7 +111,7 @@ variants.primary.container.gpu_memory_margin = 0.2"""
 
 
 class GpuMemory(VariantRule):
-    """A model server loads every model into its one GPU; what does not fit fails while loading.
+    """A model server loads every model into its one GPU; loading fails if they do not fit.
 
     Source: serve.py of the images, 2.20 and before (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
     docs/decisions/0011 (nine tenths for weights)
@@ -136,7 +136,7 @@ class GpuMemory(VariantRule):
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
-                remedy="split the models, or choose a type with larger GPUs, as ml.g6e",
+                remedy="split the models, or choose a type with larger GPUs, such as ml.g6e",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
@@ -146,7 +146,7 @@ def _processes(placement: Placement) -> str:
 
 
 class AmiUnknown(VariantRule):
-    """SageMaker refuses a name that is not in its list.
+    """SageMaker refuses an inference AMI that is not in its list.
 
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
     """
@@ -160,14 +160,14 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
         if ami is not None and ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
-                f"{ami!r} is no inference AMI for a GPU",
+                f"{ami!r} is not an inference AMI for GPUs",
                 allowed=", ".join(names()),
                 remedy=f"take it out: it is then chosen; {meant(ami, names())}",
             )
 
 
 class AmiWithoutGpu(VariantRule):
-    """The inference AMIs are for GPU machines; with another the endpoint fails.
+    """The inference AMIs are for GPU instance types; with another type the endpoint fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (InferenceAmiVersion)
@@ -188,7 +188,7 @@ class AmiWithoutGpu(VariantRule):
 
 
 class AmiCuda(VariantRule):
-    """A driver older than the image's CUDA: the container fails at start.
+    """If the driver is older than the image's CUDA, the container fails at start.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
     infra/catalog/inference_amis.json, image_facts.json
@@ -205,7 +205,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
         if placement.model.image is None and not carries(ami, cuda):
             yield self.finding(
                 placement.key("inference_ami"),
-                f"{ami}: its driver carries CUDA {cuda_of(ami)}, the image of TensorFlow "
+                f"the driver of {ami} supports CUDA {cuda_of(ami)}, but the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow, placement.instance)),
                 remedy="take it out: it is then chosen for the image",
@@ -231,6 +231,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
             placement.key("inference_ami"),
             f"{ami} is not for the {instance.gpu} of {instance.name}",
             allowed=f"ml.{', ml.'.join(families_of(ami))}",
-            remedy="take it out: it is then chosen, or left out where none fits",
+            remedy="take it out: an AMI is then chosen if one fits",
             reads=(placement.key("instance_type"),),
         )

@@ -1,4 +1,4 @@
-"""The machines: do they exist, and can they run the image?"""
+"""Rules about instance types: they must exist in the region and run the image."""
 
 from infra.catalog import availability
 from infra.catalog.instances import instances
@@ -9,7 +9,7 @@ from infra.preflight.rule import Findings, Rule
 
 
 class InstanceUnknown(Rule):
-    """SageMaker refuses a type it does not host models on, after the stack has begun.
+    """SageMaker refuses an instance type that it does not host models on, after the stack has begun.
 
     Source: infra/catalog/instances.json
     """
@@ -33,7 +33,7 @@ class InstanceUnknown(Rule):
             yield self.finding(
                 f"variants.{name}.instance_type",
                 f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
-                allowed=f"the {len(instances())} types of infra/catalog, as ml.c5.xlarge, ml.g4dn.xlarge",
+                allowed=f"the {len(instances())} types of infra/catalog, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reason else "choose another",
             )
 
@@ -61,7 +61,7 @@ variants.primary.instance_type = "ml.p3.2xlarge\""""
 
 
 class InstanceNotInRegion(Rule):
-    """A type that the region does not have: the endpoint waits for capacity, and fails.
+    """If the region does not have the instance type, the endpoint waits for capacity and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
     """
@@ -75,7 +75,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
         region = environment.region
         for name, instance in self.candidate.instances.items():
             if instance.successor:
-                continue  # retired: that is what has to be said
+                continue  # InstanceRetired reports it
             if region not in availability.regions():
                 yield self.not_checked(
                     f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
@@ -116,6 +116,6 @@ class InstanceArchitecture(Rule):
                 yield self.finding(
                     f"variants.{name}.instance_type",
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",
-                    allowed="x86_64 types, as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
+                    allowed="x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
                     remedy="choose one of those",
                 )

@@ -1,4 +1,4 @@
-"""What has to fit: the models into the instance's memory, the archive and its files onto its disk."""
+"""Rules about size: the models must fit into memory, the archive and its files onto the disk."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -9,10 +9,10 @@ from infra.preflight.rule import Findings, VariantRule, artifact_example
 
 
 class Memory(VariantRule):
-    """Every model server holds all models; out of memory, the kernel kills one after the other.
+    """Every model server loads all models; if memory runs out, the kernel kills one after the other.
 
-    Source: docs/decisions/0011 (0.3 GiB a server, 128 MiB a worker, a tenth for the system),
-    or what the file says was measured
+    Source: docs/decisions/0011 (0.3 GiB per server, 128 MiB per worker, a tenth for the system),
+    or the measurements in the file
     """
 
     acknowledgeable = True
@@ -43,7 +43,7 @@ variants.primary.container.tfs_processes = 4"""
 
 
 class StorageVolumeOnNvme(VariantRule):
-    """A type with local NVMe has that and no other disk: SageMaker refuses a size for it.
+    """An instance type with local NVMe has no EBS volume: SageMaker refuses a size for it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (VolumeSizeInGB)
@@ -67,7 +67,7 @@ variants.primary.volume_gb = 100"""
 
 
 class StorageKeyOnNvme(VariantRule):
-    """Local NVMe is encrypted by a hardware module of the instance, and not by a key of yours.
+    """Local NVMe is encrypted by a hardware module of the instance, and not by your KMS key.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
     (2026-11-22)
@@ -92,7 +92,7 @@ endpoint.volume_kms_key = "alias/serving\""""
 
 
 class StorageTooSmall(VariantRule):
-    """Archive and files lie on the disk together; full, the instance never starts.
+    """The disk must hold the archive and its unpacked files; if it is full, the instance never starts.
 
     Source: docs/decisions/0011; infra/catalog/documented_limits.json (default volume)
     """
@@ -114,8 +114,8 @@ class StorageTooSmall(VariantRule):
                 placement.key("volume_gb")
                 if placement.variant.serverless is None
                 else placement.machine_key,
-                f"{said}archive and files need {needed:.1f} GiB, the disk of {placement.instance.name} has "
-                f"{room:.1f}",
+                f"{said}archive and files need {needed:.1f} GiB, but the disk of "
+                f"{placement.instance.name} has {room:.1f}",
                 given=given,
                 allowed=f"{wanted} GB or more",
                 remedy=_larger(placement, wanted),

@@ -1,4 +1,4 @@
-"""The model and its code, as they lie on this machine."""
+"""Rules about the files of a model and its code on this computer."""
 
 from pathlib import Path
 
@@ -13,24 +13,24 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 
 class PackedModelRule(Rule):
-    """A rule about what is packed here: it finds what packing would refuse."""
+    """A rule about a model that is packed here: it reports what packing would refuse."""
 
     def refused(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
-        """Names too long for the disk and links in a circle are no refusals of ours."""
+        """The finding for an error of packing or of the file system (too long names, circular links)."""
         if isinstance(wrong, PackagingError):
             refusal = wrong
         elif isinstance(wrong, OSError) and wrong.filename:
             problem = f"cannot be read: {wrong.strerror}"
             refusal = PackagingError(Path(wrong.filename), problem, "let this user read it")
         else:
-            refusal = PackagingError(folder, f"cannot be read: {wrong}", "mend it")
+            refusal = PackagingError(folder, f"cannot be read: {wrong}", "correct the path")
         path, root = refusal.path, self.loaded.root
         shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
         return self.finding(key, f"{shown}: {refusal.problem}", given=given, remedy=refusal.remedy)
 
 
 class Artefact(PackedModelRule):
-    """What the container would not load, or not find, is known before it leaves the machine."""
+    """Files that the container would not find or load are reported before the archive is published."""
 
     example = 'models.ranker.saved_model = "nowhere"'
 
@@ -54,16 +54,16 @@ class Artefact(PackedModelRule):
 
 
 class SavedModel(PackedModelRule):
-    """A SavedModel that is cut short, or has nothing to call, is found after minutes of loading.
+    """A SavedModel that is truncated, or has no signature, would fail only after minutes of loading.
 
-    Read without TensorFlow: graph, signatures, variables, and warm-up records, of which one
-    that fails makes the whole model fail. They go through server-side batching too, so that one of
-    more rows than max_batch_size keeps the container from starting.
+    The rule reads graph, signatures, variables and warm-up records without TensorFlow. One warm-up
+    record that fails makes the whole model fail. Records go through server-side batching too, so that
+    one with more rows than max_batch_size keeps the container from starting.
     Source: tensorflow_serving/servables/tensorflow/saved_model_warmup.cc and bundle_factory_util.cc in
     https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
 
-    example = "# a saved_model.pb that is cut short"
+    example = "# a truncated saved_model.pb"
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -79,7 +79,7 @@ class SavedModel(PackedModelRule):
 
 
 class SignatureDefaultMissing(PackedModelRule):
-    """A request that names no signature asks for serving_default; without it, it is answered 400.
+    """A request without a signature name uses serving_default; if there is none, it is answered with 400.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto (2026-11-22)
     """
@@ -93,12 +93,12 @@ class SignatureDefaultMissing(PackedModelRule):
                 try:
                     signatures = self.candidate.saved_model(folder).signatures
                 except (PackagingError, OSError):
-                    continue  # SavedModel says so
+                    continue  # the rule SavedModel reports it
                 if DEFAULT_SIGNATURE not in signatures:
                     yield self.finding(
                         f"models.{name}.saved_model",
-                        f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which a request asks "
-                        f"for that names none; it has {', '.join(signatures)}",
+                        f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
+                        f"without a signature name use; it has {', '.join(signatures)}",
                         allowed=f"a signature {DEFAULT_SIGNATURE}, or callers that name one",
                         remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
                     )
@@ -107,7 +107,7 @@ class SignatureDefaultMissing(PackedModelRule):
 class WarmUp(PackedModelRule):
     """Golden requests become warm-up records, which the model must be able to answer.
 
-    One that it does not answer, also for more rows than max_batch_size, keeps the container from
+    A record that fails, for example with more rows than max_batch_size, keeps the container from
     starting.
     """
 
@@ -121,12 +121,12 @@ class WarmUp(PackedModelRule):
                 try:
                     info = self.candidate.saved_model(folder)
                 except (PackagingError, OSError):
-                    continue  # SavedModel says so
+                    continue  # the rule SavedModel reports it
                 if info.has_warm_up:
                     there = PackagingError(
                         folder / WARM_UP,
-                        "is there already",
-                        "take it out, or warm_up from the file",
+                        "exists already",
+                        "remove it, or remove warm_up from the environment file",
                     )
                     yield self.refused(there, folder, key, model.warm_up)
                 for given, file in zip(model.warm_up, requests, strict=True):

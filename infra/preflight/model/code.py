@@ -1,4 +1,4 @@
-"""The code folder: what imports, what is installed, and what must not be packed with it."""
+"""Rules about the code folder: imports, installed packages, and secrets that must not be packed."""
 
 from dataclasses import replace
 
@@ -33,9 +33,9 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
 
 
 class Code(Rule):
-    """Code that does not import kills the container minutes after the deployment began.
+    """Code that cannot be imported kills the container minutes after the deployment began.
 
-    Read, never run: handlers, the grammar of the image's Python, and every import.
+    The rule reads the code and never runs it: handlers, the image's Python syntax, and every import.
     Source: infra/catalog/image_facts.json (modules)
     """
 
@@ -58,7 +58,7 @@ class Code(Rule):
 
 
 class HandlerModules(Rule):
-    """Servable's handler needs NumPy and gRPC beside Python, which not every image holds.
+    """Servable's handler needs NumPy and gRPC, which not every image has.
 
     Source: infra/catalog/image_facts.json (modules)
     """
@@ -84,15 +84,15 @@ models.ranker.tensorflow = "2.19\""""
                     yield self.finding(
                         f"models.{name}.tensorflow",
                         f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
-                        f"TensorFlow {version} does not hold",
-                        allowed=f"{images.versions()[-1]}, whose image holds everything",
-                        remedy="name that version, or write the packages into requirements.txt of the "
+                        f"TensorFlow {version} does not have",
+                        allowed=f"{images.versions()[-1]}, whose image has all of them",
+                        remedy="set that version, or write the packages into requirements.txt of the "
                         f"folder models.{name}.code, and run: servable package {self.loaded.name}",
                     )
 
 
 class CodeNotVendored(Rule):
-    """Publishing uses the lock and the wheels on this machine, and never the network."""
+    """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
     example = "# code/requirements.txt without a requirements.lock"
 
@@ -102,7 +102,7 @@ class CodeNotVendored(Rule):
             if model.install != "vendored":
                 continue
             versions = _versions(environment, name)
-            # Two variants on images with two Pythons cannot share one lock: one of them is refused.
+            # Two variants on images with two Python versions cannot share one lock: one is refused.
             pythons = {images.python(version) for version in versions} or {None}
             try:
                 for python in sorted(pythons, key=str):
@@ -116,7 +116,7 @@ class CodeNotVendored(Rule):
 
 
 class CodeInstalledAtStart(Rule):
-    """pip in every container that starts: the internet in the way of every scale-out.
+    """If pip runs in every container that starts, every scale-out depends on the internet.
 
     Source: requirements.txt in https://github.com/aws/sagemaker-tensorflow-serving-container, as
     serve.py of 2.20 and before installs it
@@ -131,15 +131,15 @@ class CodeInstalledAtStart(Rule):
             if model.install == "at start" and (folder / WANTED).is_file():
                 yield self.finding(
                     f"models.{name}.install",
-                    "every container pip-installs requirements.txt before it answers: slower to scale, "
-                    "dead without the internet or when a package is gone",
+                    "every container installs requirements.txt with pip before it answers: scaling is "
+                    "slower, and fails without the internet or when a package is gone",
                     allowed="vendored",
                     remedy=f'set install = "vendored" and run: servable package {self.loaded.name}',
                 )
 
 
 class IsolationInstalls(Rule):
-    """pip in a container that can call nobody fails, and the container with it.
+    """In a container without network access pip fails, and the container with it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
     """
@@ -162,11 +162,11 @@ models.ranker.network_isolation = true"""
 
 
 class CodeHoldsSecrets(Rule):
-    """A secret in the code folder is packed: whoever may read the archive, and the container, has it.
+    """A secret in the code folder is packed: everybody who may read the archive can read it.
 
-    Found by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
-    `credentials`, `.netrc`, `*.tfvars` and their like), and in texts of at most 256 KiB as a
-    private key, an AWS secret access key or access key id. Accepted for one file at a time:
+    Secrets are recognized by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
+    `credentials`, `.netrc`, `*.tfvars` and similar), and in text files of at most 256 KiB by content
+    (private keys, AWS secret access keys and access key ids). Each file is accepted separately:
     `"code-holds-secrets:FILE" = "the reason"`.
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
@@ -182,7 +182,7 @@ class CodeHoldsSecrets(Rule):
             try:
                 found = list(secret_files(tree(root, name="code")))
             except (PackagingError, OSError, RuntimeError):
-                continue  # Artefact says so
+                continue  # the rule Artefact reports it
             for one in found:
                 file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"
                 finding = self.finding(

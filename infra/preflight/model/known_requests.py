@@ -1,4 +1,4 @@
-"""Requests that are known beforehand, held against what reads them: code, signature, batching."""
+"""Rules about golden requests, which are checked against code, signature and batching."""
 
 import ast
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from model_packaging.requests.known_requests import (
 )
 
 Asked = tuple[Placement, str]
-"""What answers, and the model that is asked for."""
+"""A placement that answers, and the name of the model that is requested."""
 
 
 class KnownRequestRule(Rule):
-    """A rule about a file with a request, or with the answer to one."""
+    """A rule about a file with a request or an answer."""
 
     def there(self, file: str) -> Path | None:
-        """None where there is no such file."""
+        """The path of the file; None if there is no such file."""
         path = self.loaded.root / file
         try:
             return path if path.is_file() else None
@@ -41,13 +41,13 @@ class KnownRequestRule(Rule):
     def no_file(self, key: str, file: str) -> Finding:
         return self.finding(
             key,
-            f"{file} is no file",
-            allowed="a file with one request, from the project's folder",
-            remedy="write one there, as `servable init` writes golden/NAME/request.json",
+            f"there is no file {file}",
+            allowed="a file with one request, by its path in the project",
+            remedy="write one there; `servable init` writes golden/NAME/request.json",
         )
 
     def judge(self, key: str, file: str, sent_as: str, asked: Iterable[Asked]) -> Findings:
-        """What the container would refuse of the request in the file."""
+        """Yields findings for a request that the container would refuse."""
         for placement, model in asked:
             try:
                 if judged(self.candidate, placement, model, file, sent_as) is None:
@@ -55,23 +55,23 @@ class KnownRequestRule(Rule):
                         key, "--run: code may change the request, so that only running it shows"
                     )
             except OSError:
-                continue  # that it is no file is a finding already
+                continue  # a missing file is reported already
             except RequestValueError as bad:
                 yield self.finding(
                     key,
                     f"{file}: the request {bad}",
                     given=file,
-                    remedy="correct it, or the table of the model or the variant",
+                    remedy="correct the request, or the table of the model or the variant",
                     reads=(placement.key("container"), f"models.{model}"),
                 )
 
 
 class GoldenRequest(KnownRequestRule):
-    """A golden request that the model refuses is known by `servable verify`, after the deployment.
+    """A golden request that the model refuses would fail `servable verify` only after the deployment.
 
-    It is read as the container would: JSON by rows and columns, JSON lines, CSV, .npy and protobuf
-    against the signature and max_batch_size. Where code may change the request, only whether it is
-    there, and JSON where its name says so.
+    The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
+    protobuf are checked against the signature and max_batch_size. If code may change the request, the
+    rule checks only that the file exists, and that a .json file is JSON.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22); tensorflowServing.js of the
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
@@ -89,9 +89,9 @@ class GoldenRequest(KnownRequestRule):
 
 
 class GoldenAnswer(KnownRequestRule):
-    """An answer of another form than the signature's outputs is one that no model will give.
+    """A golden answer must have the form of the signature's outputs, or no answer ever equals it.
 
-    Its numbers are compared by `servable check --run` and `servable verify`.
+    `servable check --run` and `servable verify` compare its numbers.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
 
@@ -113,7 +113,7 @@ class GoldenAnswer(KnownRequestRule):
                 try:
                     known = judged(self.candidate, placement, name, golden.request, golden.sent_as)
                 except (OSError, RequestValueError):
-                    continue  # GoldenRequest says so
+                    continue  # the rule GoldenRequest reports it
                 try:
                     if known is not None:
                         check_answer(file.read_bytes(), known)
@@ -121,34 +121,37 @@ class GoldenAnswer(KnownRequestRule):
                     yield self.finding(
                         key,
                         f"{golden.answer}: the answer {bad}",
-                        remedy="write what the model answers, with `servable invoke --output`",
+                        remedy="write the model's answer to the file with `servable invoke --output`",
                         reads=(f"models.{name}",),
                     )
 
 
 def _asked(candidate: Candidate, model: str) -> list[Asked]:
-    """The variants that a request for the model goes to, as `servable verify` sends it."""
+    """The variants that receive a request for the model from `servable verify`."""
     return [
-        (one, model)
-        for one in candidate.placements
-        if model in (one.model.multi_model or [one.variant.model])
+        (placement, model)
+        for placement in candidate.placements
+        if model in (placement.model.multi_model or [placement.variant.model])
     ]
 
 
 def judged(
     candidate: Candidate, placement: Placement, model: str, file: str, sent_as: str
 ) -> KnownRequest | None:
-    """None where nothing can be said. Raises `RequestValueError` for what is refused, OSError."""
+    """Checks a request; None if nothing can be concluded.
+
+    Raises `RequestValueError` for a request that is refused, and OSError.
+    """
     reader, hooks = _reader(candidate, placement, model)
     old = not images.has("rewritten_code", placement.tensorflow)
     if old and sent_as == CSV and reader is Reader.NGINX:
-        return None  # those images convert CSV in a way of their own
+        return None  # images before 2.20 convert CSV in another way
     try:
-        # The newest version answers requests that name none.
+        # The newest version answers requests that name no version.
         folders = candidate.version_folders(model)
         info = candidate.saved_model(folders[-1]) if folders else None
     except (PackagingError, OSError):
-        info = None  # SavedModel says so
+        info = None  # the rule SavedModel reports it
     known = read_request((candidate.loaded.root / file).read_bytes(), sent_as, info, reader)
     batching = placement.variant.container.batching
     if known is not None:
@@ -157,7 +160,7 @@ def judged(
 
 
 def _reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
-    """Who reads the body, and the hooks of Servable's handler."""
+    """The reader of the body, and the hooks of Servable's handler."""
     model = candidate.environment.models[name]
     folder = candidate.loaded.root / model.code if model.code else None
     if placement.model.image is not None or model.saved_model is None:
@@ -171,7 +174,7 @@ def _reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Read
 
 
 def _hooks(file: Path) -> set[str]:
-    """Both, where they cannot be told."""
+    """The hooks that the file defines; both if the file cannot be read."""
     both = {"preprocess", "postprocess"}
     try:
         names = top_level_names(ast.parse(file.read_bytes()))

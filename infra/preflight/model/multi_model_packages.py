@@ -1,4 +1,4 @@
-"""What the models of a multi-model endpoint have in common, without being asked."""
+"""Rules about packages that the models of a multi-model endpoint share."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,9 @@ from model_packaging.refusal import PackagingError
 
 
 class MultiModelPackages(Rule):
-    """The models share one process, and the first one's package is imported for all of them.
+    """The models share one process, which imports the package of whichever model is loaded first.
 
-    Which is the first depends on the requests: the same model would answer one way on one instance
-    and another way on the next.
+    The order depends on the requests, so that the same model may answer differently on two instances.
     Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
@@ -46,4 +45,4 @@ class MultiModelPackages(Rule):
         try:
             return vendored_versions(folder)
         except PackagingError:
-            return {}  # a lock that does not hold is found by CodeNotVendored
+            return {}  # CodeNotVendored reports an invalid lock

@@ -1,4 +1,4 @@
-"""The operations of a model's graph, and what the TensorFlow of its image makes of them."""
+"""Rules about the operations of a model's graph, which the image's TensorFlow must support."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,9 @@ from model_packaging.refusal import PackagingError
 
 
 class GraphRule(Rule):
-    """A rule about the graph of a model that is packed here, in the stock image that runs it.
+    """A rule about the graph of a model that is packed here and runs in AWS's image.
 
-    What an image of one's own has is not known, nor what those before TensorFlow 2.12 have.
+    The operations of your own images, and of images before TensorFlow 2.12, are not known.
     """
 
     acknowledgeable = True
@@ -24,7 +24,11 @@ class GraphRule(Rule):
         for name in environment.models:
             folders = self.candidate.version_folders(name)
             for variant in variants_running(environment, name) if folders else ():
-                found = [one for one in self.candidate.placements if one.variant is variant]
+                found = [
+                    placement
+                    for placement in self.candidate.placements
+                    if placement.variant is variant
+                ]
                 for one in found:
                     if one.model.image is None:
                         yield from self._of(
@@ -36,28 +40,28 @@ class GraphRule(Rule):
         table = op_table(tensorflow)
         if table is None:
             yield self.not_checked(
-                key, f"a TensorFlow from 2.12 on: what {tensorflow} has is not known"
+                key, f"a TensorFlow from 2.12 on: the operations of {tensorflow} are not known"
             )
             return
         for folder in folders:
             try:
                 graph = self.candidate.graph(folder)
             except (PackagingError, OSError):
-                continue  # SavedModel says so
+                continue  # the rule SavedModel reports it
             inside = folder.is_relative_to(self.loaded.root)
             shown = folder.relative_to(self.loaded.root).as_posix() if inside else str(folder)
-            for one in graph_faults(graph, table, cpu=cpu):
-                if one.rule == self.id:
-                    remedy = one.remedy.replace("models.NAME", f"models.{name}")
-                    problem = f"{shown}/saved_model.pb: {one.problem}"
+            for fault in graph_faults(graph, table, cpu=cpu):
+                if fault.rule == self.id:
+                    remedy = fault.remedy.replace("models.NAME", f"models.{name}")
+                    problem = f"{shown}/saved_model.pb: {fault.problem}"
                     found = self.finding(
-                        key, problem, given=one.given, allowed=one.allowed, remedy=remedy
+                        key, problem, given=fault.given, allowed=fault.allowed, remedy=remedy
                     )
-                    yield replace(found, subject=str(one.given))
+                    yield replace(found, subject=str(fault.given))
 
 
 class ModelGraphVersion(GraphRule):
-    """TensorFlow refuses a graph that asks for a newer reader, or that is older than what it reads.
+    """TensorFlow refuses a graph that requires a newer reader, or is older than what it reads.
 
     Source: tensorflow/core/framework/versions.cc (CheckVersions), read 2026-11-22; the versions that
     each image reads are in infra/catalog/op_versions.json
@@ -69,18 +73,16 @@ class ModelGraphVersion(GraphRule):
 class ModelOpUnknown(GraphRule):
     """TensorFlow Serving does not load a graph with an operation that is not linked into it.
 
-    Functions that nothing of the graph calls are not looked at. What tensorflow_text and decision
-    forests need is linked.
+    Functions that the graph does not call are not checked. Operations of tensorflow_text and decision
+    forests are linked.
     Source: tensorflow_serving/model_servers/BUILD, read 2026-11-22, and infra/catalog/op_versions.json
     """
 
-    example = (
-        "# a model with tf.image.decode_jxl (TensorFlow 2.21), or with an operation of one's own"
-    )
+    example = "# a model with tf.image.decode_jxl (TensorFlow 2.21), or with a custom operation"
 
 
 class ModelOpRemoved(GraphRule):
-    """An operation that was taken out of TensorFlow is refused in graphs of a newer GraphDef.
+    """TensorFlow refuses a removed operation in graphs of a newer GraphDef version.
 
     Source: tensorflow/core/framework/op_def_util.cc (CheckOpDeprecation), read 2026-11-22
     """
@@ -89,7 +91,7 @@ class ModelOpRemoved(GraphRule):
 
 
 class ModelOpAttribute(GraphRule):
-    """An attribute that is missing, of another kind, or of a value that is not allowed is refused.
+    """TensorFlow refuses an attribute that is missing, of the wrong kind, or has a forbidden value.
 
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef), read 2026-11-22
     """
@@ -98,9 +100,9 @@ class ModelOpAttribute(GraphRule):
 
 
 class ModelOpAttributeIgnored(GraphRule):
-    """TensorFlow runs an operation as if an attribute that it does not know were not there.
+    """TensorFlow ignores an attribute that it does not know, so the operation may compute otherwise.
 
-    One that a newer TensorFlow wrote with its default changes nothing, and is no finding.
+    An attribute with its default value changes nothing, and is not reported.
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef, "Unknown attributes will be
     ignored"), read 2026-11-22
     """
@@ -110,15 +112,27 @@ class ModelOpAttributeIgnored(GraphRule):
 
 
 class ModelStablehloVersion(GraphRule):
-    """A module of jax2tf is of versions that an older TensorFlow does not read.
+    """A module of jax2tf has versions that an older TensorFlow does not read.
 
-    Three of them: of XlaCallModule, of the bytecode, and of each of its operations. That it was
-    written by a newer StableHLO alone is no finding: such a module runs.
-    Source: what each TensorFlow answered to such modules (scripts/ops_table.py, infra/catalog/
+    There are three: of XlaCallModule, of the bytecode, and of each operation. A module that was only
+    written by a newer StableHLO is not reported, because it runs.
+    Source: answers of each TensorFlow to such modules (scripts/ops_table.py, infra/catalog/
     op_versions.json), and https://github.com/openxla/stablehlo/blob/main/docs/compatibility.md
     """
 
     example = "# a model of jax2tf in an image of TensorFlow 2.14"
+
+
+class ModelPlatform(GraphRule):
+    """A module of jax2tf runs only on the platforms for which it was exported.
+
+    Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a laptop,
+    CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
+    Source: https://github.com/jax-ml/jax/blob/main/jax/experimental/jax2tf/README.md ("Natively
+    serialized JAX modules are platform specific"), read 2026-11-22; tests/exports/models/jax-cuda, tried
+    """
+
+    example = "# a model of jax2tf exported on a computer with a GPU, on ml.c5.xlarge"
 
 
 class ModelNeedsPython(GraphRule):
@@ -131,18 +145,18 @@ class ModelNeedsPython(GraphRule):
 
 
 class ModelOpWithoutKernel(GraphRule):
-    """On an instance type without a GPU an operation needs a CPU kernel for the types that it has.
+    """On an instance type without a GPU, an operation needs a CPU kernel for its data types.
 
-    Source: what the wheels of tensorflow-cpu register (infra/catalog/ops.jsonl)
+    Source: kernels that the wheels of tensorflow-cpu register (infra/catalog/ops.jsonl)
     """
 
     example = "# CudnnRNNV3 on ml.c5.xlarge"
 
 
 class ModelReadsOutside(GraphRule):
-    """What is neither in the archive nor in the image is not there when a request comes.
+    """A file that is neither in the archive nor in the image is missing when a request needs it.
 
-    Assets of the model are in the archive, and tables that are filled from them are no finding.
+    Assets of the model are in the archive, so tables that are filled from them are not reported.
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
 

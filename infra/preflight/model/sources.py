@@ -1,20 +1,20 @@
-"""Where a model comes from, and which models come together."""
+"""Rules about a model's source, and about models that share an archive or an endpoint."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity, meant
 from infra.preflight.rule import Findings, Rule, artifact_example
 
-# Names of keys that somebody will write again.
+# Parts of S3 keys under which objects are usually overwritten.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
 
 
 SOURCES = ("saved_model", "artifact", "multi_model")
-# What says how a SavedModel becomes an archive.
+# Keys that control how a SavedModel is packed.
 PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
 
 
 class ModelSource(Rule):
-    """A model is packed here, lies in S3 already, or is several; its code goes where it is packed."""
+    """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
 
     example = artifact_example('models.ranker.saved_model = "model"')
 
@@ -22,14 +22,14 @@ class ModelSource(Rule):
         for name in environment.models:
             key = f"models.{name}"
             written = self.loaded.source.values.get("models", {}).get(name, {})
-            # From the file and not from the draft: a source with a problem of its own is one.
+            # Read from the file and not from the draft, where a source with a problem is missing.
             sources = [one for one in SOURCES if one in written]
             if len(sources) != 1:
                 yield self.finding(
                     f"{key}.{sources[1] if sources else SOURCES[0]}",
-                    "both " + " and ".join(sources)
+                    " and ".join(sources) + " exclude each other"
                     if sources
-                    else "no saved_model and no artifact",
+                    else "neither saved_model nor artifact is given",
                     given=sources,
                     allowed="one of saved_model, artifact and multi_model",
                     remedy="take one out" if sources else "add saved_model with the model's folder",
@@ -44,20 +44,20 @@ class ModelSource(Rule):
             remedy = "pack it into the artifact as code/, or take it out"
             return self.finding(
                 key,
-                f"{packing} beside an artifact: nothing is packed here that it could go into",
+                f"{packing} has no effect with an artifact, which is packed already",
                 given=written[packing],
                 remedy=remedy if packing == "code" else "take it out",
             )
         return self.finding(
             key,
-            f"{packing} beside multi_model: each of its models is packed as its own table says",
+            f"{packing} has no effect with multi_model: each of its models has keys of its own",
             given=written[packing],
-            remedy="write it in the table of the model it is for, or take it out",
+            remedy="write it into the table of the model it is for, or take it out",
         )
 
 
 class ModelsTogether(Rule):
-    """Models in one archive, or under one prefix, are packed here and answer with one code."""
+    """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
 
@@ -74,7 +74,7 @@ class ModelsTogether(Rule):
                             f"models.{name}.{key}",
                             problem,
                             given=other,
-                            allowed="models of this file with saved_model, each once",
+                            allowed="models of this file with saved_model, each named once",
                             remedy=remedy,
                         )
 
@@ -85,22 +85,25 @@ class ModelsTogether(Rule):
         if model is None:
             return f"there is no model {other!r}", meant(other, sorted(environment.models))
         if again:
-            return f"{other!r} is in there already", "take it out"
+            return f"{other!r} is listed already", "take it out"
         if model.saved_model is None:
             return f"{other!r} has no saved_model to pack", "give it one, or take it out"
         code = environment.models[name].code
         if key == "also_serves" and model.code not in (None, code):
-            problem = f"{other!r} has a code of its own, and one archive has one code/"
+            problem = f"{other!r} has its own code, but an archive has only one code folder"
             return problem, f"name the same folder in both, or take models.{other}.code out"
         if key == "multi_model" and model.compression == "none":
-            return f"{other!r} has compression none; here models are archives", "take that out"
+            return (
+                f"{other!r} has compression none, but these models must be archives",
+                "take that out",
+            )
         return None
 
 
 class ArtifactMovingKey(Rule):
-    """Under a key like latest/ the object changes while the file still names the old hash.
+    """Under a key like latest/ the object may be overwritten while the file still has the old hash.
 
-    Instances that scaling adds would then serve another model than those that run.
+    Instances that scaling adds would then serve another model than the running ones.
     """
 
     severity = Severity.WARNING
@@ -113,7 +116,7 @@ class ArtifactMovingKey(Rule):
             if model.artifact and moving:
                 yield self.finding(
                     f"models.{name}.artifact.uri",
-                    f"the key holds {moving[0]!r}: what lies there will change",
-                    allowed="a key that is written once, as run-17/model.tar.gz",
-                    remedy="copy it to a key of its own and name that",
+                    f"the key contains {moving[0]!r}: the object is likely to be overwritten",
+                    allowed="a key that is written once, such as run-17/model.tar.gz",
+                    remedy="copy the archive to a key of its own and write that",
                 )

@@ -1,4 +1,4 @@
-"""When an alarm goes off, and who hears of it."""
+"""Rules about the alarms' thresholds and subscribers."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -6,7 +6,7 @@ from infra.preflight.rule import Findings, Rule
 
 
 class AlarmAboveCaller(Rule):
-    """Above the caller's own timeout the alarm is silent while every request is given up.
+    """With a threshold above the callers' timeout the alarm stays OK while every caller times out.
 
     Source: https://sre.google/sre-book/monitoring-distributed-systems/
     """
@@ -25,15 +25,15 @@ traffic.caller_timeout_ms = 1000"""
         elif alarm >= caller:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                f"p99_latency_ms {alarm:g}: callers give up after {caller:g}",
+                f"p99_latency_ms {alarm:g} is not below the callers' timeout of {caller:g} ms",
                 allowed=f"less than {caller:g}",
-                remedy="lower it to your objective",
+                remedy="lower it to your latency objective",
                 reads=("traffic.caller_timeout_ms",),
             )
 
 
 class AlarmsAddressTwice(Rule):
-    """A topic has one subscription for an address; a second would stop the synthesis."""
+    """A topic has one subscription for each address; a second one would make the synthesis fail."""
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
 
@@ -43,7 +43,7 @@ class AlarmsAddressTwice(Rule):
             for address in sorted({one for one in addresses if addresses.count(one) > 1}):
                 yield self.finding(
                     f"alarms.{key}",
-                    f"{address} is there more than once",
+                    f"{address} is listed more than once",
                     given=address,
                     allowed="each address once",
                     remedy="take the others out",

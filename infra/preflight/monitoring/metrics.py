@@ -1,17 +1,17 @@
-"""What SageMaker publishes, against what alarms and scaling count."""
+"""Rules about how often SageMaker publishes the metrics that alarms and scaling use."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
-# Of every alarm and scaling policy here.
+# Period of every alarm and scaling policy of this project.
 PERIOD_SECONDS = 60
 
 
 class MetricsTooRare(Rule):
-    """Alarms and scaling count by the minute: a minute without a value is no minute above a bound.
+    """Alarms and scaling evaluate every minute: a minute without a value never counts as breaching.
 
-    With enhanced_metrics that goes for requests, errors and latency too, without it for CPU, memory,
+    With enhanced_metrics this also concerns requests, errors and latency, without it only CPU, memory,
     disk and GPU.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
     (MetricPublishFrequencyInSeconds, read 2026-11-22)
@@ -25,7 +25,7 @@ class MetricsTooRare(Rule):
         if seconds > PERIOD_SECONDS:
             yield self.finding(
                 "metrics.publish_seconds",
-                f"a value every {seconds} s: alarms over consecutive minutes find minutes without one",
+                f"with a value every {seconds} s, alarms over consecutive minutes see minutes without one",
                 allowed=f"10, 30 or {PERIOD_SECONDS}",
                 remedy="lower it",
                 reads=("metrics.enhanced_metrics",),

@@ -1,4 +1,4 @@
-"""What an update from the file at another revision would run into. Needs `--against REF`."""
+"""Rules about an update from the file at another revision, which `--against REF` gives."""
 
 from abc import abstractmethod
 
@@ -13,16 +13,16 @@ ALLOWED = "what one update can do"
 
 
 class ChangeRule(Rule):
-    """About what differs from the file at another revision; not checked where none is given."""
+    """A rule about changes from the file at another revision; not checked if none is given."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """What a finding is about, and what was not checked."""
+        """The key of the finding, also of the one that says not checked."""
 
     @abstractmethod
     def compared(self, environment: Environment) -> Findings:
-        """With `self.loaded.before` and `self.loaded.deployed`."""
+        """Yields findings; `self.loaded.before` and `self.loaded.deployed` are set."""
 
     def check(self, environment: Environment) -> Findings:
         if self.loaded.against is None:
@@ -32,12 +32,12 @@ class ChangeRule(Rule):
 
 
 class RefusedChange(ChangeRule):
-    """A row of infra/policy/refused_updates.py that no number of deploys does by itself."""
+    """A change of infra/policy/refused_updates.py that no sequence of deploys can make."""
 
     def compared(self, environment: Environment) -> Findings:
         before = self.loaded.before
         if before is None or before.endpoint.name != environment.endpoint.name:
-            return  # another endpoint is made
+            return  # another endpoint is created
         row = refused_update(self.id)
         for problem in row.problems(state_of(before), state_of(environment)).values():
             yield self.finding(
@@ -49,7 +49,7 @@ class RefusedChange(ChangeRule):
 
 
 class ChangeAsyncRemoved(RefusedChange):
-    """SageMaker refuses to take asynchronous inference away from an endpoint.
+    """SageMaker refuses to remove asynchronous inference from an endpoint.
 
     Source: https://github.com/aws/sagemaker-python-sdk/pull/3124 (read 2026-11-22: SageMaker's own
     message; no page of the guide states it)
@@ -60,18 +60,18 @@ class ChangeAsyncRemoved(RefusedChange):
 
 
 class ChangeInstancesToServerless(RefusedChange):
-    """SageMaker refuses to make an endpoint on instances serverless.
+    """SageMaker refuses to turn an endpoint on instances into a serverless one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-update.html
     (read 2026-11-22)
     """
 
     key = "variants"
-    example = "# --against a revision with instance_type in the place of serverless"
+    example = "# --against a revision with instance_type instead of serverless"
 
 
 class ChangeVariantsUnderRollout(RefusedChange):
-    """With deployment guardrails the new configuration has the variant names of the old one.
+    """With deployment guardrails the new configuration must have the variant names of the old one.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html
     (read 2026-11-22)
@@ -82,7 +82,7 @@ class ChangeVariantsUnderRollout(RefusedChange):
 
 
 class ChangeServerlessToInstances(ChangeRule):
-    """A serverless endpoint may be given instances, and SageMaker never takes them back.
+    """SageMaker moves a serverless endpoint to instances, and never back.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html (Feature
     exclusions, read 2026-11-22)
@@ -90,7 +90,7 @@ class ChangeServerlessToInstances(ChangeRule):
 
     severity = Severity.WARNING
     key = "variants"
-    example = "# --against a revision with serverless in the place of instance_type"
+    example = "# --against a revision with serverless instead of instance_type"
 
     def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
@@ -98,10 +98,10 @@ class ChangeServerlessToInstances(ChangeRule):
             if old and old.instance_type is None and variant.instance_type is not None:
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    f"serverless in {self.loaded.against}: SageMaker takes the change to instances, "
-                    "and refuses the change back, a restore of the old file included",
-                    allowed="serverless, as it is",
-                    remedy="keep it, or try the instances in another environment first",
+                    f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
+                    "but refuses the change back, even to restore the old file",
+                    allowed="serverless, as before",
+                    remedy="keep serverless, or first try instances in another environment",
                 )
 
 
@@ -125,9 +125,9 @@ class ChangeTypeWhileScaled(ChangeRule):
                 first = [f"-c {self.loaded.name}.{key}={value}" for key, value in holding.items()]
                 yield self.finding(
                     f"variants.{name}.instance_type",
-                    f"{old.instance_type} of {self.loaded.against} is scaled: its type cannot change to "
-                    f"{variant.instance_type} in one update",
-                    allowed=old.instance_type or "serverless, as it is",
+                    f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
+                    f"{old.instance_type} to {variant.instance_type} in one update",
+                    allowed=old.instance_type or "serverless, as before",
                     remedy=f"first deploy with {' '.join(first)}, then without",
                 )
 

@@ -1,4 +1,4 @@
-"""What is asked while an update bakes."""
+"""Rules about golden requests that are sent while an update bakes."""
 
 from dataclasses import replace
 
@@ -7,16 +7,17 @@ from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.model.known_requests import KnownRequestRule
 from infra.preflight.rule import Findings
 
-# It stands in the rule's target in base64: 8192 characters with all that is around it.
+# The target's Input holds the request in base64, and has at most 8192 characters in all.
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html (Input)
 MOST_BYTES = 4096
 KEY = "rollout.golden_requests.body"
 
 
 class RolloutGoldenRequest(KnownRequestRule):
-    """The request stands in the template, which EventBridge hands to the function that sends it.
+    """The template holds the request, which EventBridge passes to the function that sends it.
 
-    One that the new fleet refuses takes every update back; it is read as golden-request reads its own.
+    A request that the new fleet refuses would roll every update back; it is checked as golden-request
+    checks its own.
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """
 
@@ -31,9 +32,9 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
         if environment.kind.queued:
             yield self.finding(
                 "rollout.golden_requests",
-                "an asynchronous endpoint takes requests from S3 only, and golden requests wait for "
+                "an asynchronous endpoint takes requests only from S3, but golden requests wait for "
                 "their answers",
-                allowed="endpoints that answer at once",
+                allowed="real-time and serverless endpoints",
                 remedy="take [rollout.golden_requests] out",
                 reads=("asynchronous",),
             )
@@ -45,22 +46,22 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 KEY,
                 f"{golden.body} has {size} bytes",
                 allowed=f"at most {MOST_BYTES}",
-                remedy="ask with fewer rows",
+                remedy="send fewer rows",
             )
             return
         if golden.sent_as is None:
             yield self.finding(
                 "rollout.golden_requests.content_type",
-                f"what {golden.body} holds is not in its name",
+                f"the content type of {golden.body} cannot be derived from its extension",
                 given=golden.body,
                 allowed=f"a name that ends in {', '.join(CONTENT_TYPES)}, or content_type",
                 remedy="set content_type",
             )
             return
         asked = [
-            (one, one.variant.model)
-            for one in self.candidate.placements
-            if not one.variant.shadow and one.model.multi_model is None
+            (placement, placement.variant.model)
+            for placement in self.candidate.placements
+            if not placement.variant.shadow and placement.model.multi_model is None
         ]
         for one in self.judge(KEY, golden.body, golden.sent_as, asked):
             yield replace(one, acknowledgeable=True)

@@ -1,4 +1,4 @@
-"""How an update reaches the traffic, by when, in which shares, and who looks at them."""
+"""Rules about an update's shares of traffic, its duration and the alarms that watch it."""
 
 import math
 
@@ -14,12 +14,12 @@ from infra.preflight.rule import Findings, Rule, VariantRule
 
 MOST_ALARMS = 10
 SECONDS_PER_MINUTE = 60
-# Where the first share of an update stands; all at once needs no key.
+# Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
 class RolloutBakeTooShort(Rule):
-    """A bake shorter than the alarms' window ends before an alarm can fire: it protects nothing.
+    """A bake shorter than the alarms' window ends before an alarm can fire, so it protects nothing.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
     """
@@ -42,7 +42,7 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
 
 
 class RolloutTooManyAlarms(Rule):
-    """An update is watched by at most ten alarms.
+    """SageMaker watches an update with at most ten alarms.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
@@ -63,7 +63,7 @@ class RolloutTooManyAlarms(Rule):
 
 
 class RolloutTooLong(VariantRule):
-    """SageMaker takes an update back that is not through after eight hours, bakes and all.
+    """SageMaker rolls back an update that has not finished after eight hours, bakes included.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html
     (MaximumExecutionTimeoutInSeconds)
@@ -78,7 +78,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         if rollout is None:
             return
         start = start_seconds(placement.served, processes=placement.processes) or 0
-        # Unknown, a start counts nothing here: the bakes alone may be too much.
+        # An unknown start time counts as 0: the bakes alone may be too long.
         possible = rollout.updates(
             least=variant.min_instances,
             most=variant.most_instances,
@@ -89,7 +89,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         if seconds > most(LONGEST):
             yield self.finding(
                 "rollout.bake_minutes",
-                f"bakes of {rollout.bake_minutes} minutes: with {count} instances of "
+                f"with bakes of {rollout.bake_minutes} minutes and {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
                 allowed=f"at most {most(LONGEST) // 3600} hours",
                 remedy="bake shorter, or in fewer steps",
@@ -98,7 +98,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
 
 
 class RolloutShareBelowInstance(Rule):
-    """Capacity is whole instances: a tenth of two is one of two, half of the traffic.
+    """Shares are whole instances: a tenth of two instances is one of two, and gets half of the traffic.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
     """
@@ -130,9 +130,9 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
 
 
 class RolloutBakeUnseen(Rule):
-    """A share that nobody calls passes any bake.
+    """A share without traffic passes any bake.
 
-    Fewer requests than the error alarm's percent needs to show one failure prove nothing.
+    The bake proves nothing if it sees too few requests for one failure to reach the error alarm's percent.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
     """
 
@@ -147,7 +147,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         if rollout is None:
             return
         if quiet is None and rollout.golden_requests is not None:
-            quiet = 0.0  # nobody else may ask: they alone have to be enough
+            quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
@@ -170,10 +170,10 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
 
 
 class RolloutP99Unseen(VariantRule):
-    """The rollback alarm's p99 of a small share is decided by a few slow requests.
+    """A few slow requests determine the rollback alarm's p99 of a small share.
 
-    CloudWatch calls p99 significant from 1,000 samples in the alarm's minutes on; with fewer the
-    alarm is judged all the same, and takes back a good update or lets a slow one pass.
+    CloudWatch calls p99 significant from 1,000 samples in the alarm's window on. With fewer, the alarm
+    is evaluated all the same, and may roll back a good update or let a slow one pass.
     Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
     (2026-11-22)
     """
@@ -194,7 +194,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         weights = sum(one.weight for one in environment.production_variants.values())
-        # The quietest hour runs the fewest instances, of which the first share is whole ones.
+        # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
         (smallest,) = rollout.updates(least=count, most=count, window_minutes=alarms.window_minutes)
         share = smallest.first_share_percent / 100 * (variant.weight / weights if weights else 1)
@@ -204,17 +204,17 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             yield self.finding(
                 "alarms.p99_latency_ms",
                 f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
-                f"on {placement.name} in {counted(alarms.window_minutes, 'minute')} at {quiet:g}/s: p99 "
-                f"is significant from {needed:,} on",
+                f"on {placement.name} in {counted(alarms.window_minutes, 'minute')} at {quiet:g}/s, but p99 "
+                f"is significant only from {needed:,} on",
                 allowed=f"{needed:,} requests or more in alarms.window_minutes",
                 remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "
-                "acknowledge that few requests decide",
+                "acknowledge this finding",
                 reads=("traffic.quiet_rps", "alarms.window_minutes"),
             )
 
 
 class RolloutRollingVariants(Rule):
-    """SageMaker rolls an endpoint of one variant only.
+    """SageMaker makes rolling updates only of endpoints with one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
     """
@@ -229,14 +229,14 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
         if rollout is not None and rollout.strategy == "rolling" and count > 1:
             yield self.finding(
                 "rollout.strategy",
-                f"a rolling update of {count} variants",
+                f"a rolling update is not possible with {count} variants",
                 allowed="all_at_once, canary, linear; rolling with one variant",
                 remedy="choose one of those",
             )
 
 
 class RolloutLatencyUnwatched(Rule):
-    """Without a latency alarm an update that answers slowly is never taken back: only 5xx are seen.
+    """Without a latency alarm an update that answers slowly is never rolled back, only one with 5xx.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
     """
@@ -248,7 +248,7 @@ class RolloutLatencyUnwatched(Rule):
         if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
             yield self.finding(
                 "alarms.p99_latency_ms",
-                "an update is rolled back for 5xx answers, and for slow ones never",
+                "an update is rolled back for 5xx answers, but never for slow ones",
                 allowed="milliseconds, up to 60000",
                 remedy="set alarms.p99_latency_ms to your objective",
                 reads=("rollout",),

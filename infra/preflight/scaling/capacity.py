@@ -1,4 +1,4 @@
-"""How many instances, whether they are enough, and what changes their number."""
+"""Rules about the number of instances, and about what changes it."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -29,7 +29,7 @@ variants.primary.max_instances = 2"""
 
 
 class CapacityNothingScales(Rule):
-    """A range of instances without a target: the number would stay at the minimum for ever."""
+    """Without a [scaling] table the number of instances would always stay at the minimum."""
 
     example = "variants.primary.max_instances = 4"
 
@@ -46,7 +46,7 @@ class CapacityNothingScales(Rule):
 
 
 class CapacityInitialInstances(Rule):
-    """Without scaling min_instances is the number that runs, and above max_instances scaling removes.
+    """Without scaling min_instances instances run, and scaling removes those above max_instances.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
     (capacity outside the bounds is moved inside at once, read 2026-11-22)
@@ -63,9 +63,9 @@ class CapacityInitialInstances(Rule):
             if variant.scaling is None or variant.serverless is not None:
                 yield self.finding(
                     key,
-                    f"initial_instances {initial} of a variant whose number of instances does not scale",
-                    allowed=f"with [variants.{name}.scaling] and instance_type",
-                    remedy="take it out: min_instances is the number",
+                    f"initial_instances {initial} has no effect: the variant does not scale",
+                    allowed=f"only with [variants.{name}.scaling] and instance_type",
+                    remedy="take it out: min_instances instances run",
                     reads=(f"variants.{name}.scaling",),
                 )
             elif initial > most:
@@ -79,10 +79,10 @@ class CapacityInitialInstances(Rule):
 
 
 class CapacityMixedScaling(Rule):
-    """An update keeps every variant's live count, or takes every variant's from the file.
+    """An update keeps the live number of instances of every variant, or sets all of them from the file.
 
-    With scaling it must keep them; a variant beside it that does not scale then keeps its
-    count too, whatever the file says.
+    With scaling it must keep them. A second variant that does not scale then keeps its number too,
+    whatever the file says.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html
     (RetainAllVariantProperties)
     """
@@ -101,8 +101,8 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
                 yield self.finding(
                     f"variants.{name}.min_instances",
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
-                    f"does: an update keeps the live number of instances of both, and a change of "
-                    "min_instances here changes nothing",
+                    f"does: an update keeps the live number of instances of both, so a change of "
+                    "min_instances here has no effect",
                     allowed="a [scaling] table for every variant, or for none",
                     remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
                     reads=(f"variants.{name}.scaling",),
@@ -110,7 +110,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
 
 class CapacityZero(Rule):
-    """No instance at all answers only where requests wait in a queue, and something scales it up.
+    """Zero instances are possible only if requests wait in a queue and scaling adds instances.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (0
     instances); a real-time endpoint scales to zero only with inference components,
@@ -125,7 +125,7 @@ class CapacityZero(Rule):
             if variant.min_instances == 0 and not wakes:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    "min_instances 0: nothing would answer",
+                    "with min_instances 0 nothing would answer",
                     allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
                     remedy="raise it",
                     reads=("asynchronous", f"variants.{name}.scaling"),
@@ -133,7 +133,7 @@ class CapacityZero(Rule):
 
 
 class CapacityTraffic(Rule):
-    """At the busiest minute scaling stops at max_instances, whatever the target says.
+    """In the busiest minute scaling stops at max_instances, whatever its target is.
 
     Source: instances = traffic / (requests per second of one x safety factor),
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html
@@ -166,17 +166,17 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             if needed > variant.most_instances:
                 yield self.finding(
                     key,
-                    f"max_instances {variant.most_instances} does not carry {rps:g} requests/s at "
+                    f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
                     f"{rate:g} x {scaling.safety_factor:g} each",
                     given=variant.most_instances,
                     allowed=f"{needed} or more",
-                    remedy="raise it, or take less traffic",
+                    remedy="raise it, or lower traffic.peak_rps",
                     reads=("traffic.peak_rps", f"variants.{name}.scaling"),
                 )
 
 
 class CapacityBurstableScaled(Rule):
-    """Application Auto Scaling refuses burstable instances.
+    """Application Auto Scaling refuses burstable instance types.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
@@ -191,13 +191,13 @@ variants.primary.scaling.max_rps_per_instance = 10"""
                 yield self.finding(
                     f"variants.{name}.instance_type",
                     f"{instance.name} is burstable and cannot be scaled",
-                    allowed="types that are not burstable, as ml.c5.large",
+                    allowed="types that are not burstable, such as ml.c5.large",
                     remedy=f"choose one of those, or take [variants.{name}.scaling] out",
                 )
 
 
 class CapacitySingle(Rule):
-    """One instance is one availability zone: while it is replaced nobody answers.
+    """One instance is in one availability zone: while it is replaced no request is answered.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/how-it-works-hosting.html (two or more
     instances are launched in several Availability Zones)
@@ -215,8 +215,8 @@ variants.primary.min_instances = 1"""
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(
                     f"variants.{name}.min_instances",
-                    "min_instances 1 in production: while it is replaced nobody answers",
-                    allowed="2 or more, which lie in two availability zones",
-                    remedy="set 2, or production = false where nobody depends on it",
+                    "with min_instances 1 in production no request is answered while it is replaced",
+                    allowed="2 or more, which run in two availability zones",
+                    remedy="set 2, or production = false if nobody depends on it",
                     reads=("production",),
                 )

@@ -1,4 +1,4 @@
-"""What can be scaled on, which differs with how requests come in, and how fast."""
+"""Rules about scaling policies: their metrics, steps and cooldowns."""
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -11,7 +11,7 @@ ANY_KIND = ("schedule",)
 
 
 class ScalingOnNothing(Rule):
-    """A scaling table that tracks nothing would add no instance, ever.
+    """A scaling table without a target or a step never adds an instance.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
     """
@@ -26,14 +26,14 @@ class ScalingOnNothing(Rule):
                 continue
             yield self.finding(
                 f"variants.{name}.scaling",
-                "scaling on nothing: no number would ever change",
+                "the scaling table has no target: the number of instances would never change",
                 allowed=", ".join(allowed),
-                remedy=f"add {allowed[0]}, measured; or take the table out",
+                remedy=f"add {allowed[0]} with its measured value, or take the table out",
             )
 
 
 class ScalingMetricUnpublished(Rule):
-    """Each kind of endpoint publishes other metrics; a policy on one that nobody publishes never acts.
+    """Each kind of endpoint publishes other metrics; a policy on an unpublished metric never acts.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
     https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-monitoring.html (both
@@ -54,9 +54,9 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                 if given:
                     yield self.finding(
                         f"variants.{name}.scaling.{key}",
-                        f"{key} {given:g}: no {kind} endpoint publishes it"
+                        f"{key} {given:g}: {kind} endpoints do not publish its metric"
                         if not isinstance(given, list)
-                        else f"{key}: no {kind} endpoint publishes requests of one instance",
+                        else f"{key}: {kind} endpoints do not publish the requests of one instance",
                         given=given if not isinstance(given, list) else None,
                         allowed=", ".join((*allowed, *ANY_KIND)),
                         remedy="use one of those",
@@ -65,7 +65,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
 
 
 class ScalingStep(Rule):
-    """A step adds above a bound, or removes below one.
+    """A step must add instances above a bound, or remove instances below one.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     """
@@ -100,7 +100,7 @@ class ScalingStep(Rule):
         for bound in sorted({one for one in given if given.count(one) > 1}):
             yield self.finding(
                 f"variants.{name}.scaling.steps",
-                f"{word} {bound:g} is in two steps",
+                f"two steps have {word} {bound:g}",
                 given=bound,
                 allowed="each bound once",
                 remedy="take one out",
@@ -108,7 +108,7 @@ class ScalingStep(Rule):
 
 
 class ScalingWithoutProvisioned(Rule):
-    """Serverless scaling moves provisioned concurrency: without any there is nothing to move.
+    """Scaling of a serverless variant changes its provisioned concurrency, which must be set.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
     """
@@ -125,9 +125,9 @@ variants.primary.scaling.provisioned_use_percent = 70"""
             if serverless.provisioned_concurrency is None:
                 yield self.finding(
                     f"variants.{name}.serverless.provisioned_concurrency",
-                    "scaling of provisioned concurrency, and none is provisioned",
+                    "[scaling] changes provisioned concurrency, but none is provisioned",
                     allowed=f"1 to {serverless.max_concurrency}",
-                    remedy="set it to what always runs, or take [scaling] out",
+                    remedy="set it to the concurrency that is always provisioned, or take [scaling] out",
                     reads=(f"variants.{name}.scaling",),
                 )
 
@@ -147,7 +147,7 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
     def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
-        # Left out, it is derived from the start; and a serverless container starts in its own way.
+        # The default is derived from the start time; serverless containers start differently.
         if given is None or placement.variant.serverless is not None:
             return
         key = placement.key("scaling.scale_out_cooldown_seconds")
@@ -157,8 +157,8 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
         elif given < start:
             yield self.finding(
                 key,
-                f"scale_out_cooldown_seconds {given}: a new instance "
-                f"answers after about {start:.0f}",
+                f"scale_out_cooldown_seconds {given} is too short: a new instance answers after about "
+                f"{start:.0f} s",
                 allowed=f"{int(start) + 1} or more",
                 remedy="raise it",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
@@ -166,7 +166,7 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
 
 
 class ScalingInFaster(VariantRule):
-    """Scaling in faster than out, the count swings: every swing costs requests.
+    """If scaling in is faster than scaling out, the number of instances oscillates and requests fail.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
     (cooldown period)

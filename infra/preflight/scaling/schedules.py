@@ -1,4 +1,4 @@
-"""What changes the range at a known time: whether it runs, when, and to what."""
+"""Rules about scheduled actions: their time, time zone and range."""
 
 import zoneinfo
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.scaling import Scheduled
 from infra.parameters.variant import Variant
-from infra.policy.schedule import ScheduleError, last_run
 from infra.preflight.rule import Findings, Rule
+from servable_scaling.schedule import ScheduleError, last_run
 
 
 def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Scheduled]]:
@@ -19,9 +19,9 @@ def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Schedul
 
 
 class ScalingSchedule(Rule):
-    """A scheduled action without a range does nothing, and one that is upside down is refused.
+    """A scheduled action without a range does nothing, and one whose minimum is above its maximum is refused.
 
-    Where only one end is given, the other is what the variant, or another action, has set before.
+    If only one bound is given, the other is what the variant or another action has set before.
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
 
@@ -34,7 +34,7 @@ class ScalingSchedule(Rule):
             if least is None and most is None:
                 yield self.finding(
                     key,
-                    f"{one.at} changes nothing: neither at_least nor at_most",
+                    f"{one.at} changes nothing: neither at_least nor at_most is given",
                     given=one.at,
                     allowed="one of them, or both",
                     remedy="add one",
@@ -43,7 +43,9 @@ class ScalingSchedule(Rule):
                 high := highest if most is None else most
             ):
                 variants = (
-                    "" if None not in (least, most) else "; what is left out is the variant's"
+                    ""
+                    if None not in (least, most)
+                    else "; the bound that is not given is the variant's"
                 )
                 yield self.finding(
                     key,
@@ -55,7 +57,7 @@ class ScalingSchedule(Rule):
             elif least == 0 and not environment.kind.may_be_empty:
                 yield self.finding(
                     key,
-                    f"at_least 0 ({one.at}): nobody would answer, and no request waits",
+                    f"with at_least 0 ({one.at}) nothing would answer, and requests do not wait",
                     given=least,
                     allowed="1 or more; 0 with [asynchronous]",
                     remedy="raise it",
@@ -64,7 +66,7 @@ class ScalingSchedule(Rule):
 
 
 def _reached(variant: Variant) -> tuple[int, int]:
-    """The lowest minimum and the highest maximum that are ever set."""
+    """The lowest minimum and the highest maximum of the variant and all its actions."""
     least, most = variant.capacity
     planned = variant.scaling.schedule if variant.scaling else []
     lower = [one.at_least for one in planned if one.at_least is not None]
@@ -73,7 +75,7 @@ def _reached(variant: Variant) -> tuple[int, int]:
 
 
 class ScalingScheduleExpression(Rule):
-    """Application Auto Scaling refuses an expression that it cannot read, and cron has six fields there.
+    """Application Auto Scaling refuses an invalid expression; its cron expressions have six fields.
 
     A day that no month has (30 February) is accepted, and never comes.
     Source:
@@ -93,14 +95,14 @@ class ScalingScheduleExpression(Rule):
                     f"{one.at}: {wrong}",
                     given=one.at,
                     allowed=wrong.allowed,
-                    remedy="write it so",
+                    remedy="correct the expression",
                 )
 
 
 class ScalingSchedulePast(Rule):
     """A scheduled action whose time is over changes nothing any more.
 
-    `servable check` compares with the clock. Synth reads none, and says nothing of it.
+    `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
@@ -114,7 +116,7 @@ class ScalingSchedulePast(Rule):
                 last = last_run(one.at)
                 zone = zoneinfo.ZoneInfo(one.timezone)
             except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-                continue  # ScalingScheduleExpression and ScalingTimezone say so
+                continue  # ScalingScheduleExpression and ScalingTimezone report it
             if last is None:
                 continue
             if self.loaded.asked_at is None:
@@ -124,7 +126,7 @@ class ScalingSchedulePast(Rule):
                     key,
                     f"{one.at} ({one.timezone}) is over",
                     given=one.at,
-                    allowed="a time to come",
+                    allowed="a time in the future",
                     remedy="take the action out, or give it a new time",
                 )
 
@@ -143,12 +145,12 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
         for key, _, one in _scheduled(environment):
             zone, known = one.timezone, zoneinfo.available_timezones()
             if not known:
-                yield self.not_checked(key, "this machine a time zone database (tzdata)")
+                yield self.not_checked(key, "this computer a time zone database (tzdata)")
             elif zone not in known:
                 yield self.finding(
                     key,
-                    f"{zone!r} is no time zone",
+                    f"{zone!r} is not a time zone",
                     given=zone,
-                    allowed="names as Europe/Berlin, America/New_York, UTC",
+                    allowed="names such as Europe/Berlin, America/New_York, UTC",
                     remedy=meant(zone, sorted(known)),
                 )

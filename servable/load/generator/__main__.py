@@ -1,4 +1,4 @@
-"""A generator's process: told by lines of JSON, says lines of JSON.
+"""A generator's process, which reads and writes lines of JSON.
 
     python -m servable.load.generator alone
     python -m servable.load.generator master HOST PORT WORKERS    port 0: any; it says which
@@ -65,29 +65,29 @@ def main(role: str, *where: str) -> None:
 
 def _obey(lines: FileObject, coordinator: Coordinator) -> None:
     for line in lines:
-        told = json.loads(line)
+        message = json.loads(line)
         # Beside this: a step can be stopped.
-        gevent.spawn(_stop if "stop" in told else _do, told, coordinator)
+        gevent.spawn(_stop if "stop" in message else _do, message, coordinator)
     with gevent.Timeout(_QUIT_SECONDS, False):
         coordinator.quit()
     os._exit(0)
 
 
-def _do(told: dict[str, Any], coordinator: Coordinator) -> None:
+def _do(message: dict[str, Any], coordinator: Coordinator) -> None:
     try:
-        if "plan" in told:
+        if "plan" in message:
             coordinator.wait_for_workers()
-            coordinator.plan(told["plan"])
+            coordinator.plan(message["plan"])
             _say(ready=True)
         else:
-            coordinator.step(told["step"], lambda found: _say(progress=found))
+            coordinator.step(message["step"], lambda found: _say(progress=found))
             _say(done=_shown(coordinator.last))
     except (GeneratorError, MissingCredentialsError) as error:
         _say(error=str(error))
 
 
-def _stop(told: dict[str, Any], coordinator: Coordinator) -> None:
-    """Answered once, whether the step had ended by itself or not."""
+def _stop(message: dict[str, Any], coordinator: Coordinator) -> None:
+    """Stop the step and answer once, whether the step had ended by itself or not."""
     coordinator.stop()
     while coordinator.busy:
         gevent.sleep(0.02)

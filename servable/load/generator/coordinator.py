@@ -1,4 +1,4 @@
-"""Takes steps one after the other, with Locust's runner: alone, or over processes and machines."""
+"""Runs the steps with Locust's runner: in one process, or over processes and computers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ _MAKE = zmqrpc.BaseSocket.__init__
 
 
 def refuse_http() -> None:
-    """Idempotent; for the sockets that this process makes from now on."""
+    """Refuse HTTP on Locust's sockets that this process opens from now on. Idempotent."""
     setattr(zmqrpc.BaseSocket, "__init__", _make)  # noqa: B010  (mypy forbids the plain form)
 
 
@@ -31,7 +31,7 @@ _READY_SECONDS = 60.0
 
 
 class GeneratorError(Exception):
-    """`str()` is a whole sentence."""
+    """The generator failed. `str()` is a whole sentence."""
 
 
 class Coordinator:
@@ -44,7 +44,7 @@ class Coordinator:
         self._number = 0
         self.busy = False
         self.last: LoadStep | None = None
-        """What the last step found; None while one runs."""
+        """Result of the last step; None while one runs."""
         self._stopping = False
         self._runner.register_message(REPORT, self._reported)
         self._runner.register_message(HERE, lambda environment, msg: self._here.add(msg.node_id))
@@ -52,30 +52,30 @@ class Coordinator:
     def wait_for_workers(self) -> None:
         self._wait(lambda: len(self._here) >= self._workers, "generator processes have not come")
 
-    def plan(self, told: dict[str, Any]) -> None:
-        """Before the first step: target, bodies, loop and seed."""
-        self._runner.send_message(PLAN, told)
+    def plan(self, plan: dict[str, Any]) -> None:
+        """Send target, bodies, loop and seed to the workers, before the first step."""
+        self._runner.send_message(PLAN, plan)
 
     def stop(self) -> None:
-        """The step that runs is ended now; what it has found so far is kept."""
+        """End the running step now; its measurements are kept."""
         self._stopping = True
 
     def quit(self) -> None:
-        """The end, for processes on other machines too."""
+        """Quit, also the processes on other computers."""
         self._runner.quit()
 
-    def step(self, told: dict[str, Any], progress: Progress) -> None:
-        """Its result is `last`. Raises GeneratorError."""
+    def step(self, options: dict[str, Any], progress: Progress) -> None:
+        """Run a step; its result is `last`. Raises GeneratorError."""
         self.busy, self.last = True, None
         try:
-            self.last = self._step(told, progress)
+            self.last = self._step(options, progress)
         finally:
             self.busy = False
 
-    def _step(self, told: dict[str, Any], progress: Progress) -> LoadStep:
+    def _step(self, options: dict[str, Any], progress: Progress) -> LoadStep:
         self._number += 1
         self._stopping = False
-        users = told.get("users") or self._workers
+        users = options.get("users") or self._workers
         # Per second, also downwards: all at once.
         self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
         self._wait(
@@ -83,31 +83,31 @@ class Coordinator:
             f"{users} callers have not started",
         )
         self._tally = tally = Tally(self._workers)
-        message = told | {"number": self._number}
-        if told.get("rate_rps"):
-            message["rate_rps"] = told["rate_rps"] / self._workers
+        message = options | {"number": self._number}
+        if options.get("rate_rps"):
+            message["rate_rps"] = options["rate_rps"] / self._workers
         self._runner.send_message(STEP, message)
-        self._hold(told, tally, progress)
-        wait_seconds = 1.0 if self._stopping else told["timeout_seconds"] + 1.0
+        self._hold(options, tally, progress)
+        wait_seconds = 1.0 if self._stopping else options["timeout_seconds"] + 1.0
         over = {"wait_seconds": wait_seconds, "count_rest": not self._stopping}
         self._runner.send_message(END, over)
         for _ in range(int((wait_seconds + 10.0) / 0.02)):
             if tally.complete:
-                return tally.step(told)
+                return tally.step(options)
             gevent.sleep(0.02)
         raise GeneratorError("a generator process has not reported the end of its step")
 
-    def _hold(self, told: dict[str, Any], tally: Tally, progress: Progress) -> None:
-        """Until the throughput is known, the time is over, or somebody stops it."""
+    def _hold(self, options: dict[str, Any], tally: Tally, progress: Progress) -> None:
+        """Wait until the throughput is known, the time is over, or the step is stopped."""
         known = 0
         while not self._stopping:
             gevent.sleep(REPORT_SECONDS)
             progress(tally.progress())
-            if tally.seconds >= told["most_seconds"]:
+            if tally.seconds >= options["most_seconds"]:
                 return
             # Twice: among many looks one is good by chance.
             known = known + 1 if tally.known else 0
-            if tally.seconds >= told["least_seconds"] and known >= 2:
+            if tally.seconds >= options["least_seconds"] and known >= 2:
                 return
 
     def _reported(self, environment: Any, msg: Any) -> None:

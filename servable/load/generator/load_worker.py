@@ -1,6 +1,6 @@
-"""One sending process: its callers, and the step that they are at.
+"""One sending process: its callers, and their current step.
 
-The coordinator tells it by Locust's messages, which reach another machine as well as this process.
+The coordinator controls it by Locust's messages, in this process or on another computer.
 """
 
 import base64
@@ -22,7 +22,7 @@ from servable.load.load_target import Body, LoadTarget
 from servable.load.pace import times
 
 PLAN, STEP, END, REPORT, HERE = (
-    f"servable.{one}" for one in ("plan", "step", "end", "report", "here")
+    f"servable.{message}" for message in ("plan", "step", "end", "report", "here")
 )
 REPORT_SECONDS = 0.25
 # Often enough for a percentile in a step of seconds, and next to no work.
@@ -38,7 +38,7 @@ class Caller(User):
 
     wait_time = constant(0)
     worker: "LoadWorker"
-    """Of this process; Locust makes the users."""
+    """The load worker of this process; Locust creates the users."""
 
     @task
     def serve(self) -> None:
@@ -64,8 +64,8 @@ class LoadWorker:
 
     def _plan(self, environment: Any, msg: Any) -> None:
         bodies = [
-            Body(**(one | {"content": base64.b64decode(one["content"])}))
-            for one in msg.data["bodies"]
+            Body(**(body | {"content": base64.b64decode(body["content"])}))
+            for body in msg.data["bodies"]
         ]
         self._target = LoadTarget(**msg.data["target"])
         self._loop = msg.data["loop"]
@@ -89,7 +89,7 @@ class LoadWorker:
         gevent.spawn(self._drain, self._recorder, msg.data)
 
     def _watch(self, recorder: Recorder) -> None:
-        """Reports, and how late this process wakes up: of a closed loop, the send lag."""
+        """Send reports, and record how late this process wakes up, the send lag of a closed loop."""
         closed = self._loop == "closed"
         report_at = time.perf_counter() + REPORT_SECONDS
         while recorder.end == float("inf"):
@@ -103,12 +103,12 @@ class LoadWorker:
                 self._report(recorder)
                 report_at = now + REPORT_SECONDS
 
-    def _drain(self, recorder: Recorder, told: dict[str, Any]) -> None:
-        """Who has asked is answered: an answer that comes late must not be lost for being late."""
-        until = time.perf_counter() + told["wait_seconds"]
+    def _drain(self, recorder: Recorder, options: dict[str, Any]) -> None:
+        """Wait for the answers of sent requests: late answers must count."""
+        until = time.perf_counter() + options["wait_seconds"]
         while recorder.under_way and time.perf_counter() < until:
             gevent.sleep(0.02)
-        if told["count_rest"]:
+        if options["count_rest"]:
             recorder.count_rest()
         self._report(recorder, final=True)
 
@@ -119,7 +119,7 @@ class LoadWorker:
     # --- callers
 
     def serve(self) -> None:
-        """Until the user is ended."""
+        """Send requests until the user is stopped."""
         connection: Connection | None = None
         while True:
             self._running.wait()

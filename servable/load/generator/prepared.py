@@ -1,4 +1,4 @@
-"""Requests as the bytes that go over the wire: signed for SageMaker, in the mix that is wanted."""
+"""Requests as bytes on the wire: signed for SageMaker, in the weighted mix."""
 
 import itertools
 import random
@@ -12,11 +12,11 @@ from servable.load.load_target import Body, LoadTarget
 
 
 class MissingCredentialsError(Exception):
-    """`str()` is a whole sentence."""
+    """No AWS credentials were found. `str()` is a whole sentence."""
 
 
 class Signer:
-    """With the credentials of the environment, asked anew each time: they may expire."""
+    """Signs with the shell's credentials, which are read for each signature since they may expire."""
 
     def __init__(self, target: LoadTarget) -> None:
         self._target = target
@@ -54,13 +54,13 @@ class Prepared:
 
     def next(self) -> bytes:
         number = next(self._order)
-        made = self._bytes[number]
-        if made is None or (
+        prepared = self._bytes[number]
+        if prepared is None or (
             self._signer and time.monotonic() - self._made_at[number] > SIGNED_FOR_SECONDS
         ):
-            made = self._bytes[number] = self._made(self._bodies[number])
+            prepared = self._bytes[number] = self._made(self._bodies[number])
             self._made_at[number] = time.monotonic()
-        return made
+        return prepared
 
     def _made(self, body: Body) -> bytes:
         headers = {

@@ -77,7 +77,7 @@ class Recorder:
     def report(self) -> dict[str, Any]:
         """All since the last one. Numbers only: it goes to another process."""
         finished, due, took, lags = (
-            np.array(one) for one in (self._finished, self._due, self._took, self._lags)
+            np.array(times) for times in (self._finished, self._due, self._took, self._lags)
         )
         self._finished, self._due, self._took, self._lags = [], [], [], []
         errors, timeouts = dict(self._errors), self._timeouts
@@ -117,8 +117,8 @@ class Tally:
         if report["final"]:
             self._final.add(worker)
         self._windows.update(report["windows"])
-        for block, one in report["blocks"].items():
-            self._blocks[block] += Latencies(**one)
+        for block, latencies in report["blocks"].items():
+            self._blocks[block] += Latencies(**latencies)
         self._lags += Latencies(**report["lags"])
         self._errors.update(report["errors"])
         self._timeouts += report["timeouts"]
@@ -142,27 +142,27 @@ class Tally:
         )
 
     def _counts(self) -> list[int]:
-        return [self._windows[one] for one in range(round(self.seconds / WINDOW_SECONDS))]
+        return [self._windows[window] for window in range(round(self.seconds / WINDOW_SECONDS))]
 
     def progress(self) -> dict[str, Any]:
-        found = throughput(self._counts(), WINDOW_SECONDS)
+        answered = throughput(self._counts(), WINDOW_SECONDS)
         latencies = sum(self._blocks.values(), start=Latencies())
         return {
             "seconds": self.seconds,
-            "rps": found.value,
-            "known_within": found.half_width_share if found.value else None,
+            "rps": answered.value,
+            "known_within": answered.half_width_share if answered.value else None,
             "p50_ms": latencies.p50_ms if latencies.count else None,
             "p99_ms": latencies.p99_ms if latencies.count else None,
             "failed": self._errors.total() + self._timeouts,
         }
 
-    def step(self, told: dict[str, Any]) -> LoadStep:
-        blocks = [self._blocks[one] for one in sorted(self._blocks)]
+    def step(self, options: dict[str, Any]) -> LoadStep:
+        blocks = [self._blocks[block] for block in sorted(self._blocks)]
         seconds = self.seconds
         return LoadStep(
-            users=told.get("users"),
-            rate_rps=told.get("rate_rps"),
-            warm_up_seconds=told["warm_up_seconds"],
+            users=options.get("users"),
+            rate_rps=options.get("rate_rps"),
+            warm_up_seconds=options["warm_up_seconds"],
             seconds=seconds,
             throughput_rps=throughput(self._counts(), WINDOW_SECONDS),
             latencies=sum(blocks, start=Latencies()),

@@ -41,7 +41,7 @@ class BudgetSpentError(TemporaryError):
 
 
 class NotInServiceError(TemporaryError):
-    """It was made, and does not start."""
+    """The endpoint was created and does not start."""
 
 
 class TemporaryEndpoints:
@@ -70,16 +70,16 @@ class TemporaryEndpoints:
 
     @property
     def spent_usd(self) -> float:
-        """Reckoned from the request to make an endpoint until it is gone: no less than is billed."""
+        """US dollars from the request to create an endpoint until it is deleted: at least what is billed."""
         return self._ledger.usd
 
     def sweep(self) -> list[str]:
-        """Removes what earlier runs left behind; what it was."""
-        found = sweep(self._client)
+        """Delete what earlier runs left behind, and return its names."""
+        removed = sweep(self._client)
         self._ledger.end()
-        for one in found:
-            self._told(f"removed, left by an earlier run: {one}")
-        return found
+        for name in removed:
+            self._told(f"removed, left by an earlier run: {name}")
+        return removed
 
     @contextmanager
     def like(
@@ -114,18 +114,18 @@ class TemporaryEndpoints:
             )
         name = new_name()
         marks = tags(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
-        with ExitStack() as made:
-            self._make(made, name, model, config, source.metrics, marks, price)
+        with ExitStack() as held:
+            self._make(held, name, model, config, source.metrics, marks, price)
             guard = threading.Timer(max(1.0, seconds - _DELETING_SECONDS), self._end, [name])
             guard.daemon = True
             guard.start()
-            made.callback(guard.cancel)
+            held.callback(guard.cancel)
             self._wait(name)
             yield name
 
     def _make(
         self,
-        made: ExitStack,
+        held: ExitStack,
         name: str,
         model: dict[str, Any],
         config: dict[str, Any],
@@ -134,22 +134,26 @@ class TemporaryEndpoints:
         usd_per_hour: float,
     ) -> None:
         """Each is deleted again, in the opposite order, also where its making was interrupted."""
-        told = [{"Key": key, "Value": value} for key, value in marks.items()]
+        tags_ = [{"Key": key, "Value": value} for key, value in marks.items()]
         client = self._client
         try:
-            made.callback(remove_model, client, name)
-            client.create_model(ModelName=name, Tags=told, **model)
-            made.callback(remove_config, client, name)
-            one = config | {"ModelName": name, "InitialInstanceCount": 1, "InitialVariantWeight": 1}
+            held.callback(remove_model, client, name)
+            client.create_model(ModelName=name, Tags=tags_, **model)
+            held.callback(remove_config, client, name)
+            production_variant = config | {
+                "ModelName": name,
+                "InitialInstanceCount": 1,
+                "InitialVariantWeight": 1,
+            }
             client.create_endpoint_config(
                 EndpointConfigName=name,
-                ProductionVariants=[one],
+                ProductionVariants=[production_variant],
                 MetricsConfig=metrics,
-                Tags=told,
+                Tags=tags_,
             )
             self._ledger.begin(name, usd_per_hour)
-            made.callback(self._remove, name)
-            client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=told)
+            held.callback(self._remove, name)
+            client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=tags_)
         except ClientError as error:
             raise TemporaryError(f"{name}: cannot be made: {error}") from None
 
@@ -174,10 +178,12 @@ class TemporaryEndpoints:
             time.sleep(self._poll_seconds)
 
     def _remove(self, name: str) -> None:
-        """What cannot be deleted costs on."""
+        """Delete the endpoint; one that is not deleted costs on."""
         # Where nobody listens any more it is deleted all the same.
         with suppress(OSError):
-            self._told(f"deleting {name}: some minutes; interrupted it stays, and costs")
+            self._told(
+                f"deleting {name}, which takes some minutes; if interrupted, it stays and costs"
+            )
         remove_endpoint(self._client, name)
         self._ledger.end(name)
 
@@ -196,6 +202,5 @@ def explained(live: str) -> Iterator[None]:
         yield
     except (ClientError, BotoCoreError, TimeoutError) as error:
         raise TemporaryError(
-            f"{live}: {error}; look whether an endpoint named {PREFIX}… is left, the next run "
-            "removes it"
+            f"{live}: {error}; if an endpoint named {PREFIX}… is left, the next run removes it"
         ) from None

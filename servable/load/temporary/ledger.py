@@ -39,7 +39,7 @@ class Ledger:
     def usd(self) -> float:
         """No less than is billed."""
         now = time.time()
-        return sum(one.usd(now) for one in self._entries)
+        return sum(entry.usd(now) for entry in self._entries)
 
     def begin(self, name: str, usd_per_hour: float) -> None:
         """Before it is made: a kill in the next moment is known too."""
@@ -49,10 +49,10 @@ class Ledger:
     def end(self, name: str | None = None) -> None:
         """It is gone. None: all are, whatever earlier runs left was removed."""
         self._entries = [
-            dataclasses.replace(one, ended=time.time())
-            if one.ended is None and name in (None, one.name)
-            else one
-            for one in self._entries
+            dataclasses.replace(entry, ended=time.time())
+            if entry.ended is None and name in (None, entry.name)
+            else entry
+            for entry in self._entries
         ]
         self._write()
 

@@ -23,7 +23,7 @@ _VARIANT_KEYS = (
 
 
 class TemporaryError(Exception):
-    """`str()` is a whole sentence."""
+    """A temporary endpoint cannot be used. `str()` is a whole sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,9 @@ class LiveVariant:
 
     @property
     def archive(self) -> str | None:
-        """Where the model lies, in S3."""
-        found = self.model["PrimaryContainer"].get("ModelDataUrl")
-        return None if found is None else str(found)
+        """S3 address of the model's archive."""
+        url = self.model["PrimaryContainer"].get("ModelDataUrl")
+        return None if url is None else str(url)
 
     def fits(self, instance_type: str) -> None:
         """Its image and driver are kept: those for CPUs find no GPU. Raises TemporaryError."""
@@ -61,8 +61,13 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
     """`variant` None: the first. Raises TemporaryError."""
     try:
         described = client.describe_endpoint(EndpointName=live)
-        found = client.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-        variants = {one["VariantName"]: one for one in found["ProductionVariants"]}
+        endpoint_config = client.describe_endpoint_config(
+            EndpointConfigName=described["EndpointConfigName"]
+        )
+        variants = {
+            production["VariantName"]: production
+            for production in endpoint_config["ProductionVariants"]
+        }
         chosen = variants.get(variant or next(iter(variants)))
         if chosen is None:
             allowed = ", ".join(variants)
@@ -78,5 +83,5 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
     return LiveVariant(
         model={key: model[key] for key in _MODEL_KEYS if key in model},
         config={key: chosen[key] for key in _VARIANT_KEYS if key in chosen},
-        metrics=found.get("MetricsConfig", _NO_METRICS_CONFIG),
+        metrics=endpoint_config.get("MetricsConfig", _NO_METRICS_CONFIG),
     )

@@ -31,24 +31,24 @@ def tags(until: datetime.datetime) -> dict[str, str]:
 
 
 def owner() -> str:
-    """This process, of all that ever ran on this machine."""
+    """Return a text that identifies this process among all that ever ran on this computer."""
     return _owner(_machine(), os.getpid(), psutil.Process().create_time())
 
 
-def is_abandoned(name: str, found: Mapping[str, str], now: datetime.datetime) -> bool:
-    """Its time is over, or the process that made it has ended on this machine."""
-    if not name.startswith(PREFIX) or TAG not in found:
+def is_abandoned(name: str, marks: Mapping[str, str], now: datetime.datetime) -> bool:
+    """Whether its time is over, or the process that created it has ended on this computer."""
+    if not name.startswith(PREFIX) or TAG not in marks:
         return False
     try:
-        if datetime.datetime.fromisoformat(found[UNTIL]) <= now:
+        if datetime.datetime.fromisoformat(marks[UNTIL]) <= now:
             return True
-        machine, pid, _ = found[OWNER].rsplit("/", 2)
+        machine, pid, _ = marks[OWNER].rsplit("/", 2)
     except (KeyError, ValueError):
         return False  # not as we write them: not ours to delete
     if machine != _machine():
         return False  # it may run there
     try:
-        return _owner(machine, int(pid), psutil.Process(int(pid)).create_time()) != found[OWNER]
+        return _owner(machine, int(pid), psutil.Process(int(pid)).create_time()) != marks[OWNER]
     except psutil.NoSuchProcess:
         return True
     except (psutil.Error, ValueError):
@@ -79,7 +79,7 @@ def remove_endpoint(client: Any, name: str) -> None:
     is asked again: an endpoint that stays costs.
     """
     deadline, wait = time.monotonic() + _MOST_SECONDS, _FIRST_WAIT_SECONDS
-    said = ""
+    reason = ""
     while time.monotonic() < deadline:
         try:
             if client.describe_endpoint(EndpointName=name)["EndpointStatus"] != "Deleting":
@@ -90,10 +90,10 @@ def remove_endpoint(client: Any, name: str) -> None:
                 return
             if is_refused(error):
                 raise
-            said = f": {error}"
+            reason = f": {error}"
         time.sleep(wait)
         wait = min(2 * wait, _MOST_WAIT_SECONDS)
-    raise TimeoutError(f"{name} was not deleted within {_MOST_SECONDS:g} s{said}")
+    raise TimeoutError(f"{name} was not deleted within {_MOST_SECONDS:g} s{reason}")
 
 
 def remove_config(client: Any, name: str) -> None:
@@ -112,13 +112,13 @@ def is_missing(error: BotoCoreError | ClientError) -> bool:
 
 def is_refused(error: BotoCoreError | ClientError) -> bool:
     """Whoever asks may not, or no longer: the next hour changes nothing of it."""
-    return any(one in _said(error)[0] for one in _REFUSED)
+    return any(code in _said(error)[0] for code in _REFUSED)
 
 
 def _said(error: BotoCoreError | ClientError) -> tuple[str, str]:
     """(code, message); both empty where nothing was answered."""
-    said = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
-    return str(said.get("Code", "")), str(said.get("Message", ""))
+    answered = error.response.get("Error", {}) if isinstance(error, ClientError) else {}
+    return str(answered.get("Code", "")), str(answered.get("Message", ""))
 
 
 def _unless_missing(call: Any, **what: str) -> None:
@@ -144,10 +144,10 @@ def sweep(client: Any) -> list[str]:
     for operation, key, kind, remove in _KINDS:
         for name, arn in list(_listed(client, operation, key, kind)):
             try:
-                found = client.list_tags(ResourceArn=arn)["Tags"]
+                listed = client.list_tags(ResourceArn=arn)["Tags"]
             except ClientError:
                 continue  # it went meanwhile, or is not ours to look at
-            if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in found}, now):
+            if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in listed}, now):
                 remove(client, name)
                 removed.append(f"{kind} {name}")
     return removed
@@ -155,7 +155,7 @@ def sweep(client: Any) -> list[str]:
 
 def _listed(client: Any, operation: str, key: str, kind: str) -> Iterator[tuple[str, str]]:
     for page in client.get_paginator(operation).paginate(NameContains=PREFIX):
-        for one in page[key]:
+        for item in page[key]:
             # NameContains finds it anywhere in the name.
-            if one[f"{kind}Name"].startswith(PREFIX):
-                yield one[f"{kind}Name"], one[f"{kind}Arn"]
+            if item[f"{kind}Name"].startswith(PREFIX):
+                yield item[f"{kind}Name"], item[f"{kind}Arn"]

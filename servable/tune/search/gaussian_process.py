@@ -46,7 +46,7 @@ class Levels:
 
     @classmethod
     def of(cls, one: Array, other: Array) -> "Levels":
-        """Of points [n, settings] and [m, settings]."""
+        """Return the levels of points [n, settings] and [m, settings]."""
         found = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
         values = np.zeros((len(found), max(len(levels) for levels, _ in found)))
         for row, (levels, _) in zip(values, found, strict=True):
@@ -74,7 +74,7 @@ def covariance(levels: Levels, parameters: Array) -> Array:
 
 @dataclass(frozen=True)
 class Expected:
-    """Of the logarithm of the value, at each point asked for, by one of the likely answers."""
+    """Mean and deviation of the value's logarithm at each point, by one of the likely answers."""
 
     mean: Array
     deviation: Array
@@ -186,7 +186,7 @@ class GaussianProcess:
         return float(half @ half / 2 + np.log(np.diag(factor)).sum() + unlikely)
 
     def _covariance(self, parameters: Array) -> Array:
-        """Of the measurements, noise included."""
+        """Return the covariance of the measurements, noise included."""
         found = covariance(self._levels, parameters)
         found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9
         return found

@@ -159,7 +159,7 @@ def knowledge_gradient(one: Expected, together: Array, tried: NDArray[np.bool_])
 
 
 def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
-    """That each point `at` runs at all, from which of those tried did."""
+    """Return the chance that each point `at` runs at all, from which of those tried did."""
     if ran.all() or not ran.any():
         return np.ones(len(at))
     expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE, drawn=0).expected(at)[0]
@@ -167,7 +167,7 @@ def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
 
 
 def _below(z: Array) -> Array:
-    """Of the normal distribution."""
+    """Return the normal distribution function at `z`."""
     found: Array = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
     return found
 

@@ -77,7 +77,7 @@ class ChosenPoint:
 
     @property
     def compared_gain(self) -> Interval:
-        """Of what the start is compared with, over the start, relative."""
+        """Relative gain over the start of what it is compared with."""
         return self.gain if self.rival is None else self.rival.gain
 
 

@@ -11,9 +11,9 @@ from servable_handler.transport.http2.line import line_to
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS, ACKNOWLEDGED = 0x1, 0x4, 0x1
 LARGEST = (1 << 31) - 1
-"""Of a stream's number, and of a window in bytes."""
+"""Maximum of a stream's number, and of a window in bytes."""
 MOST_BYTES_WITHOUT_DATA = 1 << 16
-"""Payload of a frame that holds no data; also of the frames of one header block together."""
+"""Maximum payload of a frame without data, and of all frames of one header block together."""
 _HEAD = struct.Struct(">BHBBI")  # length in 24 bits, type, flags, stream
 _FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 18
 Frame = tuple[int, int, int, bytes]
@@ -26,36 +26,36 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 class Frames:
-    """Raises OSError, `BrokenOffError`, and what each method says; it is to be closed then."""
+    """Reads and writes frames. Close it after an OSError, a `BrokenOffError` or a method's errors."""
 
     def __init__(self, port: int, deadline: float) -> None:
-        """Raises `NotTakenError`, `DeadlineError`."""
+        """Connects to a port. Raises `NotTakenError`, `DeadlineError`."""
         self._line = line_to(port, deadline)
         self._got, self._at = b"", 0
         self.deadline = deadline
-        """Of the call under way: what is sent meanwhile is sent until then."""
+        """Deadline of the call under way, which also holds for frames sent meanwhile."""
         self.received_bytes = 0
 
     def close(self) -> None:
         self._line.close()
 
     def send(self, frames: bytes) -> None:
-        """Raises `DeadlineError`."""
+        """Sends frames. Raises `DeadlineError`."""
         self._line.send(frames, self.deadline)
 
     def ahead(self) -> bytes:
-        """What has come and was not taken yet, one byte at least. Raises `DeadlineError`."""
+        """Received bytes that were not consumed yet, at least one. Raises `DeadlineError`."""
         if self._at == len(self._got):
             self._got, self._at = self._line.receive(_FEW_BYTES, self.deadline), 0
             self.received_bytes += len(self._got)
         return self._got[self._at :]
 
     def take_all(self) -> None:
-        """What is ahead was read in one go."""
+        """Consumes all received bytes."""
         self._at = len(self._got)
 
     def has_next(self) -> bool:
-        """Whether a whole frame has come already. Raises `BrokenOffError` once there is none."""
+        """Whether a whole frame was received. Raises `BrokenOffError` if the connection has ended."""
         if not self._is_whole():
             piece = self._line.received(_FEW_BYTES)
             if not piece:
@@ -69,7 +69,7 @@ class Frames:
         return there >= 9 and there >= 9 + int.from_bytes(self._got[self._at : self._at + 3], "big")
 
     def next(self) -> Frame:
-        """Raises `DeadlineError`, `UnexpectedAnswerError`."""
+        """Reads the next frame. Raises `DeadlineError`, `UnexpectedAnswerError`."""
         if len(self._got) < self._at + 9:
             self._receive(9)
         high, low, kind, flags, stream = _HEAD.unpack_from(self._got, self._at)
@@ -84,7 +84,7 @@ class Frames:
         return kind, flags, stream & LARGEST, self._got[start:end]
 
     def _receive(self, count: int) -> None:
-        """So many bytes at least, from where the next frame begins."""
+        """Receives until at least `count` bytes from the start of the next frame are there."""
         start = self._got[self._at :]
         pieces, missing = [start], count - len(start)
         while missing > 0:

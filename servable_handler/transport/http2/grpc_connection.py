@@ -1,7 +1,7 @@
-"""gRPC calls one after the other on one connection: as much of HTTP/2 as they need.
+"""gRPC calls one after the other on one connection, with the part of HTTP/2 that they need.
 
-Whatever a gRPC server does not send by itself is refused, here as in grpcio: an answer is read
-as grpcio reads it, or not at all (tests/fuzz/test_http2_answers.py).
+Anything that a gRPC server would not send is refused: an answer is read exactly as grpcio reads it,
+or not at all (tests/fuzz/test_http2_answers.py).
 Source: RFC 9113 (HTTP/2), https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
 
@@ -16,29 +16,29 @@ from servable_handler.transport.http2.hpack import UnexpectedAnswerError, read, 
 from servable_handler.transport.rest import HOST, BrokenOffError, NotTakenError, left
 
 _FIRST_WINDOW = 65_535
-# What the server may still send shrinks and is never renewed: with this much received the
-# connection is given up, and half of what it could send is left for the last answer.
+# The server's window shrinks and is never renewed: after this many received bytes the connection is
+# closed, and half of the window is left for the last answer.
 _MOST_RECEIVED_BYTES = 1 << 30
 _MOST_MESSAGE_BYTES = 1 << 30
 _LAST_STREAM = 1 << 30
 _HEADER_BYTES = 1 << 10  # more than a call's headers, as HTTP/2 counts them
 # gRPC's library refuses more headers than this in an answer, 32 for each added.
 _MOST_ANSWER_HEADER_BYTES = 1 << 13
-# Of frames that are no part of an answer or empty, while one is waited for.
+# Maximum number of empty frames, or frames outside of an answer, while waiting for an answer.
 _MOST_OTHER_FRAMES = 1_000
 _PREFIX_BYTES = 5
-_MESSAGE = struct.Struct(">BI")  # whether it is compressed, and its length
+_MESSAGE = struct.Struct(">BI")  # compression flag, length
 _CONTENT_TYPE = re.compile(rb"application/grpc([+;].+)?")
 _ENCODINGS = (b"identity", b"deflate", b"gzip")
 _STATUS = re.compile(rb"0|[1-9][0-9]{0,2}")
-# The gRPC status for what a server resets a call with, as grpcio has it; 13 is INTERNAL.
+# HTTP/2's error code of a reset to the gRPC status that grpcio uses; 13 is INTERNAL.
 _REFUSED_STREAM, _INTERNAL = 7, 13
 _STATUS_OF_RESET = {8: 1, 11: 8, 12: 7}
-_LAST_ERROR = 13  # of HTTP/2's own
+_LAST_ERROR = 13  # the highest error code of HTTP/2
 _ALTSVC = 10
-# No table of headers (1), no pushes (2), windows and frames as large as can be (4, 5).
+# No table of headers (1), no pushes (2), the largest windows and frames (4, 5).
 _SETTINGS = ((1, 0), (2, 0), (4, frames.LARGEST), (5, (1 << 24) - 1))
-# What a server may say: pushes, a call's window, a frame's size, and connections in calls.
+# Allowed ranges of a server's settings: pushes, window, size of a frame, CONNECT.
 _ALLOWED = {2: (0, 0), 4: (0, frames.LARGEST), 5: (1 << 14, (1 << 24) - 1), 8: (0, 1)}
 Shape = tuple[int, int, int]
 """A frame's type, its flags, and the bytes of its payload."""
@@ -50,11 +50,11 @@ _OPENING = (
 
 
 class UnsupportedError(Exception):
-    """Nothing of the call was sent: the server wants what only grpcio can do."""
+    """Nothing was sent: the server requires a feature that only grpcio supports."""
 
 
 class CallFailedError(Exception):
-    """The server's own refusal, or what it broke the call off for."""
+    """The server refused or reset the call."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -63,13 +63,13 @@ class CallFailedError(Exception):
 
 
 class SeenAnswer(NamedTuple):
-    """The bytes around a call's message: the same for one answer after the other.
+    """The cached layout of an answer: the bytes around a call's message, which repeat.
 
-    What stands before, between and behind the two or three places of the stream's number. A server
-    sends headers, one message and a status. Where an answer is as long as the last one that was
-    read frame by frame, and all but its message and its stream's number is the same, reading it
-    so again would find the same. Sound because no table of headers is used (hpack.py): the same
-    bytes mean the same.
+    They are the bytes before, between and after the two or three positions of the stream's number. A
+    server sends headers, one message and a status. If an answer is as long as the last one that was
+    read frame by frame, and only its message and its stream's number differ, reading it frame by frame
+    would give the same result. This is correct because no table of headers is used (hpack.py): equal
+    bytes have equal meaning.
     """
 
     length: int
@@ -80,7 +80,7 @@ class SeenAnswer(NamedTuple):
     end: bytes
 
     def message_in(self, answer: bytes, stream: bytes) -> bytes | None:
-        """The message; None for an answer that is of another form."""
+        """The message; None for an answer with another layout."""
         if len(answer) != self.length:
             return None
         before = self.headers + stream + self.data + stream + self.message
@@ -91,7 +91,7 @@ class SeenAnswer(NamedTuple):
 
 
 def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
-    """Of an answer that was read as these frames; None where it is no plain one."""
+    """The layout of an answer that was read as these frames; None if it is not a plain one."""
     plain = [
         (frames.HEADERS, frames.END_HEADERS),
         (frames.DATA, 0),
@@ -114,10 +114,10 @@ def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
 
 
 class GrpcConnection:
-    """To one port. `usable` turns False when the next call needs another connection."""
+    """A connection to one port. `usable` turns False when the next call needs another connection."""
 
     def __init__(self, port: int, deadline: float) -> None:
-        """Raises `NotTakenError`, `DeadlineError`."""
+        """Connects to a port. Raises `NotTakenError`, `DeadlineError`."""
         self._frames = Frames(port, deadline)
         self._authority = f"{HOST}:{port}".encode()
         self._opening = _OPENING
@@ -126,7 +126,7 @@ class GrpcConnection:
         self._takes_calls = True
         self._greeted = self._acknowledged = False
         self._waits = self._began = False
-        """For an answer; and whether the server has begun with it."""
+        """Whether an answer is expected, and whether the server has begun with it."""
         self._seen: SeenAnswer | None = None
         self.usable = True
 
@@ -134,7 +134,7 @@ class GrpcConnection:
         self._frames.close()
 
     def is_ready(self, request: bytes, deadline: float) -> bool:
-        """Reads what came while the connection was idle; False where another is needed.
+        """Reads what was received while the connection was idle; False if another one is needed.
 
         Raises `UnsupportedError`, `DeadlineError`.
         """
@@ -150,10 +150,10 @@ class GrpcConnection:
         return self.usable and size <= self._window and self._stream < _LAST_STREAM
 
     def call(self, path: str, request: bytes, deadline: float) -> tuple[int, bytes, bytes]:
-        """gRPC's status, its message, and the serialized reply.
+        """Makes a call; returns gRPC's status, its message, and the serialized reply.
 
         Raises `CallFailedError`, `UnexpectedAnswerError`, `NotTakenError`, `BrokenOffError`,
-        `DeadlineError`, OSError; it is to be closed then.
+        `DeadlineError`, OSError; close the connection then.
         """
         self._stream += 2
         data = _MESSAGE.pack(0, len(request)) + request  # 0: not compressed
@@ -259,7 +259,7 @@ class GrpcConnection:
         return block
 
     def _aside(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        """A frame that is not of the answer itself."""
+        """Handles a frame that is not part of the answer."""
         if not self._greeted and (kind, flags) != (frames.SETTINGS, 0):
             raise UnexpectedAnswerError("another server than one of HTTP/2")
         _check_form(kind, flags, stream, len(payload))
@@ -307,7 +307,7 @@ class GrpcConnection:
             raise UnexpectedAnswerError("a window beyond what there can be")
 
     def _agree(self, flags: int, payload: bytes) -> None:
-        """3: calls at once, 4: a call's window, 6: bytes of headers. The others are not for us."""
+        """Handles settings: 3 concurrent calls, 4 a call's window, 6 bytes of headers; ignores others."""
         if flags:
             if payload or self._acknowledged:
                 raise UnexpectedAnswerError("settings acknowledged that were not sent")

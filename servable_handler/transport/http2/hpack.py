@@ -1,29 +1,29 @@
-"""The headers of one gRPC call in HTTP/2's encoding: what a gRPC server sends, nothing else.
+"""The headers of one gRPC call in HTTP/2's encoding, limited to what a gRPC server sends.
 
-A header block is refused as `UnexpectedAnswerError` unless it is of the plain form that gRPC's own server
-sends to a client without a table of headers. What is legal besides (Huffman's code, binary
-headers, other statuses) is left to grpcio. Source: RFC 7541 (HPACK), RFC 9113 section 8.2
+A header block is refused with `UnexpectedAnswerError` unless it has the plain form that gRPC's own server
+sends to a client without a table of headers. Other legal forms (Huffman codes, binary headers,
+other statuses) are left to grpcio. Source: RFC 7541 (HPACK), RFC 9113 section 8.2
 """
 
 import functools
 import re
 from collections.abc import Iterator, Mapping
 
-# Kept, of what comes again and again. Beyond this it is an error's own words.
+# Maximum size of header blocks that are cached; larger ones contain an error's message.
 _MOST_KEPT_BYTES = 256
 _EMPTY_TABLE = 0x20
 _STATUS_200 = 0x88
-# The static table's names that a gRPC server may use.
+# Names in the static table that a gRPC server may use.
 _NAMES = {
     **dict.fromkeys(range(8, 15), b":status"),
     31: b"content-type",
     33: b"date",
     54: b"server",
 }
-# gRPC's server writes :status out where it ends a call by itself, as at its deadline.
+# gRPC's server writes :status out if it ends a call by itself, for example at its deadline.
 _NAME = re.compile(rb":status|[a-z0-9_.-]+")
 _VALUE = re.compile(rb"(?:[!-~](?:[ -~]*[!-~])?)?")
-# They have a meaning for the connection or for gRPC's library, which is not known here.
+# These headers have a meaning for the connection or gRPC's library that is not implemented here.
 _NOT_TAKEN = re.compile(
     rb".*-bin|grpc-(?!(status|message|encoding|accept-encoding)$).*|te|host|content-length"
     rb"|connection|keep-alive|proxy-connection|transfer-encoding|upgrade"
@@ -31,11 +31,11 @@ _NOT_TAKEN = re.compile(
 
 
 class UnexpectedAnswerError(Exception):
-    """The model server sent what is not understood here."""
+    """The model server sent an answer that this client does not support."""
 
 
 def request_headers(authority: bytes, path: str, seconds: float) -> bytes:
-    """Of a gRPC call that may take so long."""
+    """The headers of a gRPC call with a timeout of `seconds`."""
     timeout = b"%dm" % max(1, min(seconds, 99_999) * 1000)
     return _before_the_timeout(authority, path) + bytes((len(timeout),)) + timeout
 
@@ -69,7 +69,7 @@ def _read(block: bytes) -> Mapping[bytes, bytes]:
     return headers
 
 
-# Without a table of headers the same bytes mean the same.
+# Without a table of headers equal bytes have equal meaning, so results are cached.
 _kept = functools.lru_cache(maxsize=64)(_read)
 
 
@@ -99,7 +99,7 @@ def _fields(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
-    """At most 22 bits: more than any length within a block, or any number in a table."""
+    """Reads a number of at most 22 bits, more than any length in a block or index in a table."""
     most = (1 << bits) - 1
     value, at = block[at] & most, at + 1
     if value < most:

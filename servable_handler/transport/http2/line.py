@@ -1,7 +1,7 @@
-"""A connection to a port of this machine that waits for answers, each until a deadline.
+"""A connection to a port of this host that waits for answers, each until a deadline.
 
-Under gevent a socket's recv() reads in vain before it waits, and sets up a timer for each wait:
-a fifth of what the whole call costs. `_OnHub` waits on gevent's hub first, and has one timer.
+Under gevent a socket's recv() tries to read before it waits, and creates a timer for each wait, which
+is a fifth of the cost of a call. `_OnHub` waits on gevent's hub first, and has one timer.
 Source: https://www.gevent.org/api/gevent.hub.html (Hub.wait, Hub.loop)
 """
 
@@ -19,22 +19,22 @@ _CLOSED = "the connection was closed"
 
 
 class DeadlineSocket(Protocol):
-    """Methods raise OSError and `BrokenOffError`; it is to be closed then."""
+    """A socket with deadlines. Methods raise OSError and `BrokenOffError`; close it then."""
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Raises `DeadlineError`."""
+        """Sends all data. Raises `DeadlineError`."""
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
-        """What there is, one byte at least. Raises `DeadlineError`."""
+        """Receives at least one byte. Raises `DeadlineError`."""
 
     def received(self, most_bytes: int) -> bytes:
-        """What has come already, b"" where nothing has."""
+        """Returns what was received already; b"" if nothing was."""
 
     def close(self) -> None: ...
 
 
 def line_to(port: int, deadline: float) -> DeadlineSocket:
-    """Raises `DeadlineError`, `NotTakenError`."""
+    """Connects to a port. Raises `DeadlineError`, `NotTakenError`."""
     connection = connected(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("socket"):
@@ -65,7 +65,7 @@ class _InKernel:
 
 
 class _OnHub:
-    """Its socket is one that gevent did not patch, and never blocks."""
+    """A socket that gevent did not patch, which never blocks."""
 
     def __init__(self, connection: socket.socket) -> None:
         import gevent
@@ -81,7 +81,7 @@ class _OnHub:
         self._socket.close()
 
     def break_off(self) -> None:
-        """Whoever waits finds the connection at its end; no one else can take it for a good one."""
+        """Shuts the connection down, so that a waiting call ends and no other call uses it."""
         with suppress(OSError):  # the other side may have broken it off
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -107,7 +107,7 @@ class _OnHub:
             try:
                 return _read(self._socket, most_bytes)
             except BlockingIOError:
-                continue  # the hub was wrong
+                continue  # a spurious wake-up of the hub
             except BrokenOffError:
                 left(deadline)
                 raise
@@ -137,13 +137,13 @@ def _read(connection: socket.socket, most_bytes: int) -> bytes:
 
 
 class _Alarm:
-    """Breaks off every wait that lasts beyond its deadline. A request sets no timer of its own."""
+    """One timer that ends every wait beyond its deadline, so that requests need no timers."""
 
     def __init__(self, hub: Any) -> None:
         self._loop = hub.loop
         self._timer: Any = None
         self.waiting: dict[_OnHub, float] = {}
-        """Until when."""
+        """Deadlines of the waits."""
         self.rings_at = math.inf
 
     def set(self, deadline: float) -> None:
@@ -152,7 +152,7 @@ class _Alarm:
         self.rings_at = deadline
         seconds = max(0.0, deadline - time.monotonic())
         self._timer = self._loop.timer(seconds, ref=False)
-        # The loop's own clock may stand at its last turn.
+        # The loop's clock is cached, so it may be that of its last iteration.
         self._timer.start(self._ring, update=True)
 
     def _ring(self) -> None:
@@ -168,5 +168,5 @@ class _Alarm:
             self.set(later)
 
 
-# One for each hub: a thread has its own.
+# One per hub, and each thread has its own hub.
 _ALARMS: weakref.WeakKeyDictionary[Any, _Alarm] = weakref.WeakKeyDictionary()

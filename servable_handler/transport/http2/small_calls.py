@@ -1,8 +1,8 @@
-"""gRPC for small messages over plain sockets that are kept: one call at a time on each.
+"""gRPC for small messages over plain sockets that are kept open, with one call at a time on each.
 
 A call through grpcio costs the worker 0.3 to 0.45 CPU-ms, most of it for gRPC's own threads;
-this costs 0.05 (docs/decisions/0035). What is larger or unexpected is grpcio's. Whether a server
-is as expected is tried out before it gets a request of anybody's.
+this costs 0.05 (docs/decisions/0035). Larger messages and unexpected servers are left to grpcio. A
+server is tested with a call of our own before it gets a caller's request.
 """
 
 from collections import defaultdict
@@ -18,23 +18,23 @@ from servable_handler.transport.http2.hpack import UnexpectedAnswerError
 from servable_handler.transport.rest import MOST_KEPT, BrokenOffError, DeadlineError, NotTakenError
 from servable_tensors import wire
 
-# With its headers within HTTP/2's first window and one frame, before any is agreed upon.
+# Maximum size that with headers fits HTTP/2's initial window and frame, before any settings.
 MOST_BYTES = 16_000
 _TRIAL = "/tensorflow.serving.ModelService/GetModelStatus"
 
 
 class SmallCalls:
-    """One process's connections, by port. Made on first use; safe between threads."""
+    """The connections of one process, by port, opened on first use. It is safe between threads."""
 
     def __init__(self) -> None:
-        # A list's append and pop are one step each, for threads as well: no lock.
+        # A list's append and pop are atomic between threads, so no lock is needed.
         self._idle: dict[int, list[GrpcConnection]] = defaultdict(list)
         self._tried: set[int] = set()
 
     def call(self, port: int, method: str, request: bytes, *, model: str, deadline: float) -> bytes:
-        """The serialized reply. The request is sent at most once.
+        """Sends a request at most once and returns the serialized reply.
 
-        Raises `CallFailedError`, `DeadlineError`; before it was sent `UnsupportedError`;
+        Raises `CallFailedError`, `DeadlineError`; before it was sent `UnsupportedError` and
         `NotTakenError`; after it was sent `BrokenOffError` and `UnexpectedAnswerError`.
         """
         if port not in self._tried:
@@ -59,13 +59,13 @@ class SmallCalls:
                 return connection
 
     def _try(self, port: int, model: str, deadline: float) -> None:
-        """A call that changes and costs nothing, so that what we do not understand shows there."""
+        """Makes a cheap call without effect, to see whether the server's answers are supported."""
         status = wire.GetModelStatusRequest(model_spec=wire.ModelSpec(name=model))
         connection = GrpcConnection(port, deadline)
         try:
             self._use(connection, port, _TRIAL, status.SerializeToString(), deadline)
         except CallFailedError:
-            return  # understood, though not yet in full: no such model
+            return  # the answer is supported, although there is no such model yet
         except UnexpectedAnswerError as error:
             raise UnsupportedError(str(error)) from None
         except BrokenOffError as error:

@@ -64,7 +64,7 @@ class BoundTemplate(Evaluator):
             known = ", ".join(sorted(resource.attributes)) or "none"
             raise TemplateError(
                 f"Requested attribute {attribute} does not exist in schema for {resource.type}; "
-                f"the embedded AWS has: {known}"
+                f"the local AWS has: {known}"
             )
         return resource.attributes[attribute]
 
@@ -77,9 +77,9 @@ class BoundTemplate(Evaluator):
 
     def properties(self, logical_id: str) -> dict[str, Any]:
         """Evaluated properties. Raises `TemplateError`."""
-        found = self.evaluate(self.declared[logical_id].get("Properties") or {})
-        assert isinstance(found, dict)
-        return found
+        result = self.evaluate(self.declared[logical_id].get("Properties") or {})
+        assert isinstance(result, dict)
+        return result
 
     def outputs(self) -> list[dict[str, Any]]:
         """As DescribeStacks shows them. Raises `TemplateError`."""

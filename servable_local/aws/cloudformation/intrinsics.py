@@ -48,8 +48,8 @@ class Evaluator:
 
     def evaluate(self, value: Any) -> Any:
         """The value with every function answered. Raises `TemplateError`."""
-        found = self._evaluate(value)
-        return None if found is _NOTHING else found
+        result = self._evaluate(value)
+        return None if result is _NOTHING else result
 
     def function(self, name: str, argument: Any) -> Any:
         """One function's answer: Ref, Condition or one of Fn::. Raises `TemplateError`."""
@@ -113,9 +113,9 @@ class Evaluator:
 
     def _join(self, argument: Any) -> str:
         separator, parts = argument
-        found = self.evaluate(parts)
+        result = self.evaluate(parts)
         # Text where a list belongs stands for one that is not known.
-        return found if isinstance(found, str) else str(separator).join(map(str, found))
+        return result if isinstance(result, str) else str(separator).join(map(str, result))
 
     def _select(self, argument: Any) -> Any:
         index, choices = self.evaluate(argument)

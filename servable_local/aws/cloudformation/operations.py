@@ -88,9 +88,9 @@ class CloudFormation:
     def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
         """By its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
         for one in [stack] if stack else self.all():
-            for name, found in one.change_sets.items():
-                if name_or_id in ((name, found.id) if stack else (found.id,)):
-                    return found  # type: ignore[no-any-return]
+            for name, change_set in one.change_sets.items():
+                if name_or_id in ((name, change_set.id) if stack else (change_set.id,)):
+                    return change_set  # type: ignore[no-any-return]
         raise ChangeSetNotFoundError(f"ChangeSet [{name_or_id}] does not exist")
 
     def bind(self, stack: Stack, text: str, parameters: dict[str, str]) -> BoundTemplate:
@@ -204,7 +204,7 @@ class CloudFormation:
                 work()
             except Exception as error:
                 traceback.print_exc()
-                stack.set_status(failed, f"Internal failure of the embedded AWS: {error!r}")
+                stack.set_status(failed, f"Internal failure of the local AWS: {error!r}")
 
         threading.Thread(target=guarded, name=f"deploy {stack.name}", daemon=True).start()
 

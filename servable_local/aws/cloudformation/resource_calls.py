@@ -44,7 +44,7 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, ResourceError):
         return str(error)
     _log.exception("a resource type raised")
-    return f"Internal failure of the embedded AWS: {type(error).__name__}: {error}"
+    return f"Internal failure of the local AWS: {type(error).__name__}: {error}"
 
 
 class ResourceFailedError(Exception):
@@ -64,7 +64,7 @@ class Handling:
             raise self._failed(
                 resource,
                 "CREATE",
-                f"Resource type {resource.type} is not emulated by the embedded AWS; "
+                f"Resource type {resource.type} is not emulated by the local AWS; "
                 f"it knows {', '.join(sorted(TYPES))}.",
             )
         return kind

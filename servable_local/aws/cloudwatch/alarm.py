@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import botocore.loaders
 
-from servable_local.aws.cloudwatch.m_of_n import State
 from servable_local.aws.loopback import Loopback
+from servable_scaling.alarms.m_of_n import State
+from servable_scaling.alarms.metric_alarm import stamp
 
 Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
@@ -37,11 +38,6 @@ _TRIGGER = (
     "EvaluateLowSampleCountPercentile",
     "Metrics",
 )
-
-
-def stamp(moment: datetime) -> str:
-    """As CloudWatch writes times inside its JSON."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
 
 
 @dataclass
@@ -144,8 +140,10 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
     for action in alarm.request.get(ACTIONS[alarm.state], []):
         if action.startswith("arn:aws:sns:"):
             failure = _publish(aws, alarm, before, action, at)
+        elif action.startswith("arn:aws:autoscaling:") and alarm.state == "ALARM":
+            failure = None  # scaling looks at what is in ALARM right after the alarms
         else:
-            failure = "the embedded AWS carries out SNS actions only"
+            failure = "the local AWS carries out SNS actions, and scaling in ALARM, only"
         done = "Successfully executed" if failure is None else "Failed to execute"
         data = {"actionState": "Succeeded" if failure is None else "Failed", "error": failure}
         alarm.record(at, "Action", f"{done} action {action}", data)

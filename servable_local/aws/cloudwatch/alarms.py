@@ -6,13 +6,12 @@ from typing import Any
 
 from servable_local.aws.clock import Clock
 from servable_local.aws.cloudwatch.alarm import Alarm, Kind, announce
-from servable_local.aws.cloudwatch.alarm_rule import AlarmRule
-from servable_local.aws.cloudwatch.m_of_n import State
-from servable_local.aws.cloudwatch.metric_alarm import MetricAlarmRule
 from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
-
-_MINUTE_SECONDS = 60
+from servable_scaling.alarms.alarm_rule import AlarmRule
+from servable_scaling.alarms.m_of_n import State
+from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule
+from servable_scaling.watched_alarm import acts, due
 
 
 class AlarmRegister:
@@ -24,6 +23,9 @@ class AlarmRegister:
         self._clock = clock
         self._alarms: dict[str, Alarm] = {}
         self._rules: dict[str, MetricAlarmRule | AlarmRule] = {}
+        # Whose scaling actions run at the last tick; and those set to ALARM by hand since.
+        self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
+        self._set_off: set[str] = set()
         # One change at a time: a tick and a SetAlarmState may come together.
         self._lock = threading.RLock()
 
@@ -76,19 +78,29 @@ class AlarmRegister:
         """Holds until the next evaluation says otherwise. Raises KeyError."""
         with self._lock:
             self._become(self._alarms[name], state, reason, reason_data, self._clock.now())
+            if state == "ALARM":
+                self._set_off.add(name)
             self._evaluate_composites(self._clock.now())
 
     def tick(self, at: datetime) -> None:
         """Looks at every alarm that is due at `at`."""
-        on_the_minute = at.second == 0
+        acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         for alarm in self.all():
             rule = self._rules.get(alarm.name)
-            if isinstance(rule, MetricAlarmRule) and (
-                on_the_minute or rule.period_seconds < _MINUTE_SECONDS
-            ):
+            set_off = alarm.name in self._set_off
+            if isinstance(rule, MetricAlarmRule) and (due(rule, at) or set_off):
                 with self._lock:
-                    if found := rule.evaluate(self._store, at, alarm.state):
-                        self._become(alarm, *found, at)
+                    self._set_off.discard(alarm.name)
+                    before = alarm.state
+                    found = rule.evaluate(self._store, at, before)
+                    if found is None:
+                        continue
+                    if found.state != before and due(rule, at):
+                        reason, data = rule.reason(found), rule.reason_data(found)
+                        self._become(alarm, found.state, reason, data, at)
+                    if set_off or acts(before, alarm.state, at):
+                        acting.append((alarm, rule, found))
+        self.acting = acting
         self._evaluate_composites(at)
 
     def _evaluate_composites(self, at: datetime) -> None:

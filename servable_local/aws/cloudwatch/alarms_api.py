@@ -5,10 +5,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarm import ACTIONS, Alarm, Kind
-from servable_local.aws.cloudwatch.metric_store import Metric
 from servable_local.aws.cloudwatch.metrics_api import MetricsApi, naive
 from servable_local.aws.errors import ResourceNotFoundError, ValidationError
 from servable_local.aws.resources.shapes import refusal, unmet
+from servable_scaling.alarms.query import Metric
 
 
 class CloudWatchApi(MetricsApi):
@@ -34,10 +34,10 @@ class CloudWatchApi(MetricsApi):
     def describe_alarms(self) -> ActionResult:
         # As on AWS: composite alarms are only listed for those who ask for them.
         kinds = self._get_param("AlarmTypes") or ["MetricAlarm"]
-        found = [alarm for alarm in self.here.alarms.all() if self._asked_for(alarm)]
+        alarms = [alarm for alarm in self.here.alarms.all() if self._asked_for(alarm)]
 
         def shown(kind: Kind) -> list[dict[str, Any]]:
-            return [a.describe() for a in found if a.kind == kind and kind in kinds]
+            return [a.describe() for a in alarms if a.kind == kind and kind in kinds]
 
         return ActionResult(
             {"MetricAlarms": shown("MetricAlarm"), "CompositeAlarms": shown("CompositeAlarm")}
@@ -64,24 +64,24 @@ class CloudWatchApi(MetricsApi):
         return ActionResult({"MetricAlarms": found})
 
     def describe_alarm_history(self) -> ActionResult:
-        asked = self._get_params()
-        kinds = asked.get("AlarmTypes") or ["MetricAlarm"]
-        start, end = naive(asked.get("StartDate")), naive(asked.get("EndDate"))
+        parameters = self._get_params()
+        kinds = parameters.get("AlarmTypes") or ["MetricAlarm"]
+        start, end = naive(parameters.get("StartDate")), naive(parameters.get("EndDate"))
         items = [
             item
             for alarm in self.here.alarms.all()
-            if asked.get("AlarmName") in (None, alarm.name)
-            and (alarm.kind in kinds or asked.get("AlarmName") == alarm.name)
+            if parameters.get("AlarmName") in (None, alarm.name)
+            and (alarm.kind in kinds or parameters.get("AlarmName") == alarm.name)
             for item in alarm.history
-            if asked.get("HistoryItemType") in (None, item["HistoryItemType"])
+            if parameters.get("HistoryItemType") in (None, item["HistoryItemType"])
             and (start is None or item["Timestamp"] >= start)
             and (end is None or item["Timestamp"] <= end)
         ]
         # Within one moment in the order in which it happened.
         items.sort(key=lambda item: item["Timestamp"])
-        if asked.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+        if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
             items.reverse()
-        return ActionResult({"AlarmHistoryItems": items[: int(asked.get("MaxRecords", 100))]})
+        return ActionResult({"AlarmHistoryItems": items[: int(parameters.get("MaxRecords", 100))]})
 
     def set_alarm_state(self) -> ActionResult:
         state = self._get_param("StateValue")

@@ -2,36 +2,16 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from servable_local.aws.clock import TICK_SECONDS, floor
-from servable_local.aws.cloudwatch.statistics import Samples
+from servable_scaling.alarms.query import Metric, MetricQuery
+from servable_scaling.alarms.statistics import Samples, statistic
 
 # AWS keeps 15 days of minutes. Here: as long as anything looks back that has a period of
 # a minute, with room, in the memory of one process.
 KEPT = timedelta(hours=3)
 _RESOLUTION_SECONDS = TICK_SECONDS
-
-
-@dataclass(frozen=True)
-class Metric:
-    """Dimensions are part of the name: another set of them is another metric."""
-
-    namespace: str
-    name: str
-    dimensions: frozenset[tuple[str, str]]
-
-    @classmethod
-    def of(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
-        return cls(namespace, name, frozenset(dimensions.items()))
-
-    @classmethod
-    def named(cls, asked: Mapping[str, Any]) -> "Metric":
-        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
-        given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
-        return cls.of(asked["Namespace"], asked["MetricName"], given)
 
 
 class MetricStore:
@@ -62,6 +42,12 @@ class MetricStore:
                     for samples in _within(stretches, start, end):
                         found.merge(samples)
         return found
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        return statistic(self.between(query.metric, start, end, query.unit), query.statistic)
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        return self.between(query.metric, start, end, query.unit).count
 
     def unit(self, metric: Metric) -> str:
         with self._lock:

@@ -8,17 +8,17 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.cloudwatch.metric_store import Metric, periods
-from servable_local.aws.cloudwatch.query import MetricQuery, queries
-from servable_local.aws.cloudwatch.statistics import (
+from servable_local.aws.cloudwatch.metric_store import periods
+from servable_local.aws.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.loopback import Regions
+from servable_scaling.alarms.query import Metric, MetricQuery, queries
+from servable_scaling.alarms.statistics import (
     Samples,
     UnknownStatisticError,
     check_statistic,
     percent_of,
     statistic,
 )
-from servable_local.aws.errors import InvalidParameterValueError, ValidationError
-from servable_local.aws.loopback import Regions
 
 _AWS_NAMESPACE = "AWS/"
 
@@ -87,18 +87,18 @@ class MetricsApi(CloudWatchResponse):
         return EmptyResult()
 
     def get_metric_statistics(self) -> ActionResult:
-        asked = self._get_params()
-        names = [*asked.get("Statistics", []), *asked.get("ExtendedStatistics", [])]
+        parameters = self._get_params()
+        names = [*parameters.get("Statistics", []), *parameters.get("ExtendedStatistics", [])]
         if not names:
             raise ValidationError("Must specify either Statistics or ExtendedStatistics")
         for name in names:
             _check(name)
-        metric = Metric.named(asked)
+        metric = Metric.named(parameters)
         store, points = self.here.metrics, []
         for start, end in periods(
-            naive(asked["StartTime"]), naive(asked["EndTime"]), int(asked["Period"])
+            naive(parameters["StartTime"]), naive(parameters["EndTime"]), int(parameters["Period"])
         ):
-            samples = store.between(metric, start, end, asked.get("Unit"))
+            samples = store.between(metric, start, end, parameters.get("Unit"))
             values = {name: statistic(samples, name) for name in names}
             known = {name: value for name, value in values.items() if value is not None}
             if not known:
@@ -107,11 +107,11 @@ class MetricsApi(CloudWatchResponse):
             extended = {name: v for name, v in known.items() if percent_of(name) is not None}
             point |= {name: value for name, value in known.items() if name not in extended}
             points.append(point | ({"ExtendedStatistics": extended} if extended else {}))
-        return ActionResult({"Label": asked["MetricName"], "Datapoints": points})
+        return ActionResult({"Label": parameters["MetricName"], "Datapoints": points})
 
     def get_metric_data(self) -> ActionResult:
-        asked = self._get_params()
-        given = asked.get("MetricDataQueries", [])
+        parameters = self._get_params()
+        given = parameters.get("MetricDataQueries", [])
         try:
             found = queries(given)
         except ValueError as error:
@@ -124,11 +124,13 @@ class MetricsApi(CloudWatchResponse):
             points = [
                 (start, value)
                 for start, end in periods(
-                    naive(asked["StartTime"]), naive(asked["EndTime"]), query.period_seconds
+                    naive(parameters["StartTime"]),
+                    naive(parameters["EndTime"]),
+                    query.period_seconds,
                 )
                 if (value := query.value(self.here.metrics, start, end)) is not None
             ]
-            if asked.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+            if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
             label = query.metric.name if isinstance(query, MetricQuery) else one["Id"]
             results.append(
@@ -143,8 +145,8 @@ class MetricsApi(CloudWatchResponse):
         return ActionResult({"MetricDataResults": results})
 
     def list_metrics(self) -> ActionResult:
-        asked = self._get_params()
-        wanted = {(d["Name"], d.get("Value")) for d in asked.get("Dimensions", [])}
+        parameters = self._get_params()
+        wanted = {(d["Name"], d.get("Value")) for d in parameters.get("Dimensions", [])}
         shown = [
             {
                 "Namespace": metric.namespace,
@@ -152,8 +154,8 @@ class MetricsApi(CloudWatchResponse):
                 "Dimensions": [{"Name": n, "Value": v} for n, v in sorted(metric.dimensions)],
             }
             for metric in self.here.metrics.metrics()
-            if asked.get("Namespace") in (None, metric.namespace)
-            and asked.get("MetricName") in (None, metric.name)
+            if parameters.get("Namespace") in (None, metric.namespace)
+            and parameters.get("MetricName") in (None, metric.name)
             and all(
                 any(name == n and value in (None, v) for n, v in metric.dimensions)
                 for name, value in wanted

@@ -23,8 +23,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
-from servable_local.aws.cloudwatch.metric_store import Metric
 from servable_local.aws.loopback import Regions
+from servable_scaling.alarms.query import Metric
 
 Matches = Callable[[str], bool]
 _TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')
@@ -67,9 +67,9 @@ def _terms(text: str) -> Matches:
 
 def _fields(text: str) -> Matches:
     """One condition, or none, for each field; what is in quotes or brackets is one field."""
-    parts = [one.strip() for one in text.split(",")]
+    parts = [part.strip() for part in text.split(",")]
     at = parts.index(_ELLIPSIS) if _ELLIPSIS in parts else None
-    conditions = [_condition(one) for one in parts if one != _ELLIPSIS]
+    conditions = [_condition(part) for part in parts if part != _ELLIPSIS]
 
     def matches(line: str) -> bool:
         fields = [one.strip('"[]') for one in _FIELD.findall(line)]
@@ -90,16 +90,16 @@ def _condition(text: str) -> Matches:
         return lambda field: True
     for sign, together in (("||", any), ("&&", all)):
         if sign in text:
-            parts = [_comparison(one) for one in text.split(sign)]
+            parts = [_comparison(part) for part in text.split(sign)]
             return lambda field: together(holds(field) for holds in parts)
     return _comparison(text)
 
 
 def _comparison(text: str) -> Matches:
-    found = _CONDITION.fullmatch(text)
-    if found is None:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text}: not a condition on a field")
-    sign, wanted = found[1], found[2] if found[2] is not None else found[3]
+    sign, wanted = match[1], match[2] if match[2] is not None else match[3]
     like = re.compile(".*".join(map(re.escape, wanted.split("*"))), re.DOTALL)
 
     def holds(field: str) -> bool:
@@ -159,9 +159,9 @@ class LogsApi(LogsResponse):
         """Each line at its own time, in the metric of every filter: its value where it matches,
         else the default value, if there is one."""
         metrics = self.cloudwatches.of(self.current_account, self.region).metrics
-        for one in self.logs_backend.describe_metric_filters(log_group_name=group):
-            matches = compiled(one["filterPattern"])
-            for to in one["metricTransformations"]:
+        for metric_filter in self.logs_backend.describe_metric_filters(log_group_name=group):
+            matches = compiled(metric_filter["filterPattern"])
+            for to in metric_filter["metricTransformations"]:
                 metric = Metric.of(to["metricNamespace"], to["metricName"], {})
                 for line in lines:
                     value = to.get("metricValue" if matches(line["message"]) else "defaultValue")

@@ -1,4 +1,4 @@
-"""S3: a bucket policy's conditions count, and a bucket may log before its target lets the log in.
+"""S3: conditions of bucket policies are evaluated, and a bucket may log before its target allows it.
 
 Upstream (moto 5.2.5): every statement of a bucket policy is enforced as if it had no
 condition, or denied where it has one, so the usual "deny what is not TLS" denies all.

@@ -43,7 +43,7 @@ def new_secret() -> str:
 
 
 def session_of(account: str, partition: str, key: AccessKey) -> Session:
-    """Of a key that STS issued."""
+    """The session of a key that STS issued."""
     own = getattr(key, "servable_session", None)
     if own is not None:
         return cast(Session, own)

@@ -1,4 +1,4 @@
-"""Topics: an EventBridge rule delivers to one, and what one sends does not leave this machine.
+"""Topics: EventBridge rules deliver to them, and their messages do not leave this computer.
 
 Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
 event matches, and a template's `<name>` without a value stays as it is. AWS publishes to

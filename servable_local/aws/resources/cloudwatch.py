@@ -84,7 +84,7 @@ class EventsRule(ResourceType):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         events, bus = logical.client("events"), _bus(properties)
         if targets := properties.get("Targets"):
-            events.remove_targets(Rule=physical, Ids=[one["Id"] for one in targets], **bus)
+            events.remove_targets(Rule=physical, Ids=[target["Id"] for target in targets], **bus)
         events.delete_rule(Name=physical, **bus)
 
 

@@ -1,4 +1,4 @@
-"""Every resource type that can be deployed to the embedded AWS, found in the modules beside this."""
+"""Every resource type that can be deployed to the local AWS, found in the modules beside this."""
 
 import importlib
 import pkgutil

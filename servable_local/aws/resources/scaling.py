@@ -1,4 +1,4 @@
-"""Application Auto Scaling: registered and described, with its schedule; nothing scales (docs/local.md)."""
+"""Application Auto Scaling: targets with their schedules, and policies."""
 
 from contextlib import suppress
 from typing import Any

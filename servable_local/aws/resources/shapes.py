@@ -100,7 +100,7 @@ def refusal(found: list[str]) -> str:
 
 
 def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
-    """Of a string, a list or a map."""
+    """Violations of the length limits of a string, a list or a map."""
     limits = shape.metadata
     if len(value) > limits.get("max", len(value)):
         yield _said(where, f"have length less than or equal to {limits['max']}")
@@ -111,8 +111,9 @@ def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
 def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
     stated = shape.metadata.get("pattern", "")
     pattern = stated.removeprefix("^").removesuffix("$")
-    # Java's classes (\p{ASCII}) are not Python's; lengths alone are checked there.
-    if pattern and "\\p{" not in pattern and not re.fullmatch(pattern, value):
+    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's; lengths alone are checked there.
+    java = "\\p{" in pattern or "\\uD800\\uDC00" in pattern
+    if pattern and not java and not re.fullmatch(pattern, value):
         yield _said(where, f"satisfy regular expression pattern: {stated}")
 
 

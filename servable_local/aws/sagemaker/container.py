@@ -68,6 +68,8 @@ class Container:
         self._closed = False
         self._healing = False
         self._lock = threading.Lock()
+        self.busy = 0
+        """Requests that it answers now."""
 
     @property
     def url(self) -> str:
@@ -80,7 +82,7 @@ class Container:
 
     @property
     def folder(self) -> Path | None:
-        """Of its unpacked files."""
+        """Folder of the container's unpacked files."""
         return getattr(self._process, "folder", None)
 
     @property
@@ -88,13 +90,24 @@ class Container:
         """The local container's fault injection. Raises ValueError for a container that has none."""
         found = getattr(self._process, "faults", None)
         if found is None:
-            raise ValueError("this container takes no trouble on request")
+            raise ValueError("this container does not support fault injection")
         return found
 
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
         """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        with self._lock:
+            self.busy += 1
+        try:
+            return self._post(path, body, headers, timeout_seconds)
+        finally:
+            with self._lock:
+                self.busy -= 1
+
+    def _post(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeout_seconds: float
+    ) -> Answered:
         where = urlparse(self.url)
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds
@@ -137,7 +150,7 @@ class Container:
 
 
 def _ended(pid: int | None) -> bool:
-    """Of a child; it stays for its owner to be waited for."""
+    """Whether a child process has ended; its owner still has to wait for it."""
     if pid is None:
         return False
     try:

@@ -107,9 +107,17 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
             "DesiredServerlessConfig": variant.serverless,
         }
     return named | {
-        "CurrentInstanceCount": variant.instance_count,
-        "DesiredInstanceCount": variant.instance_count,
+        "CurrentInstanceCount": variant.instances.serving,
+        "DesiredInstanceCount": variant.instances.desired,
+        **({"VariantStatus": [_scaling(variant)]} if variant.instances.changing else {}),
     }
+
+
+def _scaling(variant: HostedVariant) -> dict[str, Any]:
+    # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
+    way = "out" if variant.instances.desired >= variant.instances.serving else "in"
+    message = f"Scaling {way} desired instance count to {variant.instances.desired}."
+    return {"Status": "Updating", "StatusMessage": message}
 
 
 def _in_milliseconds(value: Any) -> Any:

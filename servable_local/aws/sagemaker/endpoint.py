@@ -15,6 +15,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import VariantStartError
 from servable_local.aws.sagemaker.endpoint_update import EndpointUpdate, InAlarm
 from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant, Turns
+from servable_local.aws.sagemaker.instances import InstanceFaults
 
 # EventBridge's kinds of events about endpoints.
 STATE = "SageMaker Endpoint State Change"
@@ -25,7 +26,7 @@ _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 @dataclass(frozen=True)
 class EndpointDependencies:
-    """Of one endpoint, as its account and region have them."""
+    """The resources that an endpoint needs from its account and region."""
 
     clock: Clock
     start: Callable[[str], Fleet]  # by the name of an endpoint configuration
@@ -62,6 +63,7 @@ class HostedEndpoint:
         self.capture: Mapping[str, Any] | None = config.get("DataCaptureConfig")
         # A trouble to try out: what SageMaker itself adds to every request.
         self.overhead_seconds = 0.0
+        self.instance_faults = InstanceFaults()
         self._around = around
         self._fleet: Fleet | None = None
         self._rollout: EndpointUpdate | None = None
@@ -146,15 +148,47 @@ class HostedEndpoint:
         )
 
     def tick(self, now: datetime) -> None:
-        """What the clock brings: the next stage of an update, its end, or the way back."""
+        """Advances an update by the clock: to its next stage, its end, or a rollback."""
         with self._lock:
             rollout = self._rollout
             fleets = [one for one in (self._fleet, rollout.fleet if rollout else None) if one]
         for fleet in fleets:
             for variant in fleet.everybody():
-                variant.container.heal()
+                for container in list(variant.instances.containers):
+                    container.heal()
         if rollout is not None:
             self._proceed(rollout, now)
+        # On a clock that stands still, what should be there is waited for.
+        elif self._instances_come(now, wait=self._around.clock.seconds_per_minute is None):
+            self._around.tell(DEPLOYMENT)
+
+    def scale(self, counts: Mapping[str, int]) -> None:
+        """Sets the desired instance counts of variants; Updating until all are there.
+
+        Raises `SageMakerError` while something else is in progress.
+        """
+        with self._lock:
+            if self.in_progress or self._fleet is None:
+                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
+            variants = {variant.name: variant for variant in self._fleet.everybody()}
+            for name, count in counts.items():
+                variants[name].instances.faults = self.instance_faults
+                variants[name].instances.scale(count, self._around.clock.now())
+            if any(one.instances.changing for one in variants.values()):
+                self._set("Updating")
+        self._instances_come(self._around.clock.now(), wait=False)
+        self._around.tell(DEPLOYMENT)
+
+    def _instances_come(self, now: datetime, *, wait: bool) -> bool:
+        """Whether the endpoint has just come to rest."""
+        with self._lock:
+            everybody = self._fleet.everybody() if self._fleet else []
+            arrived = [one for one in everybody if one.instances.tick(now, wait=wait)]
+            changing = any(one.instances.changing for one in everybody)
+            if not arrived or changing or self.status != "Updating":
+                return False
+            self._set("InService", next((one.instances.failure for one in arrived), None))
+            return True
 
     def _run(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"endpoint {self.name}", daemon=True).start()
@@ -170,7 +204,7 @@ class HostedEndpoint:
             self._failed(str(error))
             return
         except Exception as error:
-            self._failed(f"Internal failure of the embedded AWS: {error!r}")
+            self._failed(f"Internal failure of the local AWS: {error!r}")
             return
         with self._lock:
             gone, old = self._deleted, self._fleet

@@ -7,7 +7,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.described import described
-from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.model_api import ModelApi
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
@@ -103,14 +103,14 @@ class SageMakerApi(ModelApi):
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-        for one in asked["DesiredWeightsAndCapacities"]:
-            variants = {variant.name: variant for variant in fleet.everybody()}
-            if one["VariantName"] not in variants:
-                raise SageMakerError(f"Variant {one['VariantName']} does not exist.")
-            variant = variants[one["VariantName"]]
-            variant.weight = one.get("DesiredWeight", variant.weight)
-            variant.instance_count = one.get("DesiredInstanceCount", variant.instance_count)
-        here.tell(endpoint, DEPLOYMENT)
+        variants = {variant.name: variant for variant in fleet.everybody()}
+        wanted = {one["VariantName"]: one for one in asked["DesiredWeightsAndCapacities"]}
+        if unknown := [name for name in wanted if name not in variants]:
+            raise SageMakerError(f"Variant {unknown[0]} does not exist.")
+        for name, one in wanted.items():
+            variants[name].weight = one.get("DesiredWeight", variants[name].weight)
+        key = "DesiredInstanceCount"
+        endpoint.scale({name: one[key] for name, one in wanted.items() if key in one})
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:
@@ -119,13 +119,13 @@ class SageMakerApi(ModelApi):
     def list_endpoints(self) -> ActionResult:
         endpoints = [
             {
-                "EndpointName": one.name,
-                "EndpointArn": one.arn,
-                "CreationTime": one.created,
-                "LastModifiedTime": one.modified,
-                "EndpointStatus": one.status,
+                "EndpointName": endpoint.name,
+                "EndpointArn": endpoint.arn,
+                "CreationTime": endpoint.created,
+                "LastModifiedTime": endpoint.modified,
+                "EndpointStatus": endpoint.status,
             }
-            for one in self.here.endpoints.values()
+            for endpoint in self.here.endpoints.values()
         ]
         return ActionResult({"Endpoints": endpoints})
 

@@ -27,7 +27,7 @@ class Stage:
 
     @property
     def share(self) -> float:
-        """Of all requests."""
+        """Share of all requests."""
         return self.active / self.total
 
     @property

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.instances import VariantInstances
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
@@ -20,7 +21,7 @@ from servable_local.container.settings import MULTI_MODEL
 # SageMaker's own default for containerStartupHealthCheckTimeoutInSeconds is not documented;
 # a local start takes about 6 s.
 _READY_TIMEOUT_SECONDS = 60.0
-_ONLY = "The embedded AWS serves a model of exactly one container that has model data"
+_ONLY = "the local AWS serves a model of exactly one container that has model data"
 
 
 class Turns:
@@ -52,16 +53,22 @@ class Turns:
 
 @dataclass
 class HostedVariant:
-    """One variant that answers: a single container, whatever its instance count says."""
+    """One variant that answers."""
 
     name: str
     weight: float
-    instance_count: int
     image: str
-    container: Container
+    instances: VariantInstances
     models: TargetModels | None = None  # in multi-model mode
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
-    utilisation: Utilisation = field(default_factory=Utilisation)
+    _utilisations: dict[int, Utilisation] = field(default_factory=dict)
+
+    def utilisation(self) -> Iterator[dict[str, float]]:
+        """{metric: percent} of each container, since the last look."""
+        known, self._utilisations = self._utilisations, {}
+        for container in list(self.instances.containers):
+            look = self._utilisations[id(container)] = known.get(id(container)) or Utilisation()
+            yield look.look(container)
 
 
 class Fleet:
@@ -84,7 +91,7 @@ class Fleet:
     @property
     def instance_count(self) -> int:
         """What the endpoint is said to have, at least one."""
-        return max(1, sum(variant.instance_count for variant in self.variants.values()))
+        return max(1, sum(variant.instances.desired for variant in self.variants.values()))
 
     def choose(self) -> HostedVariant:
         """By weight, as SageMaker routes."""
@@ -109,14 +116,14 @@ class Fleet:
         for variant in self.everybody():
             before = was.get(variant.name)
             if before is not None and "DesiredInstanceCount" in kinds:
-                variant.instance_count = before.instance_count
+                variant.instances.retain(before.instances.desired)
             if before is not None and "DesiredWeight" in kinds:
                 variant.weight = before.weight
 
     def close(self) -> None:
         """Ends every container. Idempotent."""
         for variant in self.everybody():
-            variant.container.close()
+            variant.instances.close()
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
@@ -133,6 +140,7 @@ class FleetLauncher:
     launch: Launch
     folder: Path
     endpoint_name: str
+    most_containers: int = 1
 
     def start(self, config: Mapping[str, Any]) -> Fleet:
         """Returns when every variant of the configuration answers its ping.
@@ -145,7 +153,7 @@ class FleetLauncher:
         started: list[HostedVariant] = []
         failures: list[str] = []
         with ThreadPoolExecutor(max_workers=max(1, len(specifications))) as pool:
-            for future in [pool.submit(self._variant, one, archives) for one in specifications]:
+            for future in [pool.submit(self._variant, spec, archives) for spec in specifications]:
                 try:
                     started.append(future.result())
                 except Exception as error:
@@ -181,21 +189,40 @@ class FleetLauncher:
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
-        running = Container(
-            lambda: self.launch(
-                path,
-                variables,
-                ready_timeout_seconds=ready_timeout_seconds,
-                log=self.folder / f"{self.endpoint_name}-{name}.log",
+
+        def start() -> Container:
+            return Container(
+                lambda: self.launch(
+                    path,
+                    variables,
+                    ready_timeout_seconds=ready_timeout_seconds,
+                    log=self.folder / f"{self.endpoint_name}-{name}.log",
+                )
             )
+
+        running = start()
+        routing = specification.get("RoutingConfig", {}).get("RoutingStrategy")
+        instances = VariantInstances(
+            [running],
+            int(specification.get("InitialInstanceCount", 1)),
+            start,
+            # Models are loaded into one container; a serverless variant has no instances.
+            most_containers=1
+            if many or "ServerlessConfig" in specification
+            else self.most_containers,
+            least_outstanding=routing == "LEAST_OUTSTANDING_REQUESTS",
         )
+        try:
+            instances.retain(instances.desired)
+        except Exception:
+            instances.close()
+            raise
         models = TargetModels(running, url, aws=self.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
-            instance_count=int(specification.get("InitialInstanceCount", 1)),
             image=container.get("Image", ""),
-            container=running,
+            instances=instances,
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )

@@ -78,7 +78,14 @@ class Definitions:
 class RegionalHosting:
     """One account and region. Names are found in any case: an ARN holds them in lower case."""
 
-    def __init__(self, aws: Loopback, launch: Launch, folder: Path, cloudwatch: CloudWatch) -> None:
+    def __init__(
+        self,
+        aws: Loopback,
+        launch: Launch,
+        folder: Path,
+        cloudwatch: CloudWatch,
+        most_containers: int = 1,
+    ) -> None:
         self.aws = aws
         self.clock = cloudwatch.clock
         self.cloudwatch = cloudwatch
@@ -92,6 +99,7 @@ class RegionalHosting:
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
+        self.most_containers = most_containers
 
     def arn(self, kind: str, name: str) -> str:
         return f"arn:aws:sagemaker:{self.aws.region}:{self.aws.account}:{kind}/{name.lower()}"
@@ -126,6 +134,7 @@ class RegionalHosting:
             launch=self._launch,
             folder=self._folder,
             endpoint_name=endpoint_name,
+            most_containers=self.most_containers,
         )
         return launcher.start(self.configs.get(config_name).request)
 
@@ -134,17 +143,18 @@ class RegionalHosting:
         return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
 
     def measure(self, at: datetime) -> None:
-        """What containers take of this machine, once a minute."""
+        """Measures once a minute what the containers use of this computer."""
         for endpoint in list(self.endpoints.values()):
             for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
-                publish_utilisation(
-                    self.cloudwatch.metrics,
-                    at,
-                    variant.utilisation.look(variant.container),
-                    endpoint=endpoint.name,
-                    variant=variant.name,
-                    kind=endpoint.kind,
-                )
+                for percents in variant.utilisation():
+                    publish_utilisation(
+                        self.cloudwatch.metrics,
+                        at,
+                        percents,
+                        endpoint=endpoint.name,
+                        variant=variant.name,
+                        kind=endpoint.kind,
+                    )
 
     def tick(self, at: datetime) -> None:
         for endpoint in list(self.endpoints.values()):

@@ -27,7 +27,7 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
     variants = asked["ProductionVariants"]
     shadows = asked.get("ShadowProductionVariants", [])
     queue = "AsyncInferenceConfig" in asked
-    if any("ServerlessConfig" in one for one in [*variants, *shadows]):
+    if any("ServerlessConfig" in variant for variant in [*variants, *shadows]):
         if len(variants) + len(shadows) > 1:
             raise SageMakerError("A serverless endpoint has exactly one production variant.")
         for name in ("AsyncInferenceConfig", "DataCaptureConfig"):

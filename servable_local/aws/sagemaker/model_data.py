@@ -48,7 +48,7 @@ def data_url(container: Mapping[str, Any]) -> str | None:
             raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
         return uri
     raise SageMakerError(
-        "The embedded AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
+        "the local AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
         f"files under a prefix (S3Prefix, None), not {said[0]} and {said[1]}."
     )
 

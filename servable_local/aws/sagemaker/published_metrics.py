@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 
 from servable_local.aws.clock import Clock
-from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
+from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.sagemaker.container import Container
+from servable_scaling.alarms.query import Metric
 
 NAMESPACE = "AWS/SageMaker"
 # Of what the containers take; the instance is this machine.
@@ -84,6 +85,29 @@ def publish_invocation(
                 store.add(Metric.of(NAMESPACE, name, them), value, unit=unit, at=at)
 
 
+def publish_scaled(
+    store: MetricStore,
+    at: datetime,
+    *,
+    endpoint: str,
+    variant: str,
+    concurrency: float,
+    minute_ends: bool,
+) -> None:
+    """What a scaled variant of instances sends without a request too, so that it can scale in.
+
+    Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
+    (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
+    """
+    dimensions = {"EndpointName": endpoint, "VariantName": variant}
+    concurrent = Metric.of(NAMESPACE, "ConcurrentRequestsPerModel", dimensions)
+    store.add(concurrent, concurrency, unit=_COUNT, at=at)
+    invocations = Metric.of(NAMESPACE, "InvocationsPerInstance", dimensions)
+    start = at + timedelta(seconds=1) - timedelta(minutes=1)
+    if minute_ends and not store.between(invocations, start, start + timedelta(minutes=1)).count:
+        store.add(invocations, 0.0, unit=_COUNT, at=at)
+
+
 def publish_async_failure(
     store: MetricStore, clock: Clock, name: str, *, endpoint: str, variant: str
 ) -> None:
@@ -108,7 +132,7 @@ def publish_utilisation(
     variant: str,
     kind: str,
 ) -> None:
-    """Of the minute that ends at `at`."""
+    """Publishes the metrics of the minute that ends at `at`."""
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():
@@ -119,7 +143,7 @@ def publish_utilisation(
 
 @dataclass
 class Utilisation:
-    """Of one container, from one look to the next."""
+    """Utilization of one container between two measurements."""
 
     _looked: float = field(default_factory=time.monotonic)
     _cpu_seconds: dict[int, float] = field(default_factory=dict)
@@ -139,8 +163,8 @@ class Utilisation:
                 times = process.cpu_times()
                 self._cpu_seconds[process.pid] = times.user + times.system
                 # The share of what is shared: a forked worker has not copied its parent.
-                told = process.memory_full_info()
-                memory_bytes += getattr(told, "pss", told.uss)  # macOS: its own pages
+                memory = process.memory_full_info()
+                memory_bytes += getattr(memory, "pss", memory.uss)  # macOS: its own pages
             except psutil.Error:
                 continue  # ended meanwhile
         first, self._looked = not before, time.monotonic()

@@ -21,7 +21,7 @@ LONGEST_SHOWN = 1024
 Ask = Callable[[bytes], tuple[int, str, bytes]]
 """body -> status, content type, answer."""
 CountFailure = Callable[[str], None]
-"""Of the metric of this name."""
+"""Counts a failure in the metric of this name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class QueuedInvocation:
     content_type: str
     inference_id: str
     number: str
-    """Of its own; what the answer is named by."""
+    """Unique number, which names the answer."""
 
     @classmethod
     def of(

@@ -225,13 +225,14 @@ def _ask(
 ) -> Answered:
     """The container's answer, measured and published. `received`: when SageMaker had the request."""
     sent = here.clock.measured()
-    status, headers, answer = _answered(route.variant.container, path, body, passed)
+    instances = route.variant.instances
+    status, headers, answer = _answered(instances.pick(), path, body, passed)
     model_seconds = here.clock.measured() - sent
     elsewhere = 0.0 if received is None else here.clock.measured() - received - model_seconds
     publish_invocation(
         here.cloudwatch.metrics,
         here.clock,
-        Invocation(status, route.variant.instance_count, model_seconds, elsewhere),
+        Invocation(status, instances.serving, model_seconds, elsewhere),
         endpoint=endpoint.name,
         variant=route.variant.name,
         config=route.config_name,

@@ -24,7 +24,7 @@ def _name(target: str) -> str:
 
 
 class TargetModels:
-    """Of one container, from the archives under one S3 prefix. None is unloaded to make room."""
+    """The models of one container, from archives under one S3 prefix. None is unloaded to make room."""
 
     def __init__(self, container: Container, prefix: str, *, aws: Loopback, folder: Path) -> None:
         self._container = container

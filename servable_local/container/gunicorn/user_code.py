@@ -75,8 +75,8 @@ def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
 
 def _compiled(failure: BaseException, code: Path) -> str:
     """The module that was not found, where `code` has it compiled for another Python."""
-    found = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
-    module = f"{found[2]}.{found[1]}" if found else str(getattr(failure, "name", None))
+    match = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
+    module = f"{match[2]}.{match[1]}" if match else str(getattr(failure, "name", None))
     if not re.fullmatch(r"\w[\w.]*", module):
         return ""
     files = sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))

@@ -60,9 +60,9 @@ def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
 
 def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
     """For each example its labels with their scores."""
-    found = _computed(signature, serialized, compute)
-    some = next(iter(found.values()))
-    classes, scores = found.get(CLASSES), found.get(SCORES)
+    computed = _computed(signature, serialized, compute)
+    some = next(iter(computed.values()))
+    classes, scores = computed.get(CLASSES), computed.get(SCORES)
     labels = np.full(some.shape, b"", object) if classes is None else classes
     numbers = np.zeros(some.shape) if scores is None else scores
     return [

@@ -67,7 +67,7 @@ def _compute(
     if log.WhichOneof("log_type") in _NOT_HERE:
         return
     if not log.HasField("predict_log"):
-        raise HttpError(400, "only predict records are replayed on this machine")
+        raise HttpError(400, "the local container replays only predict records")
     request = log.predict_log.request
     name = request.model_spec.signature_name or "serving_default"
     if name not in servable.signatures:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
+from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
 from servable_tensors.wire import DataType
@@ -19,24 +19,24 @@ _FIELDS |= dict.fromkeys(("int32", "int16", "int8", "uint16", "uint8"), "int_val
 
 
 def to_array(name: str, proto: Any) -> Array:
-    """Of either form: tensor_content, or a list of values. Raises `HttpError` (400)."""
+    """The array of a TensorProto with tensor_content or a list of values. Raises `HttpError` (400)."""
     try:
-        found: Array = tf.make_ndarray(proto)
+        array: Array = tensor_util.MakeNdarray(proto)
     except (TypeError, ValueError) as problem:
         raise HttpError(400, f"Invalid tensor {name}: {problem}") from None
-    return found
+    return array
 
 
 def check_type(name: str, array: Array, wanted: str) -> None:
     """Raises `HttpError` (400) for an array of another type than the signature's."""
-    given = tf.as_dtype(array.dtype).name
+    given = dtypes.as_dtype(array.dtype).name
     if given != wanted:
         raise HttpError(400, f"input {name} expected type: {wanted} but got: {given}")
 
 
 def write(array: Array, proto: Any) -> None:
     """Fills `proto`; tensor_content stays empty, as in the image's server."""
-    kind = tf.as_dtype(array.dtype)
+    kind = dtypes.as_dtype(array.dtype)
     proto.dtype = kind.as_datatype_enum
     for size in array.shape:
         proto.tensor_shape.dim.add(size=size)

@@ -1,13 +1,26 @@
 """Loads SavedModels into sessions, as TensorFlow Serving does, and computes their signatures."""
 
+import contextlib
+import importlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import session as sessions
+from tensorflow.python.framework import (
+    dtypes,
+    errors_impl,
+    graph_util_impl,
+    importer,
+    ops,
+    versions,
+)
+from tensorflow.python.ops import batch_ops
+from tensorflow.python.saved_model import loader_impl
 
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
@@ -26,6 +39,33 @@ class ModelLoadError(Exception):
     """A SavedModel that TensorFlow does not load. `str()` is TensorFlow's reason, one line."""
 
 
+# What TensorFlow Serving links beside TensorFlow: modules that register the operations when imported.
+# Source: SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD, read 2026-11-22
+ADDED = ("tensorflow_text", "tensorflow_decision_forests")
+UNREGISTERED = "Op type not registered"
+
+
+def _register_added() -> None:
+    """Those that are installed here, and that fit the TensorFlow that is."""
+    for name in ADDED:
+        if importlib.util.find_spec(name) is not None:
+            # Built for another TensorFlow they raise whatever its loader raises.
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+def _reason(failure: Exception) -> str:
+    """TensorFlow's, on one line; of an operation that is not there what to do."""
+    reason = " ".join(str(failure).split())
+    if UNREGISTERED not in reason:
+        return reason
+    return (
+        f"{reason.partition(' in binary')[0]} in TensorFlow {versions.VERSION} of this computer; the image "
+        f"may have it: TensorFlow Serving links {' and '.join(ADDED)}. Install the one that has it, for "
+        "this TensorFlow, or run the image (--docker)"
+    )
+
+
 class LoadedSignature:
     """One way to call a model: names and types of its inputs, and the computation."""
 
@@ -34,13 +74,13 @@ class LoadedSignature:
         """The SavedModel's own SignatureDef."""
         self.method: str = definition.method_name
         self.inputs = {
-            name: tf.as_dtype(definition.inputs[name].dtype).name
+            name: dtypes.as_dtype(definition.inputs[name].dtype).name
             for name in sorted(definition.inputs)
         }
         """Input name -> TensorFlow's name of its type ("int64", "float32", "string")."""
         self.outputs: list[str] = sorted(definition.outputs)
         self._types = [
-            tf.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
+            dtypes.as_dtype(definition.inputs[name].dtype).as_numpy_dtype for name in self.inputs
         ]
         self._run = run
 
@@ -52,7 +92,7 @@ class LoadedSignature:
         ]
         try:
             found = self._run(*feed)
-        except tf.errors.OpError as failure:
+        except errors_impl.OpError as failure:
             raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
         except (ValueError, TypeError) as failure:
             raise HttpError(400, str(failure)) from None
@@ -70,23 +110,35 @@ class LoadedVersion:
         intra_op_threads: int = 0,
         batching: BatchingPlan | None = None,
     ) -> None:
-        graph = tf.Graph()
-        options = tf.compat.v1.ConfigProto(
+        options = config_pb2.ConfigProto(
             inter_op_parallelism_threads=inter_op_threads,
             intra_op_parallelism_threads=intra_op_threads,
         )
         try:
+            try:
+                graph, session, loaded = _load(folder, options)
+            except errors_impl.NotFoundError as failure:
+                if UNREGISTERED not in str(failure):
+                    raise
+                _register_added()
+                graph, session, loaded = _load(folder, options)
             with graph.as_default():
-                session = tf.compat.v1.Session(graph=graph, config=options)
-                loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
                 self.signatures = {
                     name: LoadedSignature(definition, _callable(session, definition, batching))
                     for name, definition in loaded.signature_def.items()
                     if not name.startswith("__") and definition.outputs
                 }
-        except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as failure:
-            raise ModelLoadError(" ".join(str(failure).split())) from None
+        except (OSError, ValueError, KeyError, RuntimeError, errors_impl.OpError) as failure:
+            raise ModelLoadError(_reason(failure)) from None
         graph.finalize()
+
+
+def _load(folder: Path, options: Any) -> tuple[Any, Any, Any]:
+    """(graph, session, the MetaGraphDef). Raises what TensorFlow raises."""
+    graph = ops.Graph()
+    with graph.as_default():
+        session = sessions.Session(graph=graph, config=options)
+        return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 
 def _callable(
@@ -111,15 +163,15 @@ def _batched(
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
     """
-    part = tf.compat.v1.graph_util.extract_sub_graph(
+    part = graph_util_impl.extract_sub_graph(
         graph.as_graph_def(), [name.split(":")[0] for name in outputs]
     )
 
     def body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))
-        return tf.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
+        return importer.import_graph_def(part, input_map=replaced, return_elements=outputs, name="")
 
-    kernel = tf.nondifferentiable_batch_function(
+    kernel = batch_ops.batch_function(
         num_batch_threads=batching.batch_threads,
         max_batch_size=batching.max_batch_size,
         batch_timeout_micros=batching.timeout_micros,

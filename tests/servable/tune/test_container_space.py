@@ -1,5 +1,6 @@
 """What may be tried on a machine."""
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +11,11 @@ from infra.parameters.loading import Loaded, load
 from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
-from servable.tune.container_space import current, settings_at, space
+from servable.load.load_target import Body
+from servable.tune.container_space import Grid, current, grid, settings_at, space
 from servable.tune.machine_space import Machines, machines
-from servable.tune.search.space import Space
+from servable.tune.search.space import BATCH_SIZE, Point, Space
+from tests.preflight.overlay import overlaid
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -93,6 +96,19 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.Mo
     assert {tried.point(number)["onednn"] for number in range(len(tried))} == {True}
 
 
+@pytest.mark.parametrize("name", ["jax-fixed", "keras-fixed", "module-scalar", "tf1-tags"])
+def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, project: Path) -> None:
+    exported = ROOT / "tests" / "exports" / "models" / name
+    lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
+    loaded = overlaid(project, lines)
+    assert loaded.environment is not None
+    placement = placements(loaded, loaded.environment)[0]
+    tried = space(loaded, placement, ("batching.max_batch_size",))
+    assert [tried.point(number) for number in range(len(tried))] == [
+        {"batching.max_batch_size": None}
+    ]
+
+
 @pytest.fixture(scope="module")
 def both() -> Machines:
     loaded, placement = placed("local")
@@ -128,3 +144,104 @@ def test_an_instance_type_that_there_is_not_is_named() -> None:
     loaded, placement = placed("local")
     with pytest.raises(ValueError, match=r"ml\.c5\.huge"):
         machines(loaded, placement, instance_types=("ml.c5.huge",))
+
+
+def body(content_type: str, size: int) -> Body:
+    return Body(content=bytes(size), content_type=content_type)
+
+
+SMALL, LARGE, TENSOR = (
+    body("application/json", 100),
+    body("application/json", 10_000),
+    body("application/x-npy", 100),
+)
+# The requests, and what the file says -> values, or the beginning of why there are none.
+TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], dict[str, object]]] = {
+    "JSON of one size": (
+        [SMALL],
+        {},
+        {"transport": ("auto", "grpc"), "grpc_from_bytes": "all requests are about as large"},
+    ),
+    "tensors": (
+        [TENSOR],
+        {},
+        {"transport": ("auto", "rest"), "grpc_from_bytes": "it concerns JSON and CSV"},
+    ),
+    "JSON of two sizes": (
+        [SMALL, LARGE],
+        {},
+        {"grpc_from_bytes": (None, 1000, 0), "transport": "grpc_from_bytes says the same"},
+    ),
+    "JSON of two sizes, and a number in the file": (
+        [SMALL, LARGE],
+        {"grpc_from_bytes": 500},
+        {"grpc_from_bytes": (500, 1000, 0), "transport": "grpc_from_bytes says the same"},
+    ),
+    "a transport in the file": (
+        [SMALL, LARGE],
+        {"transport": "rest"},
+        {"transport": ("auto", "grpc", "rest"), "grpc_from_bytes": "with transport rest"},
+    ),
+    "both kinds": ([SMALL, TENSOR], {}, {"transport": "some requests are JSON or CSV"}),
+    "no request": ([], {}, {"transport": "the content type of the requests is not known"}),
+}
+
+
+@pytest.mark.parametrize(("bodies", "written", "wanted"), TRANSPORTS.values(), ids=TRANSPORTS)
+def test_transport_is_tried_where_the_requests_allow_it(
+    bodies: list[Body], written: dict[str, object], wanted: dict[str, object]
+) -> None:
+    loaded, placement = placed("local")
+    container = placement.variant.container.model_copy(update=written)
+    ours = dataclasses.replace(
+        placement,
+        variant=placement.variant.model_copy(update={"container": container}),
+        model=placement.model.model_copy(update={"handler": "servable"}),
+    )
+    known = grid(loaded, ours, bodies)
+    every = {**known.values, **known.left_out}
+    found = {name: every[name] for name in ("transport", "grpc_from_bytes") if name in every}
+    shortened = {
+        name: why[: len(str(wanted.get(name)))] if isinstance(why, str) else why
+        for name, why in found.items()
+    }
+    assert shortened == wanted
+
+
+def test_without_our_handler_nothing_reads_the_transport() -> None:
+    loaded, placement = placed("local")
+    assert "no handler" in grid(loaded, placement, [SMALL]).left_out["transport"]
+
+
+def batched(peak_rps: float | None) -> Grid:
+    """A model whose requests have 500 rows, with an alarm at 100 ms, on one instance."""
+    loaded, placement = placed("local")
+    environment = loaded.environment
+    assert environment is not None
+    traffic = environment.traffic.model_copy(update={"peak_rps": peak_rps, "rows_per_request": 500})
+    alarms = environment.alarms.model_copy(update={"p99_latency_ms": 100.0})
+    changed = environment.model_copy(update={"traffic": traffic, "alarms": alarms})
+    container = placement.variant.container.model_copy(update={"batching": None})
+    update = {"container": container, "min_instances": 1, "max_instances": 1}
+    variant = placement.variant.model_copy(update=update)
+    return grid(
+        dataclasses.replace(loaded, environment=changed, draft=changed),
+        dataclasses.replace(placement, variant=variant),
+    )
+
+
+@pytest.mark.parametrize(("peak_rps", "tried"), [(19.0, False), (20.0, True), (None, True)])
+def test_batches_are_tried_where_two_requests_may_be_there_at_once(
+    peak_rps: float | None, *, tried: bool
+) -> None:
+    assert (BATCH_SIZE in batched(peak_rps).values) == tried
+
+
+def test_batches_that_preflight_refuses_are_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
+        return {"batch-fixed-shape"} if point.get(BATCH_SIZE) else set()
+
+    monkeypatch.setattr("servable.tune.container_space._refused_for", refused)
+    assert "`servable check` refuses it" in batched(None).left_out["batching"]

@@ -6,8 +6,9 @@ from typing import Any
 from infra.catalog.metrics import unit
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
-from servable_local.aws.cloudwatch.metric_store import Metric, MetricStore
+from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.embedded_aws import REGION
+from servable_scaling.alarms.query import Metric
 
 
 class Weather:

@@ -122,7 +122,7 @@ def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: Em
 
 def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: EmbeddedAws) -> None:
     look = asked(embedded)["quotas"]
-    assert (look.state, look.said) == ("open", "the embedded AWS has none")
+    assert (look.state, look.said) == ("open", "the local AWS has none")
 
 
 def test_credentials_of_another_account_are_a_problem(embedded: EmbeddedAws) -> None:
@@ -202,7 +202,7 @@ def test_a_subnet_must_have_an_address_for_every_instance_of_an_update() -> None
     one = {"AvailableIpAddressCount": 3, "VpcId": "vpc-1"}
     looks = list(network(in_subnets(), Told(describe_subnets={"Subnets": [one]})))
     assert (looks[0].name, looks[0].state) == ("subnets", "problem")
-    assert "4 at once are needed" in looks[0].mend
+    assert "4 addresses are needed at once" in looks[0].mend
 
 
 def test_a_vpc_endpoint_that_is_not_there_is_told_with_its_name() -> None:

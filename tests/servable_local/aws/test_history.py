@@ -160,7 +160,7 @@ def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Pas
 
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
-    with pytest.raises(PackagingError, match="the archive is not there any more; check out"):
+    with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
         restored(past.loaded(), past.found()[1], past.asked)
 
 
@@ -222,7 +222,7 @@ def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
                 severity=Severity.ERROR,
                 file=loaded.file,
                 key=f"acknowledge.{rule}",
-                problem="accepts a finding that is not there",
+                problem="accepts a finding that does not exist",
                 remedy="take it out",
             )
             for rule in list(loaded.environment.acknowledge)[:1]

@@ -86,7 +86,7 @@ def test_status_of_one_that_is_down_exits_1(tmp_path: Path) -> None:
 
 def test_down_says_that_it_ended_one(tmp_path: Path) -> None:
     _run(tmp_path, "up")
-    assert _run(tmp_path, "down").stdout == "embedded AWS: ended\n"
+    assert _run(tmp_path, "down").stdout == "local AWS: stopped\n"
 
 
 def test_down_again_exits_0(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_key_that_was_switched_off_is_refused(account: Account) -> None:
 def test_a_key_that_was_deleted_is_refused(account: Account) -> None:
     key = _issued(account)
     account.client("iam").delete_access_key(UserName="user", AccessKeyId=key["AccessKeyId"])
-    with pytest.raises(ClientError, match="is no access key of this embedded AWS"):
+    with pytest.raises(ClientError, match="is no access key of this local AWS"):
         _identity(account.aws, key)
 
 

@@ -21,4 +21,4 @@ def test_an_embedded_aws_whose_process_is_not_shown_is_known_by_its_refusal(
     embedded: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "net_connections", lambda kind: [])
-    assert port_holder(embedded.port) == "an embedded AWS of another user"
+    assert port_holder(embedded.port) == "a local AWS of another user"

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,30 @@ def test_more_warm_up_records_than_the_image_takes_are_a_load_error(
     (tmp_path / process.PLACE).write_bytes(tfrecord.frame([_words(1)] * 1001))
     with pytest.raises(ModelLoadError, match="more than 1000 records"):
         process.replay(tmp_path, text_model)
+
+
+FOREST = Path(__file__).parents[2] / "exports" / "models" / "forest-ydf" / "1"
+
+
+def test_an_operation_that_is_not_here_is_named_with_what_may_have_it() -> None:
+    from servable_local.container.model_server.runtime import LoadedVersion, ModelLoadError
+
+    with pytest.raises(ModelLoadError) as refused:
+        LoadedVersion(FOREST)
+    said = str(refused.value)
+    assert said.startswith("Op type not registered 'SimpleML")
+    assert "tensorflow_decision_forests" in said
+
+
+def test_a_package_that_may_have_the_operation_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from servable_local.container.model_server import runtime
+
+    (tmp_path / "operations_of_mine.py").write_text("raise RuntimeError('another TensorFlow')")
+    (tmp_path / "more_of_mine.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(runtime, "ADDED", ("operations_of_mine", "more_of_mine", "none_of_mine"))
+    with pytest.raises(runtime.ModelLoadError):
+        runtime.LoadedVersion(FOREST)
+    assert sys.modules.pop("more_of_mine", None) is not None

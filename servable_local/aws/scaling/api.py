@@ -1,0 +1,263 @@
+"""Application Auto Scaling's operations.
+
+Refusals for what is not there, and what deregistering takes along, as in AWS's reference (2026-11-22):
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DeregisterScalableTarget.html
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfoNotFoundError
+
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult, BaseResponse
+
+from servable_local.aws.loopback import Regions
+from servable_local.aws.resources.shapes import refusal, unmet
+from servable_local.aws.sagemaker.endpoint import specified_variants
+from servable_local.aws.sagemaker.hosting import RegionalHosting
+from servable_local.aws.scaling.service import (
+    KEY,
+    Key,
+    RegionalScaling,
+    RegisteredTarget,
+    key_of,
+)
+from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, Suspended
+
+SERVICE = "application-autoscaling"
+_PAGE = 50
+_SUSPENDED = (
+    "DynamicScalingInSuspended",
+    "DynamicScalingOutSuspended",
+    "ScheduledScalingSuspended",
+)
+
+
+class ScalingValidationError(ServiceException):
+    code = "ValidationException"
+
+
+class ScalingNotFoundError(ServiceException):
+    code = "ObjectNotFoundException"
+
+
+class ScalingApi(BaseResponse):
+    """`scalings` and `hostings` are set when the server is built."""
+
+    scalings: ClassVar[Regions[RegionalScaling]]
+    hostings: ClassVar[Regions[RegionalHosting]]
+
+    def __init__(self) -> None:
+        super().__init__(service_name=SERVICE)
+
+    @property
+    def here(self) -> RegionalScaling:
+        return self.scalings.of(self.current_account, self.region)
+
+    def _asked(self, operation: str) -> dict[str, Any]:
+        asked: dict[str, Any] = json.loads(self.body or "{}")
+        if found := unmet(asked, SERVICE, operation):
+            raise ScalingValidationError(refusal(found))
+        return asked
+
+    def _registered(self, key: Key) -> RegisteredTarget:
+        found = self.here.targets.get(key)
+        if found is None:
+            raise ScalingNotFoundError(
+                f"No scalable target registered for service namespace: {key[0]}, resource ID: "
+                f"{key[1]}, scalable dimension: {key[2]}"
+            )
+        return found
+
+    # --- targets
+
+    def register_scalable_target(self) -> ActionResult:
+        asked, here = self._asked("RegisterScalableTarget"), self.here
+        key = key_of(asked)
+        if key[0] == "sagemaker":
+            self._check_variant(key)
+        with here.lock:
+            registered = here.targets.get(key)
+            least, most = asked.get("MinCapacity"), asked.get("MaxCapacity")
+            if registered is None and None in (least, most):
+                raise ScalingValidationError(
+                    "MinCapacity and MaxCapacity are required to register a new scalable target."
+                )
+            now = registered.scaler.target if registered else None
+            low = int(least if least is not None else now.minimum if now else 0)
+            high = int(most if most is not None else now.maximum if now else 0)
+            if low > high:
+                raise ScalingValidationError(
+                    "Maximum capacity cannot be less than minimum capacity"
+                )
+            if registered is None:
+                target = ScaledTarget(key[1], key[2], low, high, service=key[0])
+                registered = here.add_target(key, target, self._role(asked))
+            registered.suspended |= asked.get("SuspendedState", {})
+            registered.role = asked.get("RoleARN", registered.role)
+            registered.scaler.register(low, high, Suspended.of(registered.suspended))
+            here.move_inside(key)
+        return ActionResult({"ScalableTargetARN": registered.arn})
+
+    def _role(self, asked: Mapping[str, Any]) -> str:
+        # The service-linked role, which AWS takes where none is named.
+        name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+        path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
+        return str(asked.get("RoleARN") or f"arn:aws:iam::{self.current_account}:role/{path}")
+
+    def _check_variant(self, key: Key) -> None:
+        here = self.hostings.of(self.current_account, self.region)
+        parts = key[1].split("/")
+        if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
+            if "inference-component" in key[2]:
+                return  # kept only
+            raise ScalingValidationError(
+                f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT."
+            )
+        endpoint = here.endpoints.get(parts[1].lower())
+        if endpoint is None:
+            arn = here.arn("endpoint", parts[1])
+            raise ScalingValidationError(f'Could not find endpoint "{arn}".')
+        variants = [variant["VariantName"] for variant in specified_variants(endpoint.config)]
+        if parts[3] not in variants:
+            raise ScalingValidationError(
+                f"The endpoint {parts[1]} has no variant {parts[3]}; it has {', '.join(variants)}."
+            )
+
+    def deregister_scalable_target(self) -> ActionResult:
+        key = key_of(self._asked("DeregisterScalableTarget"))
+        self._registered(key)
+        with self.here.lock:
+            self.here.deregister(key)
+        return ActionResult({})
+
+    def describe_scalable_targets(self) -> ActionResult:
+        asked = self._asked("DescribeScalableTargets")
+        shown = [
+            {
+                **dict(zip(KEY, key, strict=True)),
+                "MinCapacity": one.scaler.target.minimum,
+                "MaxCapacity": one.scaler.target.maximum,
+                "RoleARN": one.role,
+                "CreationTime": one.created,
+                "SuspendedState": {name: one.suspended.get(name, False) for name in _SUSPENDED},
+                "ScalableTargetARN": one.arn,
+            }
+            for key, one in self.here.targets.items()
+            if _meant(key, asked) and key[1] in asked.get("ResourceIds", [key[1]])
+        ]
+        return _page("ScalableTargets", shown, asked)
+
+    # --- policies
+
+    def put_scaling_policy(self) -> ActionResult:
+        asked, here = self._asked("PutScalingPolicy"), self.here
+        key = key_of(asked)
+        self._registered(key)
+        arn = self._policy_arn(key, asked["PolicyName"])
+        if arn is None:
+            where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scalingPolicy"
+            name = f"resource/{key[0]}/{key[1]}:policyName/{asked['PolicyName']}"
+            arn = f"{where}:{uuid.uuid4()}:{name}"
+        try:
+            with here.lock:
+                here.put_policy(arn, key, asked)
+        except (KeyError, ValueError) as error:
+            raise ScalingValidationError(str(error)) from None
+        own = [one for one in here.alarms_of(arn) if one["AlarmName"] in here.policies[arn].alarms]
+        return ActionResult({"PolicyARN": arn, "Alarms": own})
+
+    def _policy_arn(self, key: Key, name: str) -> str | None:
+        for arn, policy in self.here.policies.items():
+            if policy.key == key and policy.shown["PolicyName"] == name:
+                return arn
+        return None
+
+    def delete_scaling_policy(self) -> ActionResult:
+        asked = self._asked("DeleteScalingPolicy")
+        arn = self._policy_arn(key_of(asked), asked["PolicyName"])
+        if arn is None:
+            raise ScalingNotFoundError(
+                f"No scaling policy found for policy name: {asked['PolicyName']}"
+            )
+        with self.here.lock:
+            self.here.delete_policy(arn)
+        return ActionResult({})
+
+    def describe_scaling_policies(self) -> ActionResult:
+        asked, here = self._asked("DescribeScalingPolicies"), self.here
+        shown = [
+            {**one.shown, "Alarms": here.alarms_of(arn)}
+            for arn, one in here.policies.items()
+            if _meant(one.key, asked)
+            and one.shown["PolicyName"] in asked.get("PolicyNames", [one.shown["PolicyName"]])
+        ]
+        return _page("ScalingPolicies", shown, asked)
+
+    # --- schedules and activities
+
+    def put_scheduled_action(self) -> ActionResult:
+        asked = self._asked("PutScheduledAction")
+        key = key_of(asked)
+        registered, name = self._registered(key), asked["ScheduledActionName"]
+        before = registered.actions.get(name, {})
+        # Left out, an old start or end is deleted, and all else stays.
+        kept = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
+        now = self.here.now()
+        where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
+        arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
+        action = {"ScheduledActionARN": arn, "CreationTime": now, **kept, **asked}
+        if "Schedule" not in action:
+            raise ScalingValidationError("Schedule is required for a new scheduled action.")
+        try:
+            with self.here.lock:
+                registered.scaler.put_action(ScheduledAction.of(action), now)
+        except (ValueError, ZoneInfoNotFoundError) as error:
+            raise ScalingValidationError(f"{error}") from None
+        registered.actions[name] = action
+        return ActionResult({})
+
+    def delete_scheduled_action(self) -> ActionResult:
+        asked = self._asked("DeleteScheduledAction")
+        registered, name = self._registered(key_of(asked)), asked["ScheduledActionName"]
+        if registered.actions.pop(name, None) is None:
+            raise ScalingNotFoundError(f"No scheduled action found for name: {name}")
+        registered.scaler.actions.pop(name, None)
+        return ActionResult({})
+
+    def describe_scheduled_actions(self) -> ActionResult:
+        asked = self._asked("DescribeScheduledActions")
+        shown = [
+            action
+            for key, one in self.here.targets.items()
+            for name, action in one.actions.items()
+            if _meant(key, asked) and name in asked.get("ScheduledActionNames", [name])
+        ]
+        return _page("ScheduledActions", shown, asked)
+
+    def describe_scaling_activities(self) -> ActionResult:
+        asked = self._asked("DescribeScalingActivities")
+        shown = [
+            one.describe(number)
+            for number, one in reversed(self.here.activities)
+            if _meant((one.target.service, one.target.resource_id, one.target.dimension), asked)
+            and (one.not_scaled is None or asked.get("IncludeNotScaledActivities"))
+        ]
+        return _page("ScalingActivities", shown, asked)
+
+    def list_tags_for_resource(self) -> ActionResult:
+        return ActionResult({"Tags": {}})  # tags of targets are not kept
+
+
+def _meant(key: Key, asked: Mapping[str, Any]) -> bool:
+    return all(asked.get(name) in (None, value) for name, value in zip(KEY, key, strict=True))
+
+
+def _page(name: str, shown: list[dict[str, Any]], asked: Mapping[str, Any]) -> ActionResult:
+    first = int(asked.get("NextToken") or 0)
+    last = first + int(asked.get("MaxResults") or _PAGE)
+    more = {"NextToken": str(last)} if last < len(shown) else {}
+    return ActionResult({name: shown[first:last], **more})

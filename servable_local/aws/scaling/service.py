@@ -1,0 +1,227 @@
+"""Application Auto Scaling of one account and region: what is registered, and what it does at each tick."""
+
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.fleet import HostedVariant
+from servable_local.aws.sagemaker.hosting import RegionalHosting
+from servable_local.aws.sagemaker.published_metrics import publish_scaled
+from servable_scaling.activities import ScalingActivity
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import ScaledTarget, TargetTracking, scaling_policy
+from servable_scaling.schedule import DEFAULTS
+from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
+from servable_scaling.target_tracking import alarm_requests
+from servable_scaling.watched_alarm import breaches
+
+INSTANCES = "sagemaker:variant:DesiredInstanceCount"
+KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
+# AWS keeps six weeks; here a long run must not fill the memory.
+_MOST_ACTIVITIES = 1000
+Key = tuple[str, str, str]
+
+
+def key_of(asked: Mapping[str, Any]) -> Key:
+    """Namespace, resource, dimension."""
+    namespace, resource, dimension = (str(asked.get(name)) for name in KEY)
+    return namespace, resource, dimension
+
+
+@dataclass
+class RegisteredTarget:
+    """A scalable target, as it was registered, and what scales it."""
+
+    arn: str
+    created: datetime
+    role: str
+    suspended: dict[str, bool]
+    scaler: TargetScaler
+    actions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Scheduled actions by name, as DescribeScheduledActions has them."""
+
+
+@dataclass
+class RegisteredPolicy:
+    """A policy, as DescribeScalingPolicies has it, and the alarms that are its own."""
+
+    key: Key
+    shown: dict[str, Any]
+    alarms: list[str] = field(default_factory=list)
+
+
+class RegionalScaling:
+    """Evaluated on the clock of the alarms; variants that are there are scaled, all else is kept only."""
+
+    def __init__(
+        self,
+        aws: Loopback,
+        hosting: RegionalHosting,
+        cloudwatch: CloudWatch,
+        choices: ScalingChoices = DEFAULTS,
+    ) -> None:
+        self.aws = aws
+        self.choices = choices
+        self.lock = threading.RLock()
+        self.policies: dict[str, RegisteredPolicy] = {}
+        self.activities: list[tuple[str, ScalingActivity]] = []
+        self._targets: dict[Key, RegisteredTarget] = {}
+        self._hosting = hosting
+        self._cloudwatch = cloudwatch
+
+    def now(self) -> datetime:
+        return self._cloudwatch.clock.now()
+
+    @property
+    def targets(self) -> dict[Key, RegisteredTarget]:
+        """Deleting an endpoint deregisters its variants."""
+        for key in [one for one in self._targets if one[0] == "sagemaker" and not self._there(one)]:
+            self.deregister(key)
+        return self._targets
+
+    def _there(self, key: Key) -> bool:
+        parts = key[1].split("/")
+        return len(parts) != 4 or parts[1].lower() in self._hosting.endpoints
+
+    # --- what is registered
+
+    def add_target(self, key: Key, target: ScaledTarget, role: str) -> RegisteredTarget:
+        at = self.now()
+        arn = (
+            f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}:scalable-target/"
+        )
+        scaler = TargetScaler(target, created=at, choices=self.choices)
+        self._targets[key] = RegisteredTarget(arn + uuid.uuid4().hex[:16], at, role, {}, scaler)
+        return self._targets[key]
+
+    def move_inside(self, key: Key) -> None:
+        """At once, as registering does."""
+        registered, resource = self._targets[key], self._resource(key)
+        if resource is not None:
+            at = self.now()
+            self._carry_out(key, registered.scaler, registered.scaler.move_inside(at, resource), at)
+
+    def deregister(self, key: Key) -> None:
+        for arn in [arn for arn, policy in self.policies.items() if policy.key == key]:
+            self.delete_policy(arn)
+        self._targets.pop(key, None)
+
+    def put_policy(self, arn: str, key: Key, asked: Mapping[str, Any]) -> RegisteredPolicy:
+        """New, or over the one of that ARN. Raises ValueError in words, and changes nothing then."""
+        policy, scaler = scaling_policy(asked), self._targets[key].scaler
+        requests: dict[str, dict[str, Any]] = {}
+        if isinstance(policy, TargetTracking):
+            suffix = str(uuid.uuid4())
+            requests = alarm_requests(policy, scaler.target, self.choices, suffix=suffix)
+        created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
+        shown = {**asked, "PolicyARN": arn, "CreationTime": created}
+        self.delete_policy(arn)
+        found = self.policies[arn] = RegisteredPolicy(key, shown)
+        scaler.policies[arn] = policy
+        for request in requests.values():
+            self._cloudwatch.alarms.put("MetricAlarm", {**request, "AlarmActions": [arn]}, {})
+            found.alarms.append(request["AlarmName"])
+        return found
+
+    def delete_policy(self, arn: str) -> None:
+        policy = self.policies.pop(arn, None)
+        if policy is not None:
+            self._targets[policy.key].scaler.policies.pop(arn, None)
+            self._cloudwatch.alarms.delete(policy.alarms)
+
+    def alarms_of(self, arn: str) -> list[dict[str, str]]:
+        """Its own, and those of others that name it in their actions."""
+        own = self.policies[arn].alarms
+        return [
+            {"AlarmName": one.name, "AlarmARN": one.arn}
+            for one in self._cloudwatch.alarms.all()
+            if one.name in own or arn in one.request.get("AlarmActions", ())
+        ]
+
+    # --- what it does
+
+    def publish(self, at: datetime) -> None:
+        """What SageMaker sends of scaled variants in the 10 s, or the minute, that end at `at`."""
+        for key in list(self.targets):
+            if found := self._variant(key):
+                publish_scaled(
+                    self._cloudwatch.metrics,
+                    at - timedelta(seconds=1),
+                    endpoint=found[0].name,
+                    variant=found[1].name,
+                    concurrency=_concurrency(found[1]),
+                    minute_ends=at.second == 0,
+                )
+
+    def tick(self, at: datetime) -> None:
+        """After the alarms of that moment."""
+        with self.lock:
+            acting = self._acting()
+            for key, registered in list(self.targets.items()):
+                resource = self._resource(key)
+                if resource is not None:
+                    scaler = registered.scaler
+                    decision = scaler.advance(at, resource, acting.get(key, ()))
+                    self._carry_out(key, scaler, decision, at)
+
+    def _acting(self) -> dict[Key, list[Breach]]:
+        found: dict[Key, list[Breach]] = {}
+        for alarm, rule, evaluation in self._cloudwatch.alarms.acting:
+            request = {"AlarmName": alarm.name, **alarm.request}
+            for breach in breaches(request, rule, evaluation, self.policies):
+                found.setdefault(self.policies[breach.policy].key, []).append(breach)
+        return found
+
+    def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
+        self.activities += [(str(uuid.uuid4()), one) for one in decision.activities]
+        del self.activities[:-_MOST_ACTIVITIES]
+        found = self._variant(key)
+        if decision.desired is None or found is None:
+            return
+        endpoint, variant = found
+        try:
+            endpoint.scale({variant.name: decision.desired})
+        except SageMakerError as error:
+            scaler.refuse(decision.activities[-1], at, str(error.message))
+
+    def _variant(self, key: Key) -> tuple[HostedEndpoint, HostedVariant] | None:
+        """None for what is kept only, and while nothing serves."""
+        _, resource_id, dimension = key
+        if dimension != INSTANCES:
+            return None
+        _, endpoint_name, _, name = resource_id.split("/")
+        endpoint = self._hosting.endpoints.get(endpoint_name.lower())
+        if endpoint is None or endpoint.fleet is None:
+            return None
+        for variant in endpoint.fleet.everybody():
+            if variant.name == name:
+                return endpoint, variant
+        return None
+
+    def _resource(self, key: Key) -> ScaledResource | None:
+        found = self._variant(key)
+        if found is None:
+            return None
+        endpoint, variant = found
+        instances = variant.instances
+        scales = not self.choices.scaling_updates_endpoint and instances.changing
+        return ScaledResource(
+            desired=instances.desired,
+            current=instances.serving,
+            updating=endpoint.in_progress and not scales,
+            failure=instances.failure,
+        )
+
+
+def _concurrency(variant: HostedVariant) -> float:
+    """Requests that one instance answers now, on average."""
+    instances = variant.instances
+    busy = sum(one.busy for one in list(instances.containers))
+    return busy / max(1, instances.serving)

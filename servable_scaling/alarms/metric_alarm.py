@@ -1,0 +1,153 @@
+"""How a metric alarm looks at its metric: the query, the threshold, and M of N in words."""
+
+import json
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from servable_scaling.alarms.m_of_n import EXTRA_DATAPOINTS, State, Treatment, decide
+from servable_scaling.alarms.query import MetricQuery, MetricValues, alarm_query
+from servable_scaling.alarms.statistics import percent_of
+
+# Each comparison with a threshold, and how a state's reason says it.
+_COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "GreaterThanOrEqualToThreshold": (operator.ge, "greater than or equal to"),
+    "GreaterThanThreshold": (operator.gt, "greater than"),
+    "LessThanThreshold": (operator.lt, "less than"),
+    "LessThanOrEqualToThreshold": (operator.le, "less than or equal to"),
+}
+_NOT_EMULATED = (
+    "EvaluationWindow",
+    "WarmUpConfiguration",
+    "EvaluationCriteria",
+    "EvaluationInterval",
+    "ThresholdMetricId",
+    "ActionConfiguration",
+)
+_TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
+Datapoint = tuple[datetime, float]
+
+
+def stamp(moment: datetime) -> str:
+    """As CloudWatch writes times inside its JSON."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one look found: the next state, and the datapoints of the last N periods, oldest first."""
+
+    at: datetime
+    state: State
+    datapoints: Sequence[Datapoint]
+
+
+class MetricAlarmRule:
+    """Made from PutMetricAlarm's request. Raises ValueError, in words, for what it cannot be."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        for name in _NOT_EMULATED:
+            if name in request:
+                raise ValueError(f"{name} is not emulated by the local AWS.")
+        self.query = alarm_query(request)
+        comparison = request["ComparisonOperator"]
+        if comparison not in _COMPARISONS:
+            raise ValueError(f"The comparison {comparison} (anomaly detection) is not emulated.")
+        self._compare, self._words = _COMPARISONS[comparison]
+        self.upward = comparison.startswith("Greater")
+        if "Threshold" not in request:
+            raise ValueError("The parameter Threshold is required.")
+        self.threshold = float(request["Threshold"])
+        self.n = int(request["EvaluationPeriods"])
+        self.m = int(request.get("DatapointsToAlarm", self.n))
+        if not 1 <= self.m <= self.n:
+            raise ValueError(
+                "DatapointsToAlarm must be at least 1 and at most EvaluationPeriods, "
+                f"not {self.m} of {self.n}."
+            )
+        self.treatment: Treatment = request.get("TreatMissingData", "missing")
+        if self.treatment not in _TREATMENTS:
+            raise ValueError(
+                f"Option {self.treatment} is not supported. Supported options for parameter "
+                f"TreatMissingData are {', '.join(_TREATMENTS)}."
+            )
+        self.ignores_few_samples = request.get("EvaluateLowSampleCountPercentile") == "ignore"
+        self.period_seconds = self.query.period_seconds
+
+    def evaluate(self, values: MetricValues, at: datetime, now: State) -> Evaluation | None:
+        """The next state. None: not enough samples to say."""
+        period = timedelta(seconds=self.period_seconds)
+        count = self.n + EXTRA_DATAPOINTS
+        starts = [at - period * (count - index) for index in range(count)]
+        points = [(start, self.query.value(values, start, start + period)) for start in starts]
+        return self.judge(values, points, at, now)
+
+    def judge(
+        self,
+        values: MetricValues,
+        points: Sequence[tuple[datetime, float | None]],
+        at: datetime,
+        now: State,
+    ) -> Evaluation | None:
+        """As `evaluate`, of points that are known: N and the extra ones, oldest first."""
+        real = [(start, value) for start, value in points if value is not None]
+        if self.ignores_few_samples and real and self._few(values, real[-1][0]):
+            return None
+        compare, threshold = self._compare, self.threshold
+        breaching = [None if value is None else compare(value, threshold) for _, value in points]
+        state = decide(breaching, m=self.m, n=self.n, treatment=self.treatment, now=now)
+        return Evaluation(at, state, real[-self.n :])
+
+    def _few(self, values: MetricValues, start: datetime) -> bool:
+        """Source: "Percentile-based CloudWatch alarms and low data samples"."""
+        if not isinstance(self.query, MetricQuery):
+            return False
+        percent = percent_of(self.query.statistic)
+        if percent is None or not 0 < percent < 100:
+            return False
+        share = percent / 100
+        enough = 10 / (1 - share) if share >= 0.5 else 10 / share
+        end = start + timedelta(seconds=self.period_seconds)
+        return values.samples(self.query, start, end) < enough
+
+    def reason(self, found: Evaluation) -> str:
+        """StateReason, as CloudWatch writes it."""
+        real, state = found.datapoints, found.state
+        if not real:
+            return (
+                f"Threshold Crossed: no datapoints were received for {self.n} "
+                f"period{'s' if self.n > 1 else ''} and {self.n} missing datapoints were treated "
+                f"as [{self.treatment}]."
+            )
+        crossed = [
+            (at, value)
+            for at, value in real
+            if self._compare(value, self.threshold) == (state == "ALARM")
+        ]
+        listed = ", ".join(f"{value} ({at:%d/%m/%y %H:%M:%S})" for at, value in reversed(crossed))
+        verb = "were" if state == "ALARM" else "were not"
+        return (
+            f"Threshold Crossed: {len(crossed)} out of the last {self.n} datapoints [{listed}] "
+            f"{verb} {self._words} the threshold ({self.threshold}) (minimum {self.m} "
+            f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
+        )
+
+    def reason_data(self, found: Evaluation) -> str:
+        """StateReasonData, as CloudWatch writes it."""
+        real = found.datapoints
+        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(found.at)}
+        if real:
+            data["startDate"] = stamp(real[0][0])
+        if isinstance(self.query, MetricQuery):
+            data["statistic"] = self.query.statistic
+        data |= {
+            "period": self.period_seconds,
+            "recentDatapoints": [value for _, value in real],
+            "threshold": self.threshold,
+            "evaluatedDatapoints": [
+                {"timestamp": stamp(start), "value": value} for start, value in reversed(real)
+            ],
+        }
+        return json.dumps(data)

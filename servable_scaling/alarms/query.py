@@ -1,0 +1,143 @@
+"""What GetMetricData and an alarm ask: one metric's statistic, or math on several."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from servable_scaling.alarms.metric_math import Expression
+from servable_scaling.alarms.statistics import check_statistic
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Dimensions are part of the name: another set of them is another metric."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, namespace: str, name: str, dimensions: Mapping[str, str]) -> "Metric":
+        return cls(namespace, name, frozenset(dimensions.items()))
+
+    @classmethod
+    def named(cls, asked: Mapping[str, Any]) -> "Metric":
+        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+        given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
+        return cls.of(asked["Namespace"], asked["MetricName"], given)
+
+
+@dataclass(frozen=True)
+class MetricQuery:
+    """A statistic of one metric over one period."""
+
+    metric: Metric
+    statistic: str
+    period_seconds: int
+    unit: str | None = None
+
+    def value(self, values: "MetricValues", start: datetime, end: datetime) -> float | None:
+        return values.value(self, start, end)
+
+
+class MetricValues(Protocol):
+    """What was measured: the local AWS's store of samples, or a simulation's numbers."""
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        """The statistic over [start, end); None where there is no data."""
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        """How many samples [start, end) has: percentiles of few may be left out."""
+
+
+@dataclass(frozen=True)
+class MathQuery:
+    """An expression over other queries, by their ids."""
+
+    expression: Expression
+    of: "Mapping[str, MetricQuery | MathQuery]"
+
+    @property
+    def period_seconds(self) -> int:
+        return max(self.of[name].period_seconds for name in self.expression.ids)
+
+    def value(self, values: MetricValues, start: datetime, end: datetime) -> float | None:
+        return self.expression.value(
+            {name: self.of[name].value(values, start, end) for name in self.expression.ids}
+        )
+
+
+Query = MetricQuery | MathQuery
+
+
+def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
+    """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
+    found: dict[str, Query] = {}
+    for one in given:
+        if "MetricStat" in one:
+            asked = one["MetricStat"]
+            check_statistic(asked["Stat"])
+            found[one["Id"]] = MetricQuery(
+                Metric.named(asked["Metric"]),
+                asked["Stat"],
+                int(asked.get("Period", 60)),  # a tracking policy's metrics have none
+                asked.get("Unit"),
+            )
+        elif "Expression" in one:
+            found[one["Id"]] = MathQuery(Expression(one["Expression"]), found)
+        else:
+            raise ValueError(f"The query {one['Id']} has neither MetricStat nor Expression.")
+    for query in found.values():
+        if isinstance(query, MathQuery):
+            unknown = query.expression.ids - set(found)
+            if unknown or not query.expression.ids:
+                names = ", ".join(sorted(unknown)) or "no metric at all"
+                raise ValueError(f"The expression {query.expression.text} refers to {names}.")
+    _refuse_circles(found)
+    return found
+
+
+def _refuse_circles(found: Mapping[str, Query]) -> None:
+    def walk(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
+        query = found[name]
+        if isinstance(query, MathQuery):
+            for inner in query.expression.ids:
+                walk(inner, (*above, name))
+
+    for name in found:
+        walk(name, ())
+
+
+def alarm_query(request: Mapping[str, Any]) -> Query:
+    """The query in PutMetricAlarm's request. Raises ValueError with a message."""
+    if "Metrics" in request:
+        found = queries(request["Metrics"])
+        returned = [one["Id"] for one in request["Metrics"] if one.get("ReturnData", True)]
+        if len(returned) != 1:
+            raise ValueError(
+                "Exactly one of Metrics must have ReturnData true; here it is "
+                f"{', '.join(returned) or 'none'}."
+            )
+        query = found[returned[0]]
+    else:
+        name = request.get("ExtendedStatistic") or request.get("Statistic")
+        if not name or "MetricName" not in request or "Namespace" not in request:
+            raise ValueError(
+                "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
+            )
+        if "ExtendedStatistic" in request and "Statistic" in request:
+            raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
+        check_statistic(name)
+        query = MetricQuery(
+            Metric.named(request),
+            name,
+            int(request.get("Period", 0)),
+            request.get("Unit"),
+        )
+    seconds = query.period_seconds
+    if seconds not in (10, 20, 30) and (seconds <= 0 or seconds % 60):
+        raise ValueError(f"Period must be 10, 20, 30 or a multiple of 60 seconds, not {seconds}.")
+    return query

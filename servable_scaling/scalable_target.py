@@ -1,0 +1,245 @@
+"""Scalable targets, policies and scheduled actions, from CloudFormation's or the API's properties."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Literal
+
+# https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+# (2026-11-22): what SageMaker's have where the policy names none, tracking and steps alike.
+DEFAULT_COOLDOWN_SECONDS = 300
+# How activities name each dimension. The first as seen in activities; the others by its pattern.
+NOUNS = {
+    "sagemaker:variant:DesiredInstanceCount": "desired instance count",
+    "sagemaker:variant:DesiredProvisionedConcurrency": "desired provisioned concurrency",
+    "sagemaker:inference-component:DesiredCopyCount": "desired copy count",
+}
+Properties = Mapping[str, Any]
+Aggregation = Literal["Average", "Minimum", "Maximum"]
+
+
+class ScalingPropertyError(ValueError):
+    """A property that Application Auto Scaling refuses, or that is not emulated. `str()` says which."""
+
+
+@dataclass(frozen=True)
+class Suspended:
+    """Which kinds of scaling a target leaves out for now: SuspendedState."""
+
+    scaling_in: bool = False
+    scaling_out: bool = False
+    scheduled: bool = False
+
+    @classmethod
+    def of(cls, properties: Properties | None) -> "Suspended":
+        given = properties or {}
+        return cls(
+            scaling_in=bool(given.get("DynamicScalingInSuspended", False)),
+            scaling_out=bool(given.get("DynamicScalingOutSuspended", False)),
+            scheduled=bool(given.get("ScheduledScalingSuspended", False)),
+        )
+
+
+@dataclass(frozen=True)
+class ScaledTarget:
+    """What is scaled, and between which bounds."""
+
+    resource_id: str
+    dimension: str
+    minimum: int
+    maximum: int
+    suspended: Suspended = Suspended()
+    service: str = "sagemaker"
+
+    @classmethod
+    def of(cls, properties: Properties) -> "ScaledTarget":
+        """Raises `ScalingPropertyError`."""
+        target = cls(
+            resource_id=str(properties["ResourceId"]),
+            dimension=str(properties["ScalableDimension"]),
+            minimum=int(properties["MinCapacity"]),
+            maximum=int(properties["MaxCapacity"]),
+            suspended=Suspended.of(properties.get("SuspendedState")),
+            service=str(properties.get("ServiceNamespace", "sagemaker")),
+        )
+        if target.minimum > target.maximum:
+            raise ScalingPropertyError("Maximum capacity cannot be less than minimum capacity")
+        return target
+
+    @property
+    def noun(self) -> str:
+        return NOUNS.get(self.dimension, self.dimension.split(":")[-1])
+
+    def within(self, minimum: int | None, maximum: int | None) -> "ScaledTarget":
+        """With other bounds; None keeps one."""
+        return replace(
+            self,
+            minimum=self.minimum if minimum is None else minimum,
+            maximum=self.maximum if maximum is None else maximum,
+        )
+
+    def clamp(self, capacity: int) -> int:
+        return min(max(capacity, self.minimum), self.maximum)
+
+
+@dataclass(frozen=True)
+class TargetTracking:
+    """A target tracking policy. `request` is its configuration, whose metric the alarms take."""
+
+    name: str
+    target_value: float
+    request: Properties
+    out_cooldown_seconds: int
+    in_cooldown_seconds: int
+    scales_in: bool
+
+
+@dataclass(frozen=True)
+class StepAdjustment:
+    """From `lower` to `upper`, both relative to the alarm's threshold; None: no end."""
+
+    lower: float | None
+    upper: float | None
+    adjustment: int
+
+
+@dataclass(frozen=True)
+class StepScaling:
+    """A step scaling policy."""
+
+    name: str
+    kind: Literal["ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"]
+    steps: tuple[StepAdjustment, ...]
+    cooldown_seconds: int
+    aggregation: Aggregation
+    least_magnitude: int
+
+    @property
+    def out_cooldown_seconds(self) -> int:
+        return self.cooldown_seconds
+
+    @property
+    def in_cooldown_seconds(self) -> int:
+        return self.cooldown_seconds
+
+
+ScalingPolicy = TargetTracking | StepScaling
+
+
+def scaling_policy(properties: Properties) -> ScalingPolicy:
+    """As AWS::ApplicationAutoScaling::ScalingPolicy or PutScalingPolicy has it.
+
+    Raises `ScalingPropertyError`.
+    """
+    name = str(properties["PolicyName"])
+    tracked = properties.get("TargetTrackingScalingPolicyConfiguration")
+    if tracked is not None:
+        return TargetTracking(
+            name=name,
+            target_value=float(tracked["TargetValue"]),
+            request=tracked,
+            out_cooldown_seconds=_seconds(tracked, "ScaleOutCooldown"),
+            in_cooldown_seconds=_seconds(tracked, "ScaleInCooldown"),
+            scales_in=not tracked.get("DisableScaleIn", False),
+        )
+    given = properties.get("StepScalingPolicyConfiguration")
+    if given is None:
+        raise ScalingPropertyError(
+            f"Policy {name}: only TargetTrackingScaling and StepScaling are emulated, each with its "
+            "configuration."
+        )
+    steps = tuple(
+        StepAdjustment(
+            _number(one.get("MetricIntervalLowerBound")),
+            _number(one.get("MetricIntervalUpperBound")),
+            int(one["ScalingAdjustment"]),
+        )
+        for one in given.get("StepAdjustments", ())
+    )
+    _check_steps(steps, exact=given.get("AdjustmentType") == "ExactCapacity")
+    return StepScaling(
+        name=name,
+        kind=given["AdjustmentType"],
+        steps=steps,
+        cooldown_seconds=_seconds(given, "Cooldown"),
+        aggregation=given.get("MetricAggregationType") or "Average",
+        least_magnitude=int(given.get("MinAdjustmentMagnitude") or 0),
+    )
+
+
+def _seconds(given: Properties, key: str) -> int:
+    found = given.get(key)
+    return DEFAULT_COOLDOWN_SECONDS if found is None else int(found)
+
+
+def _number(bound: Any) -> float | None:
+    return None if bound is None else float(bound)
+
+
+def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
+    """No gap, no overlap, an end on each side where there is one; the words are ours.
+
+    Source (2026-11-22):
+    https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    """
+    if not steps:
+        raise ScalingPropertyError("StepAdjustments: at least one is required.")
+    if exact and any(one.adjustment < 0 for one in steps):
+        raise ScalingPropertyError("ScalingAdjustment: with ExactCapacity at least 0.")
+    if any(one.lower is None and one.upper is None for one in steps):
+        raise ScalingPropertyError("StepAdjustments: a step's bounds cannot both be null.")
+    ordered = sorted(steps, key=lambda one: -math.inf if one.lower is None else one.lower)
+    for one, after in pairwise(ordered):
+        if one.upper is None or after.lower is None or one.upper != after.lower:
+            raise ScalingPropertyError(
+                f"StepAdjustments: {one.upper} and {after.lower} leave a gap or overlap; each step must "
+                "begin where the one before it ends."
+            )
+    first, last = ordered[0], ordered[-1]
+    if (first.lower is not None and first.lower < 0) or (last.upper is not None and last.upper > 0):
+        raise ScalingPropertyError(
+            "StepAdjustments: steps below the threshold need one whose lower bound is null, "
+            "steps above it one whose upper bound is null."
+        )
+
+
+@dataclass(frozen=True)
+class ScheduledAction:
+    """New bounds at a time. `start` and `end` are naive UTC."""
+
+    name: str
+    schedule: str
+    minimum: int | None
+    maximum: int | None
+    time_zone: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @classmethod
+    def of(cls, properties: Properties) -> "ScheduledAction":
+        action = properties.get("ScalableTargetAction") or {}
+        return cls(
+            name=str(properties["ScheduledActionName"]),
+            schedule=str(properties["Schedule"]),
+            minimum=_whole(action.get("MinCapacity")),
+            maximum=_whole(action.get("MaxCapacity")),
+            time_zone=properties.get("Timezone"),
+            start=_moment(properties.get("StartTime")),
+            end=_moment(properties.get("EndTime")),
+        )
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _moment(value: Any) -> datetime | None:
+    """Of the API (seconds since the epoch, or a datetime) or a template (ISO 8601)."""
+    if value is None:
+        return None
+    if isinstance(value, int | float):
+        value = datetime.fromtimestamp(value, UTC)
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)

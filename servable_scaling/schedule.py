@@ -1,0 +1,230 @@
+"""When a scheduled action runs: at(…), rate(…) and cron(…), read whole.
+
+Source:
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
+"""
+
+import calendar
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from servable_scaling.choices import ScalingChoices
+
+_MONTHS = tuple(name.upper() for name in calendar.month_abbr[1:])
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_WEEKDAY_ALONE = f"([1-7]|{'|'.join(_WEEKDAYS)})"
+# Name, least, most, the words for its values, and what else it may be as a whole.
+_FIELDS = (
+    ("minute", 0, 59, (), ""),
+    ("hour", 0, 23, (), ""),
+    ("day of the month", 1, 31, (), r"\?|L(-\d{1,2})?|LW|([1-9]|[12]\d|3[01])W"),
+    ("month", 1, 12, _MONTHS, ""),
+    ("day of the week", 1, 7, _WEEKDAYS, rf"\?|L|{_WEEKDAY_ALONE}(L|#[1-5])"),
+    ("year", 1970, 2199, (), ""),
+)
+_DAY, _MONTH, _WEEKDAY, _YEAR = 2, 3, 4, 5
+_LEAP_YEAR = 2000
+_MINUTE = timedelta(minutes=1)
+_UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
+DEFAULTS = ScalingChoices()
+
+
+class ScheduleError(ValueError):
+    """No expression that Application Auto Scaling takes; `allowed` says what it does take."""
+
+    def __init__(self, problem: str, allowed: str) -> None:
+        super().__init__(problem)
+        self.allowed = allowed
+
+
+def last_run(expression: str) -> datetime | None:
+    """The last moment that it can run, in its own time zone; None where it never ends.
+
+    Raises `ScheduleError`.
+    """
+    kind, _, rest = expression.rstrip(")").partition("(")
+    if kind == "at":
+        return _at(rest)
+    if kind == "cron":
+        fields = _Cron(rest)
+        return None if fields.every_year else datetime(max(fields.years), 12, 31, 23, 59, 59)
+    _rate(rest)
+    return None
+
+
+class ActionSchedule:
+    """When an expression runs, minute by minute. Times are naive UTC; raises `ScheduleError`.
+
+    `start` and `end` bound cron and rate, and are UTC whatever the time zone is; it runs at `start` too.
+    Source (2026-11-22):
+    https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
+    """
+
+    def __init__(
+        self,
+        expression: str,
+        *,
+        time_zone: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        created: datetime,
+        choices: ScalingChoices = DEFAULTS,
+    ) -> None:
+        kind, _, rest = expression.rstrip(")").partition("(")
+        self._zone = None if time_zone in (None, "UTC", "Etc/UTC") else ZoneInfo(str(time_zone))
+        self._start, self._end, self._choices = start, end, choices
+        self._runs: Callable[[datetime], bool]
+        if kind == "rate":
+            seconds = _rate(rest)
+            origin = start if start is not None and choices.rate_from == "start_time" else created
+            since = origin.replace(second=0, microsecond=0)
+            self._runs, self._zone = (
+                lambda at: at > since and not (at - since).total_seconds() % seconds,
+                None,
+            )
+        elif kind == "at":
+            moment = _at(rest).replace(second=0)
+            self._runs = lambda local: local == moment
+        else:
+            self._runs = _Cron(rest).matches
+
+    def due(self, minute: datetime) -> bool:
+        """Whether it runs in the minute that begins at `minute`."""
+        if self._start is not None:
+            start = self._start.replace(second=0, microsecond=0)
+            if minute <= start:
+                return minute == start
+        if self._end is not None and minute > self._end:
+            return False
+        return any(self._runs(local) for local in self._local_times(minute))
+
+    def _local_times(self, minute: datetime) -> Iterator[datetime]:
+        if self._zone is None:
+            yield minute
+            return
+        local = minute.replace(tzinfo=UTC).astimezone(self._zone)
+        if local.fold and self._choices.repeated_local_time == "once":
+            return
+        yield local.replace(tzinfo=None, fold=0)
+        if self._choices.skipped_local_time == "after":
+            before = (minute - _MINUTE).replace(tzinfo=UTC).astimezone(self._zone)
+            left_out = before.replace(tzinfo=None, fold=0) + _MINUTE
+            while left_out < local.replace(tzinfo=None, fold=0):
+                yield left_out
+                left_out += _MINUTE
+
+
+def _rate(rest: str) -> int:
+    """Seconds between two runs."""
+    parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)s?", rest)
+    if parts is None:
+        allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
+        raise ScheduleError(f"{rest!r} is no interval", allowed)
+    return int(parts[1]) * _UNIT_SECONDS[parts[2]]
+
+
+def _at(moment: str) -> datetime:
+    try:
+        if re.fullmatch(r"[0-9-]{10}T[0-9:]{8}", moment):
+            return datetime.fromisoformat(moment)
+    except ValueError:
+        pass  # as 30 February
+    allowed = "at(yyyy-mm-ddThh:mm:ss), as at(2026-12-24T18:00:00)"
+    raise ScheduleError(f"{moment!r} is no moment", allowed)
+
+
+class _Cron:
+    """Six fields: what they stand for, and whether a local time is one of theirs."""
+
+    def __init__(self, fields: str) -> None:
+        given = fields.upper().split()
+        if len(given) != len(_FIELDS):
+            raise ScheduleError(
+                f"cron has six fields, and {fields!r} is {len(given)}",
+                "minute, hour, day of the month, month, day of the week, year, as cron(0 7 ? * MON-FRI *)",
+            )
+        values = [_values(field, *known) for field, known in zip(given, _FIELDS, strict=True)]
+        self._day, self._weekday = given[_DAY], given[_WEEKDAY]
+        if (self._day == "?") == (self._weekday == "?"):
+            raise ScheduleError(
+                f"day of the month is {self._day} and day of the week {self._weekday}, and exactly one of "
+                "them must be ?",
+                "? in the one that does not matter, as cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
+            )
+        self._minutes, self._hours, self._days, self._months, self._weekdays, self.years = values
+        self.every_year = given[_YEAR] == "*"
+        longest = max(calendar.monthrange(_LEAP_YEAR, one)[1] for one in self._months)
+        if self._days and min(self._days) > longest:
+            raise ScheduleError(f"month {given[_MONTH]} has no day {self._day}", f"1 to {longest}")
+
+    def matches(self, local: datetime) -> bool:
+        return (
+            local.minute in self._minutes
+            and local.hour in self._hours
+            and local.month in self._months
+            and local.year in self.years
+            and (self._is_day(local) if self._weekday == "?" else self._is_weekday(local))
+        )
+
+    def _is_day(self, local: datetime) -> bool:
+        if self._days:
+            return local.day in self._days
+        last = calendar.monthrange(local.year, local.month)[1]
+        if self._day == "LW":
+            return local.day == _nearest_weekday(local, last)
+        if self._day.endswith("W"):
+            return local.day == _nearest_weekday(local, min(int(self._day[:-1]), last))
+        return local.day == last - int(self._day[2:] or 0)
+
+    def _is_weekday(self, local: datetime) -> bool:
+        today = local.isoweekday() % 7 + 1  # 1 is Sunday
+        if self._weekdays:
+            return today in self._weekdays
+        if self._weekday == "L":
+            return today == 7
+        name, number = re.split("L|#", self._weekday)
+        wanted = _WEEKDAYS.index(name) + 1 if name in _WEEKDAYS else int(name)
+        if number:
+            return today == wanted and (local.day + 6) // 7 == int(number)
+        return today == wanted and local.day + 7 > calendar.monthrange(local.year, local.month)[1]
+
+
+def _nearest_weekday(local: datetime, day: int) -> int:
+    """The day from Monday to Friday that is nearest to `day`, within the month."""
+    last = calendar.monthrange(local.year, local.month)[1]
+    weekday = local.replace(day=day).isoweekday()
+    if weekday == 6:
+        return day - 1 if day > 1 else day + 2
+    if weekday == 7:
+        return day + 1 if day < last else day - 2
+    return day
+
+
+def _values(
+    field: str, name: str, least: int, most: int, words: tuple[str, ...], whole: str
+) -> set[int]:
+    """Every number that a field stands for; none for what depends on the calendar (? L W #)."""
+    allowed = f"{least} to {most}" + (f" or {words[0]} to {words[-1]}" if words else "")
+    if whole and re.fullmatch(whole, field):
+        return set()
+    found: set[int] = set()
+    for part in field.split(","):
+        parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
+        if parts is None or (parts[3] is not None and int(parts[3]) == 0):
+            raise ScheduleError(f"{part!r} is no {name}", f"{allowed}, with , - * /")
+        ends = [
+            words.index(one) + least if one in words else one for one in parts.groups()[:2] if one
+        ]
+        if not all(str(one).isdecimal() and least <= int(one) <= most for one in ends):
+            raise ScheduleError(f"{name} {part} is out of range", allowed)
+        first = int(ends[0]) if ends else least
+        last = int(ends[-1]) if len(ends) == 2 or (ends and not parts[3]) else most
+        span = last - first if last >= first else last - first + most - least + 1  # FRI-MON
+        step = int(parts[3] or 1)
+        found |= {
+            least + (first + by - least) % (most - least + 1) for by in range(0, span + 1, step)
+        }
+    return found

@@ -1,0 +1,396 @@
+"""One scalable target: what its policies and schedules do, minute by minute. Pure.
+
+The order within a minute: what was begun is looked at, schedules run, then policies whose alarms
+act. Sources (2026-11-22): the pages named in target_tracking.py, step_scaling.py and activities.py;
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html,
+https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html (no scaling while updating).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from servable_scaling import activities as words
+from servable_scaling.activities import ReasonCode, ScalingActivity
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import (
+    ScaledTarget,
+    ScalingPolicy,
+    ScheduledAction,
+    StepScaling,
+    Suspended,
+    TargetTracking,
+)
+from servable_scaling.schedule import DEFAULTS, ActionSchedule
+from servable_scaling.step_scaling import adjusted, aggregated, step_of
+from servable_scaling.target_tracking import capacity_in, capacity_out, newest
+
+_UNSCALABLE = (
+    "The endpoint is being updated; auto scaling is blocked while the update is in progress."
+)
+
+
+@dataclass(frozen=True)
+class ScaledResource:
+    """What is scaled, as the service shows it now.
+
+    `desired` and `current` are counts; instances that start are in `desired` alone. `updating`: it
+    cannot be scaled now. `failure`: why the last change was not fulfilled, if so.
+    """
+
+    desired: int
+    current: int
+    updating: bool = False
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Breach:
+    """An alarm that acts now: its policy's key, its newest datapoints (oldest first), its threshold.
+
+    `upward`: the alarm's comparison is "greater than".
+    """
+
+    policy: str
+    alarm: str
+    datapoints: Sequence[float]
+    threshold: float
+    upward: bool
+
+
+@dataclass
+class Decision:
+    """What one minute brought. `desired`: the capacity to set now, None to leave it."""
+
+    desired: int | None = None
+    activities: list[ScalingActivity] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Cooldown:
+    """Of a scale-out: until when, and from which capacity it began, with what it reached."""
+
+    until: datetime
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    policy: ScalingPolicy
+    breach: Breach
+    capacity: int
+    flapping: bool = False
+
+
+class TargetScaler:
+    """Holds a target's policies, schedules, cooldowns and activities. `created`: naive UTC."""
+
+    def __init__(
+        self,
+        target: ScaledTarget,
+        *,
+        created: datetime,
+        policies: Mapping[str, ScalingPolicy] = {},
+        actions: Sequence[ScheduledAction] = (),
+        choices: ScalingChoices = DEFAULTS,
+    ) -> None:
+        """Raises `ScheduleError` for a schedule that cannot be read."""
+        self.target = target
+        self.choices = choices
+        # By what alarms name in their actions: a policy's ARN, or its logical id.
+        self.policies = dict(policies)
+        self.actions: dict[str, tuple[ScheduledAction, ActionSchedule]] = {}
+        self.activities: list[ScalingActivity] = []
+        self._running: ScalingActivity | None = None
+        self._running_policy: ScalingPolicy | None = None
+        self._before = 0
+        self._out: dict[str, _Cooldown] = {}
+        self._in_until: datetime | None = None
+        # Registering moves the capacity inside the bounds, as soon as it can be moved.
+        self._enforce = True
+        self._left: tuple[str, ReasonCode] | None = None
+        for one in actions:
+            self.put_action(one, created)
+
+    def put_action(self, action: ScheduledAction, at: datetime) -> None:
+        """New, or over the one of that name. Raises `ScheduleError`, ZoneInfoNotFoundError."""
+        schedule = ActionSchedule(
+            action.schedule,
+            time_zone=action.time_zone,
+            start=action.start,
+            end=action.end,
+            created=at,
+            choices=self.choices,
+        )
+        self.actions[action.name] = (action, schedule)
+
+    def register(
+        self, minimum: int | None, maximum: int | None, suspended: Suspended | None
+    ) -> None:
+        """Again: None keeps what is there; the capacity is moved inside the bounds at once."""
+        self.target = self.target.within(minimum, maximum)
+        if suspended is not None:
+            self.target = replace(self.target, suspended=suspended)
+        self._enforce = True
+
+    def advance(
+        self, at: datetime, resource: ScaledResource, breaches: Sequence[Breach] = ()
+    ) -> Decision:
+        """The minute (or 10 s) that begins at `at`: what is to be done, and what is told of it."""
+        decision = Decision()
+        self._follow_up(at, resource)
+        if at.second == 0:
+            self._run_schedules(at, resource, decision)
+        if self._enforce and decision.desired is None and not resource.updating:
+            self._move_inside(at, resource, decision)
+        if decision.desired is None:
+            self._scale(at, resource, breaches, decision)
+        return decision
+
+    def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
+        """What registering does at once, if the resource can be scaled now."""
+        decision = Decision()
+        self._follow_up(at, resource)
+        if self._enforce and not resource.updating:
+            self._move_inside(at, resource, decision)
+        return decision
+
+    # --- what was begun
+
+    def _follow_up(self, at: datetime, resource: ScaledResource) -> None:
+        running = self._running
+        if running is None:
+            return
+        if resource.failure is not None:
+            self.refuse(running, at, resource.failure)
+        elif resource.desired != running.desired:
+            running.override(at)
+            self._running = None
+        elif resource.current == resource.desired and not resource.updating:
+            running.succeed(at)
+            self._running = None
+            self._cool(at, resource.desired)
+
+    def _cool(self, until: datetime, reached: int) -> None:
+        """Cooldowns are counted from the success of a change; until then they hold without an end."""
+        policy, open_end = self._running_policy, until == datetime.max
+        if policy is None:
+            return
+        if reached < self._before:
+            self._in_until = (
+                until if open_end else until + timedelta(seconds=policy.in_cooldown_seconds)
+            )
+            return
+        if not open_end:
+            until += timedelta(seconds=policy.out_cooldown_seconds)
+        self._out[self._cooldown_key(policy)] = _Cooldown(until, self._before, reached)
+
+    def _cooldown_key(self, policy: ScalingPolicy) -> str:
+        return policy.name if self.choices.out_cooldown_of == "policy" else ""
+
+    # --- schedules and bounds
+
+    def _run_schedules(self, at: datetime, resource: ScaledResource, decision: Decision) -> None:
+        if self.target.suspended.scheduled:
+            return
+        for action, schedule in list(self.actions.values()):
+            if not schedule.due(at):
+                continue
+            bounds = self.target.within(action.minimum, action.maximum)
+            activity = words.bounds_set(bounds, self._number(), action.name, at)
+            self._keep(activity, decision)
+            if resource.updating or bounds.minimum > bounds.maximum:
+                activity.status, activity.ended = "Failed", at
+                activity.message = (
+                    _UNSCALABLE
+                    if resource.updating
+                    else "Maximum capacity cannot be less than minimum capacity"
+                )
+                if not (resource.updating and self.choices.unscalable_schedule_sets_bounds):
+                    continue
+            self.target = bounds
+            self._enforce = True
+
+    def _move_inside(self, at: datetime, resource: ScaledResource, decision: Decision) -> None:
+        self._enforce = False
+        wanted = self.target.clamp(resource.desired)
+        if wanted != resource.desired:
+            side = "minimum" if wanted > resource.desired else "maximum"
+            self._begin(
+                at, resource, wanted, f"{side} capacity was set to {wanted}", None, decision
+            )
+
+    # --- policies
+
+    def _scale(
+        self,
+        at: datetime,
+        resource: ScaledResource,
+        breaches: Sequence[Breach],
+        decision: Decision,
+    ) -> None:
+        breaches = [one for one in breaches if one.policy in self.policies]
+        if not breaches:
+            if at.second == 0:  # in between, alarms that act once a minute are silent
+                self._left = None
+            return
+        if resource.updating:
+            self._leave(at, resource, breaches[0], "TargetServicePutResourceAsUnscalable", decision)
+            return
+        proposals = [
+            proposal
+            for breach in breaches
+            if (proposal := self._proposal(at, self.policies[breach.policy], breach, resource))
+        ]
+        suspended = self.target.suspended
+        out = [one for one in proposals if one.capacity > resource.desired]
+        if out:
+            if not suspended.scaling_out:
+                self._scale_out(at, resource, max(out, key=lambda one: one.capacity), decision)
+            return
+        inward = self._inward(proposals, resource.desired)
+        if inward and not suspended.scaling_in:
+            self._scale_in(at, resource, max(inward, key=lambda one: one.capacity), decision)
+        elif not inward and (
+            same := [one for one in proposals if one.capacity == resource.desired]
+        ):
+            self._leave(at, resource, same[0].breach, "AlreadyAtDesiredCapacity", decision)
+
+    def _proposal(
+        self, at: datetime, policy: ScalingPolicy, breach: Breach, resource: ScaledResource
+    ) -> _Proposal | None:
+        """What one policy wants; None where it has nothing to say."""
+        if not breach.datapoints:
+            return None
+        desired = resource.desired
+        wanted = self._wanted(policy, breach, desired)
+        if wanted is None:
+            return None
+        cooldown = self._out.get(self._cooldown_key(policy))
+        if wanted > desired and cooldown is not None and at < cooldown.until:
+            # In a cooldown only a larger scale-out counts, with what was added as a part of it.
+            if self.choices.cooldown_base == "before":
+                wanted = self._wanted(policy, breach, cooldown.before)
+            else:
+                wanted -= cooldown.after - cooldown.before
+            if wanted is None or wanted <= desired:
+                return None
+        tracks_in = isinstance(policy, TargetTracking) and not breach.upward
+        return _Proposal(policy, breach, wanted, flapping=tracks_in and wanted == desired)
+
+    def _wanted(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
+        """The capacity that a policy computes from `capacity`; None for none."""
+        if isinstance(policy, TargetTracking):
+            compute = capacity_out if breach.upward else capacity_in
+            return compute(policy, newest(breach.datapoints, self.choices), capacity, self.choices)
+        metric = aggregated(policy, breach.datapoints, self.choices)
+        step = step_of(policy, metric, breach.threshold, upward=breach.upward)
+        return None if step is None else adjusted(policy, step, capacity)
+
+    def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
+        """Those that take part in scaling in: steps at once, tracking policies only if all are ready."""
+        tracking = [one for one in self.policies.values() if isinstance(one, TargetTracking)]
+        asked = {one.name for one in tracking if one.scales_in}
+        low = [
+            one
+            for one in proposals
+            if isinstance(one.policy, TargetTracking)
+            and not one.breach.upward
+            and one.policy.scales_in
+        ]
+        ready = asked == {one.policy.name for one in low}
+        steps = [
+            one
+            for one in proposals
+            if isinstance(one.policy, StepScaling) and one.capacity < desired
+        ]
+        return [*steps, *(low if ready else [])]
+
+    def _scale_out(
+        self, at: datetime, resource: ScaledResource, wanted: _Proposal, decision: Decision
+    ) -> None:
+        capacity = self.target.clamp(wanted.capacity)
+        if capacity <= resource.desired:
+            self._leave(at, resource, wanted.breach, "AlreadyAtMaxCapacity", decision)
+            return
+        self._in_until = None  # a scale-out ends the cooldown of a scale-in
+        self._act(at, resource, wanted, capacity, decision)
+
+    def _scale_in(
+        self, at: datetime, resource: ScaledResource, wanted: _Proposal, decision: Decision
+    ) -> None:
+        if self._in_until is not None and at < self._in_until:
+            return
+        capacity = self.target.clamp(wanted.capacity)
+        if resource.desired <= self.target.minimum:
+            self._leave(at, resource, wanted.breach, "AlreadyAtMinCapacity", decision)
+        elif wanted.flapping:
+            self._leave(at, resource, wanted.breach, "AutoScalingAnticipatedFlapping", decision)
+        elif capacity < resource.desired:
+            self._act(at, resource, wanted, capacity, decision)
+
+    # --- activities
+
+    def _act(
+        self,
+        at: datetime,
+        resource: ScaledResource,
+        wanted: _Proposal,
+        capacity: int,
+        decision: Decision,
+    ) -> None:
+        cause = words.triggered(wanted.breach.alarm, wanted.policy.name)
+        self._begin(at, resource, capacity, cause, wanted.policy, decision)
+
+    def _begin(
+        self,
+        at: datetime,
+        resource: ScaledResource,
+        desired: int,
+        cause: str,
+        policy: ScalingPolicy | None,
+        decision: Decision,
+    ) -> None:
+        if self._running is not None:
+            self._running.override(at)
+        activity = words.setting(self.target, self._number(), cause, desired, at)
+        self._running, self._running_policy, self._before = activity, policy, resource.desired
+        cooldown = self._out.get(self._cooldown_key(policy)) if policy is not None else None
+        if cooldown is not None and at < cooldown.until and desired > resource.desired:
+            self._before = cooldown.before  # the scale-out that began the cooldown
+        self._cool(datetime.max, desired)
+        self._left = None
+        decision.desired = desired
+        self._keep(activity, decision)
+
+    def _leave(
+        self,
+        at: datetime,
+        resource: ScaledResource,
+        breach: Breach,
+        code: ReasonCode,
+        decision: Decision,
+    ) -> None:
+        """Only the first of equal ones is told."""
+        cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
+        if self._left == (cause, code):
+            return
+        self._left = (cause, code)
+        number, capacity = self._number(), resource.desired
+        self._keep(words.left(self.target, number, cause, code, capacity, at), decision)
+
+    def refuse(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
+        """The service did not take, or did not fulfil, what `activity` wanted to set."""
+        activity.fail(at, reason)
+        if self._running is activity:
+            if self._running_policy is not None:
+                self._out.pop(self._cooldown_key(self._running_policy), None)
+            self._in_until = self._running = None
+
+    def _keep(self, activity: ScalingActivity, decision: Decision) -> None:
+        self.activities.append(activity)
+        decision.activities.append(activity)
+
+    def _number(self) -> int:
+        return len(self.activities)

@@ -1,0 +1,120 @@
+"""Target tracking: the alarms that a policy makes, and the capacity that it wants.
+
+Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+(2026-11-22). The alarms themselves are in no page of AWS: they are as seen in exported policies.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import ScaledTarget, ScalingPropertyError, TargetTracking
+
+_PERIOD_SECONDS = 60
+# Below that a quotient is a whole number: 10 x 1.1 is not 12.
+_ROUNDING = 1e-9
+# {predefined type: (metric, statistic or None for a choice of ours, high resolution)}. Sources (2026-11-22):
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (metrics and statistics),
+# https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html (types).
+PREDEFINED: Mapping[str, tuple[str, str | None, bool]] = {
+    "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", False),
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": (
+        "ConcurrentRequestsPerModel", None, True,
+    ),
+    "SageMakerVariantProvisionedConcurrencyUtilization": (
+        "ServerlessProvisionedConcurrencyUtilization", None, False,
+    ),
+}  # fmt: skip
+
+
+def alarm_requests(
+    policy: TargetTracking, target: ScaledTarget, choices: ScalingChoices, *, suffix: str
+) -> dict[str, dict[str, Any]]:
+    """{AlarmHigh, AlarmLow: PutMetricAlarm's request}, without actions; no low one where it never scales in.
+
+    `suffix` ends the names: a UUID on AWS. Raises `ScalingPropertyError`.
+    """
+    metric, high_resolution = _metric(policy, target, choices)
+    low = policy.target_value * choices.low_threshold_share
+    sides = {
+        "AlarmHigh": ("GreaterThanThreshold", policy.target_value, choices.high_datapoints),
+        "AlarmLow": ("LessThanThreshold", low, choices.low_datapoints),
+    }
+    requests: dict[str, dict[str, Any]] = {}
+    for side, (comparison, threshold, datapoints) in sides.items():
+        if side == "AlarmLow" and not policy.scales_in:
+            continue
+        quick = high_resolution and side == "AlarmHigh"
+        seconds = choices.high_resolution_seconds if quick else _PERIOD_SECONDS
+        requests[side] = {
+            "AlarmName": f"TargetTracking-{target.resource_id}-{side}-{suffix}",
+            "AlarmDescription": "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy "
+            f"{policy.name}.",
+            "ComparisonOperator": comparison,
+            "Threshold": threshold,
+            "EvaluationPeriods": datapoints,
+            "DatapointsToAlarm": datapoints,
+            "TreatMissingData": "missing",
+            **(metric if "Metrics" in metric else metric | {"Period": seconds}),
+        }
+    return requests
+
+
+def _metric(
+    policy: TargetTracking, target: ScaledTarget, choices: ScalingChoices
+) -> tuple[dict[str, Any], bool]:
+    """(what the alarms look at, as PutMetricAlarm has it; whether it comes every 10 s)."""
+    custom = policy.request.get("CustomizedMetricSpecification")
+    if custom is not None:
+        if custom.get("Metrics"):
+            return {"Metrics": list(custom["Metrics"])}, False
+        kept = ("MetricName", "Namespace", "Dimensions", "Statistic", "Unit")
+        return {name: custom[name] for name in kept if custom.get(name)}, False
+    predefined = policy.request.get("PredefinedMetricSpecification") or {}
+    kind = str(predefined.get("PredefinedMetricType"))
+    parts = target.resource_id.split("/")
+    if kind not in PREDEFINED or len(parts) != 4:
+        known = ", ".join(PREDEFINED)
+        raise ScalingPropertyError(
+            f"Policy {policy.name}: PredefinedMetricType {kind} of {target.resource_id} is not emulated; "
+            f"known are {known}, or give a CustomizedMetricSpecification."
+        )
+    name, statistic, high_resolution = PREDEFINED[kind]
+    dimensions = {"EndpointName": parts[1], "VariantName": parts[3]}
+    return {
+        "Namespace": "AWS/SageMaker",
+        "MetricName": name,
+        "Statistic": statistic or choices.concurrency_statistic,
+        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+    }, high_resolution
+
+
+def newest(datapoints: Sequence[float], choices: ScalingChoices) -> float:
+    """The value that is compared with the target."""
+    taken = datapoints[-choices.tracking_datapoints :]
+    return sum(taken) / len(taken)
+
+
+def capacity_out(
+    policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
+) -> int:
+    """In proportion to the metric, rounded up; `capacity` itself where nothing is to be added."""
+    if metric <= policy.target_value:
+        return capacity
+    if capacity == 0:
+        return 1 if choices.tracking_leaves_zero else 0
+    return math.ceil(capacity * metric / policy.target_value - _ROUNDING)
+
+
+def capacity_in(
+    policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
+) -> int:
+    """What is left; `capacity` itself where one less would likely bring the metric above the target."""
+    if capacity == 0 or metric >= policy.target_value:
+        return capacity
+    if metric > 0 and (capacity == 1 or metric * capacity / (capacity - 1) > policy.target_value):
+        return capacity
+    needed = math.ceil(capacity * metric / policy.target_value - _ROUNDING)
+    gradual = max(1, math.floor(capacity * choices.scale_in_percent / 100 + _ROUNDING))
+    return max(needed, capacity - gradual)

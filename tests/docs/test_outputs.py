@@ -1,0 +1,83 @@
+"""Every output on a page that begins with `$ servable` is what the command prints now."""
+
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.queueing.measured import curve
+from benchmarks.queueing.system import System, Work
+from servable.load.output import say
+from servable.load.schedule import Schedule
+from servable.tune.objective import Objective
+from tests.checkouts import ROOT
+from tests.docs import outputs
+from tests.docs.outputs import Shown
+
+SHOWN = sorted({one.command: one for one in outputs.shown()}.items())
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return outputs.project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("command", [command for command, _ in SHOWN])
+def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> None:
+    made = outputs.output(command, project)
+    wrong = [one.page for one in outputs.shown() if one.command == command and not one.holds(made)]
+    assert not wrong, f"{wrong}: python -m tests.docs.outputs writes:\n" + "\n".join(made)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("words", outputs.typed(), ids=" ".join)
+def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
+    words: tuple[str, ...], project: Path
+) -> None:
+    ran = outputs.run(words, project)
+    assert ran.exit_code == 0, ran.output
+
+
+def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:
+    objective = Objective(most_ms=100.0)
+    system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
+    measured = curve(system, Schedule(loop="closed", objective=objective), seconds=20.0, seed=0)
+
+    @click.command()
+    def load() -> None:
+        say(measured, objective, Path("run"), as_json=False)
+
+    printed = [line.rstrip() for line in CliRunner().invoke(load).output.splitlines()]
+    block = (ROOT / "docs/tuning.md").read_text().partition("```text\n")[2].partition("```")[0]
+    assert Shown("docs/tuning.md", "servable load", tuple(block.splitlines())).holds(printed)
+
+
+def test_the_readme_shows_a_check_and_a_plan() -> None:
+    commands = [one.command.split()[1] for one in outputs.shown() if one.page == "README.md"]
+    assert commands == ["check", "plan"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        (("a", "b"), True),
+        (("a", "…"), True),
+        (("…", "b"), True),
+        (("…",), True),
+        (("a", "b", "…"), True),
+        (("a",), False),
+        (("…", "a"), False),
+        (("a", "c"), False),
+    ],
+)
+def test_an_ellipsis_stands_for_any_lines_and_nothing_else(
+    lines: tuple[str, ...], *, holds: bool
+) -> None:
+    assert Shown("README.md", "servable check", lines).holds(["a", "b"]) == holds
+
+
+def test_an_ellipsis_in_a_line_stands_for_any_text() -> None:
+    assert Shown("README.md", "servable check", ("a … (d)",)).holds(["a b c (d)"])

@@ -1,0 +1,154 @@
+"""Exports of every framework become environments that pass the checks, or are refused with the reason."""
+
+import contextlib
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.parameters.finding import Finding, Severity
+from infra.parameters.loading import load
+from infra.preflight.check import check
+from model_packaging.requests.known_requests import JSON, Reader, check_answer, read_request
+from model_packaging.saved_model import read
+from servable.init.command import init
+from tests.checkouts import ROOT
+from tests.exports.exports import FOLDER, MODELS, NAMES, REFUSED, answers
+from tests.preflight.overlay import overlaid
+
+MOST_BYTES = 1_500_000
+KEPT = [name for name in NAMES if name not in REFUSED]
+STABLEHLO = {name for name in NAMES if name.startswith("jax-")} | {"keras-jax"}
+
+
+# The others are as long as all the rest of the quick tests.
+QUICK = ("keras-open", "module-scalar", "module-signatures", "module-unknown-rank", "tf1-examples")
+Begin = Callable[[str], tuple[Path, Result]]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Begin:
+    """begun(NAME): a folder with that export alone, and what `servable init` said there."""
+    root = tmp_path_factory.mktemp("begun")
+
+    @functools.cache
+    def run(name: str) -> tuple[Path, Result]:
+        shutil.copytree(MODELS / name, root / name / "My model.v2")
+        told = ["My model.v2", "--account", "123456789012", "--region", "us-east-1", "--json"]
+        with contextlib.chdir(root / name):
+            return root / name, CliRunner().invoke(init, told, standalone_mode=False)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in KEPT],
+)
+def test_a_first_environment_passes_the_checks(name: str, begun: Begin) -> None:
+    folder, ran = begun(name)
+    assert ran.return_value == 0
+    (loaded,) = load(folder, folder / "environments")
+    expected = ["signature-default-missing"] if name == "module-signatures" else []
+    assert [one.rule for one in check(loaded)] == expected
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_served_is_refused_with_its_reason(name: str, begun: Begin) -> None:
+    _, ran = begun(name)
+    assert (ran.return_value, REFUSED[name] in ran.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("module-scalar", 'warm_up     = ["golden/My-model-v2/request.json"]'),
+        ("module-signatures", "# warm_up     = ["),  # text may have to be more than text
+        ("keras-open", "# warm_up     = ["),  # pictures of 8 x 8 are too small
+        ("module-unknown-rank", "# warm_up     = ["),
+    ],
+)
+def test_a_made_up_request_warms_up_where_the_model_takes_it_for_sure(
+    name: str, line: str, begun: Begin
+) -> None:
+    folder, _ = begun(name)
+    text = (folder / "environments" / "My-model-v2.toml").read_text()
+    assert next(one for one in text.splitlines() if "warm_up" in one).startswith(line)
+
+
+def test_for_examples_no_request_is_made_up(begun: Begin) -> None:
+    folder, ran = begun("tf1-examples")
+    notes = json.loads(ran.stdout)["notes"]
+    assert [one for one in notes if "is called by classify, with tf.Example" in one]
+    assert not (folder / "golden").exists()
+
+
+def found(project: Path, name: str, lines: str) -> list[Finding]:
+    return check(overlaid(project, f'models.ranker.saved_model = "{MODELS / name}"\n{lines}'))
+
+
+def test_batching_is_refused_where_a_first_dimension_is_fixed(project: Path) -> None:
+    lines = "variants.primary.container.batching = { max_batch_size = 8 }"
+    said = {name: found(project, name, lines) for name in KEPT}
+    refused = {
+        name: {one.severity for one in several if one.rule == "batch-fixed-shape"}
+        for name, several in said.items()
+    }
+    assert {name: one for name, one in refused.items() if one} == {
+        "jax-fixed": {Severity.ERROR},
+        # `serve` says the same as `serving_default`, and nobody needs to call it.
+        "keras-fixed": {Severity.ERROR, Severity.WARNING},
+        "module-scalar": {Severity.ERROR},
+        "tf1-tags": {Severity.WARNING},
+    }
+
+
+@pytest.mark.parametrize(("version", "refused"), [("2.20", set()), ("2.19", STABLEHLO)])
+def test_what_jax_wrote_needs_the_image_of_2_20(
+    project: Path, version: str, refused: set[str]
+) -> None:
+    lines = f'models.ranker.tensorflow = "{version}"'
+    said = {name: {one.rule for one in found(project, name, lines)} for name in KEPT}
+    too_new = {name for name, rules in said.items() if "model-stablehlo-version" in rules}
+    assert too_new == refused - set(REFUSED)
+
+
+def test_a_module_for_cuda_is_for_an_instance_type_with_a_gpu(project: Path) -> None:
+    lines = 'variants.primary.instance_type = "ml.g4dn.xlarge"'
+    said = {name: [one.rule for one in found(project, name, lines)] for name in STABLEHLO}
+    for_cpu = sorted(name for name, rules in said.items() if "model-platform" in rules)
+    assert for_cpu == ["jax-fixed", "jax-open", "keras-jax"]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_frameworks_request_and_answer_fit_the_signature(name: str) -> None:
+    info = read(MODELS / name / "1")
+    for signature, inputs, outputs in answers(name).asked:
+        body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
+        known = read_request(body, JSON, info, Reader.SERVABLE)
+        assert known is not None
+        answer = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        check_answer(json.dumps({"outputs": answer}).encode(), known)
+
+
+def test_the_exports_are_small_and_dated() -> None:
+    size = sum(one.stat().st_size for one in FOLDER.rglob("*") if one.is_file())
+    undated = [name for name in NAMES if not answers(name).date or not answers(name).versions]
+    assert (size <= MOST_BYTES, undated) == (True, [])
+
+
+def test_the_page_shows_the_calls_that_made_the_exports() -> None:
+    made = {one.strip() for one in (FOLDER / "make.py").read_text().splitlines()}
+    page = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    blocks = [one.partition("```")[0] for one in page.split("```python\n")[1:]]
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    assert [one for one in lines if one and not one.startswith("#") and one not in made] == []
+
+
+def test_the_page_names_every_export() -> None:
+    page = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"`{name}`" not in page] == []

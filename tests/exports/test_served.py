@@ -1,0 +1,75 @@
+"""Every export, packed and served in one local container, answers what its framework answered."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infra.parameters.loading import load
+from servable.serve.container import serve_locally
+from servable.serve.serve import prepared
+from tests.conftest import VALID
+from tests.exports.exports import MODELS, SERVED, UNFILLED, answers
+
+pytestmark = pytest.mark.long
+# float32 has seven digits; kernels add in other orders, and the frameworks' GELU and tanh differ.
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of the container that serves all: models in one archive, as `also_serves` puts them."""
+    project = tmp_path_factory.mktemp("served")
+    (project / "environments").mkdir()
+    first, *others = [*SERVED, UNFILLED]
+    models = "".join(
+        f'[models.{name}]\nsaved_model = "{MODELS / name}"\ntensorflow = "2.20"\n'
+        for name in others
+    )
+    text = VALID.replace("models.ranker", f"models.{first}").replace(
+        '"model"', f'"{MODELS / first}"'
+    )
+    text = text.replace('model = "ranker"', f'model = "{first}"')
+    several = f'handler = "servable"\nalso_serves = {json.dumps(others)}\n[variants'
+    text = text.replace("[variants", several, 1) + models
+    (project / "environments" / "all.toml").write_text(text)
+    (loaded,) = load(project, project / "environments")
+    assert loaded.findings == ()
+    with serve_locally(prepared(loaded), port=0, log=project / "log") as process:
+        yield process.url
+
+
+def ask(url: str, model: str, signature: str, inputs: dict[str, Any]) -> Any:
+    body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
+    attributes = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"}
+    headers = {"Content-Type": "application/json", **attributes}
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/invocations", body, headers)) as got:
+        return json.load(got)["outputs"]
+
+
+def differs(found: Any, expected: Any) -> bool:
+    one, other = np.array(found), np.array(expected)
+    if other.dtype.kind == "f":
+        return not bool(np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE))
+    return bool(one.tolist() != other.tolist())
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_an_export_answers_what_its_framework_answered(name: str, url: str) -> None:
+    different = []
+    for signature, inputs, outputs in answers(name).asked:
+        got = ask(url, name, signature, inputs)
+        got = got if len(outputs) > 1 else dict.fromkeys(outputs, got)
+        different += [(key, got[key]) for key in outputs if differs(got[key], outputs[key])]
+    assert different == []
+
+
+def test_a_keras_model_that_tensorflow_saves_lacks_its_variables(url: str) -> None:
+    (asked,) = answers(UNFILLED).asked
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(url, UNFILLED, asked.signature, asked.inputs)
+    assert (refused.value.code, b"Could not find variable" in refused.value.read()) == (400, True)

@@ -1,0 +1,37 @@
+"""`servable history ENV`: what is printed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from servable.history import command
+from servable.history.deployments import Deployment
+from tests.conftest import VALID
+
+
+@pytest.fixture
+def printed(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    record: dict[str, Any] = {"overrides": {"endpoint.name": "x"}, "revision": "abc"}
+    deployment = Deployment(
+        number=1, time="2026-11-22 20:00:00+00:00", live=True, fingerprint="f" * 64, record=record
+    )
+    monkeypatch.setattr(command, "account_of", lambda *given, **options: None)
+    monkeypatch.setattr(command, "deployments", lambda *given: [deployment])
+    return CliRunner().invoke(command.history, ["prod"], standalone_mode=False).stdout.splitlines()
+
+
+def test_columns_have_heads_above_their_cells(printed: list[str]) -> None:
+    heads, cells = printed[:2]
+    columns = [heads.index(head) for head in re.split(r" {2,}", heads)]
+    assert [re.split(r" {2,}", cells[column:])[0] for column in columns] == [
+        "1", "2026-11-22 20:00:00", "live", "ffffffffffff", "abc", "unknown",
+    ]  # fmt: skip
+
+
+def test_an_override_stands_below_its_deployment(printed: list[str]) -> None:
+    assert printed[2:] == ["    override: endpoint.name=x"]

@@ -1,0 +1,289 @@
+"""Application Auto Scaling acts: an endpoint's instances follow its policies, on a clock that stands still.
+
+Minutes of tracking policies rest on the alarms that were seen on AWS (3 of 3, 15 of 15).
+"""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.embedded_aws import REGION
+from servable_local.aws.server import Server
+from tests.servable_local.aws.deployed_templates import TARGET, serving
+from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.watched_endpoint import Watched
+
+KEY = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": TARGET,
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+TRACKING: dict[str, Any] = {
+    "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+    "Properties": {
+        "PolicyName": "track",
+        "PolicyType": "TargetTrackingScaling",
+        "ScalingTargetId": {"Ref": "Target"},
+        "TargetTrackingScalingPolicyConfiguration": {
+            "TargetValue": 4,
+            "ScaleInCooldown": 60,
+            "ScaleOutCooldown": 60,
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+            },
+        },
+    },
+}
+STEP: dict[str, Any] = {
+    "PolicyName": "step",
+    "PolicyType": "StepScaling",
+    "StepScalingPolicyConfiguration": {
+        "AdjustmentType": "ExactCapacity",
+        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 3}],
+    },
+}
+
+
+class Scaled:
+    """`ranker` with two instances, between 1 and 6, and at most three containers."""
+
+    def __init__(self, watched: Watched, server: Server, *policies: dict[str, Any]) -> None:
+        self.watched, self.account = watched, watched.account
+        server.hostings.of(self.account.number, REGION).most_containers = 3
+        self.archive = f"scaled {self.account.number}".encode()
+        template = serving(self.account.put_archive(self.archive))
+        template["Resources"]["Target"] = {
+            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+            "DependsOn": "Endpoint",
+            "Properties": {**KEY, "MinCapacity": 1, "MaxCapacity": 6},
+        }
+        for number, policy in enumerate(policies):
+            template["Resources"][f"Policy{number}"] = policy
+        status = self.account.deploy(template)
+        assert status == "CREATE_COMPLETE", self.account.client(
+            "cloudformation"
+        ).describe_stack_events(StackName="stack")["StackEvents"]
+        watched.align()
+
+    @property
+    def client(self) -> Any:
+        return self.account.client("application-autoscaling")
+
+    def endpoint(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.account.client("sagemaker").describe_endpoint(
+            EndpointName="ranker"
+        )
+        return found
+
+    def counts(self) -> tuple[int, int]:
+        """(current, desired)."""
+        (variant,) = self.endpoint()["ProductionVariants"]
+        return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
+
+    def activities(self, **more: Any) -> list[dict[str, Any]]:
+        """Newest first."""
+        found: list[dict[str, Any]] = self.client.describe_scaling_activities(
+            ServiceNamespace="sagemaker", **more
+        )["ScalingActivities"]
+        return found
+
+    def fault(self, **faults: Any) -> None:
+        for name, value in faults.items():
+            setattr(self.watched.inside().instance_faults, name, value)
+
+
+@pytest.fixture
+def tracked(watched: Watched, server: Server) -> Scaled:
+    return Scaled(watched, server, TRACKING)
+
+
+@pytest.fixture
+def scaled(watched: Watched, server: Server) -> Scaled:
+    return Scaled(watched, server)
+
+
+def test_a_tracking_policy_adds_instances_and_takes_them_away(tracked: Scaled) -> None:
+    # 12 requests by 2 instances are 6 each, and 2 x 6 / 4 is 3; without requests one goes at a time.
+    tracked.watched.minutes(4, requests=12)
+    out = tracked.counts(), len(tracked.watched.containers(tracked.archive))
+    tracked.watched.clock.advance(minutes=25)
+    back = tracked.counts(), [one["Description"] for one in tracked.activities()]
+    assert (out, back) == (
+        ((3, 3), 3),
+        (
+            (1, 1),
+            [
+                "Setting desired instance count to 1.",
+                "Setting desired instance count to 2.",
+                "Setting desired instance count to 3.",
+            ],
+        ),
+    )
+
+
+def test_its_activities_name_the_alarm_that_it_made(tracked: Scaled) -> None:
+    tracked.watched.minutes(4, requests=12)
+    (policy,) = tracked.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
+        "ScalingPolicies"
+    ]
+    high = next(one["AlarmName"] for one in policy["Alarms"] if "AlarmHigh" in one["AlarmName"])
+    assert tracked.activities()[0]["Cause"] == (
+        f"monitor alarm {high} in state ALARM triggered policy track"
+    )
+
+
+def test_a_policy_that_goes_takes_its_alarms_along(tracked: Scaled) -> None:
+    tracked.client.delete_scaling_policy(PolicyName="track", **KEY)
+    assert tracked.account.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
+
+
+def test_a_step_follows_its_own_alarm(scaled: Scaled) -> None:
+    arn = scaled.client.put_scaling_policy(**KEY, **STEP)["PolicyARN"]
+    scaled.account.client("cloudwatch").put_metric_alarm(
+        AlarmName="many",
+        Namespace="AWS/SageMaker",
+        MetricName="Invocations",
+        Dimensions=[
+            {"Name": "EndpointName", "Value": "ranker"},
+            {"Name": "VariantName", "Value": "primary"},
+        ],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=5,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        AlarmActions=[arn],
+    )
+    scaled.watched.minutes(2, requests=5)
+    assert scaled.counts() == (3, 3)
+
+
+def test_a_schedule_sets_the_minimum_at_its_time(scaled: Scaled) -> None:
+    now = scaled.watched.clock.now()
+    scaled.client.put_scheduled_action(
+        **KEY,
+        ScheduledActionName="soon",
+        Schedule=f"cron({(now.minute + 2) % 60} * * * ? *)",
+        ScalableTargetAction={"MinCapacity": 4},
+    )
+    scaled.watched.clock.advance(minutes=1)
+    before = scaled.counts()
+    scaled.watched.clock.advance(minutes=2)
+    assert (before, scaled.counts()) == ((2, 2), (4, 4))
+
+
+def test_a_slow_start_takes_as_long_as_it_is_told(scaled: Scaled) -> None:
+    scaled.fault(start_seconds=240)
+    scaled.account.scale(least=3, most=6)
+    scaled.watched.clock.advance(seconds=230)
+    waiting = scaled.counts(), scaled.endpoint()["EndpointStatus"]
+    scaled.watched.clock.advance(seconds=20)
+    assert (waiting, scaled.counts(), scaled.endpoint()["EndpointStatus"]) == (
+        ((2, 3), "Updating"),
+        (3, 3),
+        "InService",
+    )
+
+
+def test_capacity_that_is_not_there_fails_the_activity(scaled: Scaled) -> None:
+    scaled.fault(capacity=2)
+    scaled.account.scale(least=3, most=6)
+    scaled.watched.clock.advance(minutes=1)
+    assert (scaled.counts(), scaled.activities()[-1]["StatusMessage"]) == (
+        (2, 2),
+        "Failed to set desired instance count to 3. Reason: Unable to provision requested ML "
+        "compute capacity due to InsufficientInstanceCapacity error.",
+    )
+
+
+def test_requests_go_to_all_containers(scaled: Scaled) -> None:
+    containers = scaled.watched.containers(scaled.archive)
+    for number, container in enumerate(containers):
+        container.answer = str(number).encode()
+    instances = scaled.watched.inside().route(None).variant.instances  # type: ignore[union-attr]
+    instances.least_outstanding = False
+    runtime = scaled.account.client("sagemaker-runtime")
+    answers = [
+        runtime.invoke_endpoint(EndpointName="ranker", Body=b"x")["Body"].read() for _ in range(4)
+    ]
+    assert sorted(answers) == [b"0", b"0", b"1", b"1"]
+
+
+def test_beyond_the_limit_instances_are_counted_without_a_container(scaled: Scaled) -> None:
+    scaled.account.scale(least=5, most=6)
+    scaled.watched.clock.advance(minutes=1)
+    assert (scaled.counts(), len(scaled.watched.containers(scaled.archive))) == ((5, 5), 3)
+
+
+def test_deleting_the_endpoint_deregisters_its_variant(scaled: Scaled) -> None:
+    scaled.account.client("sagemaker").delete_endpoint(EndpointName="ranker")
+    assert (
+        scaled.client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        == []
+    )
+
+
+def test_what_is_not_scaled_is_told_on_request(scaled: Scaled) -> None:
+    scaled.client.put_scaling_policy(**KEY, **STEP)
+    scaled.account.scale(least=2, most=2)
+    (policy,) = scaled.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
+        "ScalingPolicies"
+    ]
+    cloudwatch = scaled.account.client("cloudwatch")
+    cloudwatch.put_metric_alarm(
+        AlarmName="any",
+        Namespace="AWS/SageMaker",
+        MetricName="InvocationsPerInstance",
+        Dimensions=[
+            {"Name": "EndpointName", "Value": "ranker"},
+            {"Name": "VariantName", "Value": "primary"},
+        ],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=0,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        AlarmActions=[policy["PolicyARN"]],
+    )
+    scaled.watched.clock.advance(minutes=2)
+    (told,) = scaled.activities(IncludeNotScaledActivities=True)
+    assert (told["NotScaledReasons"], scaled.activities()) == (
+        [{"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 2}],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "problem"),
+    [
+        ("put_scheduled_action", {"Schedule": "cron(0 7 * * *)"}, "cron has six fields"),
+        ("put_scheduled_action", {"Schedule": "at(2026-01-01T00:00:00)", "Timezone": "X"}, "X"),
+    ],
+)
+def test_a_schedule_that_cannot_be_read_is_refused(
+    scaled: Scaled, call: str, arguments: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ClientError, match=problem):
+        getattr(scaled.client, call)(**KEY, ScheduledActionName="wrong", **arguments)
+
+
+def test_steps_that_leave_a_gap_are_refused(scaled: Scaled) -> None:
+    adjustments = [
+        {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 1, "ScalingAdjustment": 1},
+        {"MetricIntervalLowerBound": 2, "ScalingAdjustment": 2},
+    ]
+    steps = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": adjustments}
+    with pytest.raises(ClientError, match="gap or overlap"):
+        scaled.client.put_scaling_policy(
+            **KEY,
+            PolicyName="gap",
+            PolicyType="StepScaling",
+            StepScalingPolicyConfiguration=steps,
+        )
+
+
+def test_a_new_target_needs_both_bounds(account: Account) -> None:
+    account.deploy(serving(account.put_archive(b"a")))
+    with pytest.raises(ClientError, match="MinCapacity and MaxCapacity are required"):
+        account.client("application-autoscaling").register_scalable_target(**KEY, MinCapacity=1)

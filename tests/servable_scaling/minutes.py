@@ -1,0 +1,165 @@
+"""A target with policies, and numbers minute by minute, for timelines that are computed by hand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from servable_scaling.alarms.query import MetricQuery
+from servable_scaling.autoscaling import Autoscaling, ScalingMinute
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.target_scaler import ScaledResource
+
+RESOURCE = "endpoint/ranker/variant/a"
+START = datetime(2026, 11, 23)  # a Monday
+KEY = {
+    "ResourceId": RESOURCE,
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    "ServiceNamespace": "sagemaker",
+}
+USE = {"Namespace": "Own", "MetricName": "Use", "Statistic": "Average"}
+
+
+def at(minute: float) -> datetime:
+    return START + timedelta(minutes=minute)
+
+
+class Numbers:
+    """{metric: its value in each minute from START on, None for none}; the last holds on."""
+
+    def __init__(self, **metrics: Sequence[float | None]) -> None:
+        self.metrics = metrics
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        minute = int((start - START).total_seconds() // 60)
+        numbers = self.metrics.get(query.metric.name, ())
+        if minute < 0 or not numbers:
+            return None
+        return numbers[min(minute, len(numbers) - 1)]
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        return 1.0
+
+
+def target(least: int = 1, most: int = 20, **more: Any) -> dict[str, Any]:
+    return {**KEY, "MinCapacity": least, "MaxCapacity": most, **more}
+
+
+def tracking(
+    value: float = 50, metric: str = "Use", name: str = "track", **more: Any
+) -> dict[str, Any]:
+    return {
+        "PolicyName": name,
+        "ResourceId": RESOURCE,
+        "TargetTrackingScalingPolicyConfiguration": {
+            "TargetValue": value,
+            "CustomizedMetricSpecification": {**USE, "MetricName": metric},
+            "ScaleOutCooldown": 0,
+            "ScaleInCooldown": 0,
+            **more,
+        },
+    }
+
+
+def steps(
+    *adjustments: tuple[float | None, float | None, int], name: str = "step", **more: Any
+) -> dict[str, Any]:
+    return {
+        "PolicyName": name,
+        "ResourceId": RESOURCE,
+        "StepScalingPolicyConfiguration": {
+            "AdjustmentType": "ChangeInCapacity",
+            "Cooldown": 0,
+            "StepAdjustments": [
+                {
+                    **({} if lower is None else {"MetricIntervalLowerBound": lower}),
+                    **({} if upper is None else {"MetricIntervalUpperBound": upper}),
+                    "ScalingAdjustment": adjustment,
+                }
+                for lower, upper, adjustment in adjustments
+            ],
+            **more,
+        },
+    }
+
+
+def alarm(
+    policy: str,
+    threshold: float = 50,
+    *,
+    above: bool = True,
+    minutes: int = 1,
+    metric: str = "Use",
+    **more: Any,
+) -> dict[str, Any]:
+    return {
+        **USE,
+        "MetricName": metric,
+        "AlarmName": f"{policy}-{'high' if above else 'low'}",
+        "Period": 60,
+        "EvaluationPeriods": minutes,
+        "Threshold": threshold,
+        "ComparisonOperator": f"{'Greater' if above else 'Less'}ThanOrEqualToThreshold",
+        "AlarmActions": [policy],
+        **more,
+    }
+
+
+class Fleet:
+    """A service that does what scaling wants, after `start_minutes`; counts, and tells, what happened."""
+
+    def __init__(
+        self,
+        desired: int = 1,
+        *,
+        policies: Mapping[str, Mapping[str, Any]] = {},
+        alarms: Sequence[Mapping[str, Any]] = (),
+        choices: ScalingChoices | None = None,
+        start_minutes: int = 0,
+        target: Mapping[str, Any],
+    ) -> None:
+        self.desired = self.current = desired
+        self.updating = False
+        self.failure: str | None = None
+        self.start_minutes = start_minutes
+        self._ready: datetime | None = None
+        self.choices = choices or ScalingChoices()
+        self.scaling = Autoscaling(
+            targets={"t": target},
+            policies=policies,
+            alarms=alarms,
+            created=START,
+            choices=self.choices,
+        )
+
+    def advance(self, minute: float, numbers: Numbers) -> ScalingMinute:
+        moment = at(minute)
+        if self._ready is not None and moment >= self._ready:
+            self.current, self._ready = self.desired, None
+        starting = self._ready is not None and self.choices.scaling_updates_endpoint
+        state = ScaledResource(self.desired, self.current, self.updating or starting, self.failure)
+        step = self.scaling.advance(moment, numbers, {RESOURCE: state})
+        if RESOURCE in step.desired:
+            self.desired = step.desired[RESOURCE]
+            self._ready = moment + timedelta(minutes=self.start_minutes)
+        return step
+
+    def run(self, minutes: Iterable[float], numbers: Numbers) -> dict[float, int]:
+        """{minute: capacity that was set in it}."""
+        changes = {}
+        for minute in minutes:
+            if wanted := self.advance(minute, numbers).desired:
+                changes[minute] = wanted[RESOURCE]
+        return changes
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """Activities as DescribeScalingActivities has them, oldest first."""
+        (scaler,) = self.scaling.scalers.values()
+        return [one.describe(str(one.number)) for one in scaler.activities]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Codes of what was not scaled."""
+        return [
+            one["NotScaledReasons"][0]["Code"] for one in self.told if "NotScaledReasons" in one
+        ]

@@ -1,0 +1,66 @@
+"""The rule of a composite alarm."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servable_scaling.alarms.alarm_rule import AlarmRule, RuleError
+
+STATES = {"a": "ALARM", "b": "OK", "c d": "INSUFFICIENT_DATA"}
+
+
+def _holds(text: str) -> bool:
+    return AlarmRule(text).holds(STATES.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ALARM(a)", True),
+        ('ALARM("a")', True),
+        ("ALARM(b)", False),
+        ("OK(b)", True),
+        ('INSUFFICIENT_DATA("c d")', True),
+        ("NOT ALARM(a)", False),
+        ("ALARM(a) AND OK(a)", False),
+        ("ALARM(a) OR OK(a)", True),
+        ("alarm(a) and not ok(a)", True),
+        ("TRUE", True),
+        ("FALSE OR (TRUE AND NOT FALSE)", True),
+        ("OK(b) OR TRUE AND FALSE", True),
+    ],
+)
+def test_a_rule_holds_or_not(text: str, wanted: bool) -> None:
+    assert _holds(text) is wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "ALARM()", "ALARM(a", "(TRUE", "TRUE FALSE", "AND", "a", "NOT", "NOT TRUE (FALSE)", "()"],
+)
+def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(RuleError):
+        AlarmRule(text)
+
+
+def test_a_rule_knows_the_alarms_it_speaks_of() -> None:
+    assert AlarmRule('ALARM(a) AND NOT OK("c d")').names == {"a", "c d"}
+
+
+TREES = st.recursive(
+    st.sampled_from(["TRUE", "FALSE", "ALARM(a)", "OK(a)"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda t: f"({' '.join(t)})"),
+        inner.map(lambda one: f"NOT {one}"),
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_a_rule_means_what_the_same_words_mean_in_python(text: str) -> None:
+    words = text.replace("ALARM(a)", "True").replace("OK(a)", "False")
+    for upper, lower in {"TRUE": "True", "FALSE": "False"}.items():
+        words = words.replace(upper, lower)
+    words = words.replace("AND", "and").replace("OR", "or").replace("NOT", "not")
+    assert _holds(text) is bool(eval(words))

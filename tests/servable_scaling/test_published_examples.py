@@ -1,0 +1,101 @@
+"""Numbers that AWS prints in its guides, reproduced.
+
+Sources (2026-11-22): step-scaling-policy-overview.html and target-tracking-scaling-policy-overview.html of
+https://docs.aws.amazon.com/autoscaling/application/userguide/, API_PutScalingPolicy.html of its API
+reference, as-using-sqs-queue.html of EC2 Auto Scaling's guide.
+"""
+
+from datetime import datetime
+
+import pytest
+
+from servable_scaling.schedule import ActionSchedule
+from tests.servable_scaling.minutes import Fleet, Numbers, alarm, at, steps, target, tracking
+
+PERCENT = {"AdjustmentType": "PercentChangeInCapacity"}
+OUT = steps((0, 10, 0), (10, 20, 10), (20, None, 30), name="out", **PERCENT)
+IN = steps((-10, 0, 0), (-20, -10, -10), (None, -20, -30), name="in", **PERCENT)
+
+
+def test_the_guides_four_steps_lead_from_10_over_11_and_14_and_13_back_to_10() -> None:
+    fleet = Fleet(
+        10,
+        target=target(),
+        policies={"out": OUT, "in": IN},
+        alarms=[alarm("out"), alarm("in", above=False)],
+    )
+    assert fleet.run(range(1, 5), Numbers(Use=[60, 70, 40, 30])) == {1: 11, 2: 14, 3: 13, 4: 10}
+
+
+@pytest.mark.parametrize("use", [40.1, 50, 59.9])
+def test_between_40_and_60_the_guides_steps_change_nothing(use: float) -> None:
+    fleet = Fleet(
+        10,
+        target=target(),
+        policies={"out": OUT, "in": IN},
+        alarms=[alarm("out"), alarm("in", above=False)],
+    )
+    assert fleet.run(range(1, 5), Numbers(Use=[use])) == {}
+
+
+def test_1500_messages_for_10_instances_with_a_target_of_100_make_15() -> None:
+    fleet = Fleet(10, target=target(), policies={"track": tracking(100)})
+    assert fleet.run(range(1, 4), Numbers(Use=[150])) == {3: 15}
+
+
+def test_adding_one_and_a_half_instances_adds_two() -> None:
+    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 4), Numbers(Use=[75])) == {3: 5}
+
+
+def test_where_half_an_instance_less_would_exceed_the_target_none_is_removed() -> None:
+    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
+    fleet.run(range(1, 20), Numbers(Use=[50 * 2.5 / 3]))
+    assert (fleet.desired, fleet.reasons) == (3, ["AutoScalingAnticipatedFlapping"])
+
+
+def test_of_three_more_and_200_percent_more_the_larger_wins() -> None:
+    fleet = Fleet(
+        10,
+        target=target(most=50),
+        policies={
+            "few": steps((0, None, 3), name="few"),
+            "many": steps((0, None, 200), name="many", **PERCENT),
+        },
+        alarms=[alarm("few"), alarm("many")],
+    )
+    assert fleet.run([1], Numbers(Use=[60])) == {1: 30}
+
+
+def test_a_step_of_3_in_the_cooldown_of_a_step_of_2_adds_1() -> None:
+    fleet = Fleet(
+        10,
+        target=target(),
+        policies={"step": steps((0, 10, 2), (10, None, 3), Cooldown=300)},
+        alarms=[alarm("step")],
+    )
+    assert fleet.run(range(1, 4), Numbers(Use=[55, 55, 65])) == {1: 12, 3: 13}
+
+
+def test_25_percent_of_4_with_a_magnitude_of_2_adds_2() -> None:
+    policy = steps((0, None, 25), MinAdjustmentMagnitude=2, **PERCENT)
+    fleet = Fleet(4, target=target(), policies={"step": policy}, alarms=[alarm("step")])
+    assert fleet.run([1], Numbers(Use=[60])) == {1: 6}
+
+
+@pytest.mark.parametrize(
+    ("expression", "moment", "runs"),
+    [
+        ("cron(30 6 ? * MON *)", datetime(2026, 11, 23, 6, 30), True),
+        ("cron(30 6 ? * MON *)", datetime(2026, 11, 24, 6, 30), False),
+        ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 8, 0), True),
+        ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 27, 17, 55), True),
+        ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 18, 0), False),
+        ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 23, 8, 1), False),
+        ("cron(0/5 8-17 ? * MON-FRI *)", datetime(2026, 11, 28, 8, 0), False),
+    ],
+)
+def test_the_guides_cron_expressions_run_when_it_says(
+    expression: str, moment: datetime, runs: bool
+) -> None:
+    assert ActionSchedule(expression, created=at(0)).due(moment) is runs

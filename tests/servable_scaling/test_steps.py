@@ -1,0 +1,103 @@
+"""Step scaling: bounds, kinds of adjustment, rounding, aggregation."""
+
+from typing import Any
+
+import pytest
+
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import ScalingPropertyError, StepScaling, scaling_policy
+from servable_scaling.step_scaling import adjusted, aggregated, step_of
+from tests.servable_scaling.minutes import steps
+
+
+def _policy(*adjustments: tuple[float | None, float | None, int], **more: Any) -> StepScaling:
+    policy = scaling_policy(steps(*adjustments, **more))
+    assert isinstance(policy, StepScaling)
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("metric", "adjustment"), [(50, 1), (59.9, 1), (60, 2), (69.9, 2), (70, 3), (1e9, 3)]
+)
+def test_above_the_threshold_a_lower_bound_belongs_to_its_step(
+    metric: float, adjustment: int
+) -> None:
+    step = step_of(_policy((0, 10, 1), (10, 20, 2), (20, None, 3)), metric, 50, upward=True)
+    assert step is not None
+    assert step.adjustment == adjustment
+
+
+@pytest.mark.parametrize(
+    ("metric", "adjustment"), [(50, -1), (40.1, -1), (40, -2), (30.1, -2), (30, -3), (0, -3)]
+)
+def test_below_the_threshold_an_upper_bound_belongs_to_its_step(
+    metric: float, adjustment: int
+) -> None:
+    policy = _policy((-10, 0, -1), (-20, -10, -2), (None, -20, -3))
+    step = step_of(policy, metric, 50, upward=False)
+    assert step is not None
+    assert step.adjustment == adjustment
+
+
+def test_a_metric_that_no_step_covers_changes_nothing() -> None:
+    assert step_of(_policy((10, None, 1)), 55, 50, upward=True) is None
+
+
+@pytest.mark.parametrize(
+    ("percent", "capacity", "change"),
+    [(127, 10, 12), (67, 1, 1), (-58, 1, -1), (-667, 1, -1), (-66, 10, -6), (0, 10, 0)],
+)
+def test_percents_are_rounded_as_the_guide_says(percent: int, capacity: int, change: int) -> None:
+    # 12.7 to 12, .67 to 1, -.58 to -1, -6.6 to -6; below zero there is no capacity.
+    policy = _policy((0, None, percent), AdjustmentType="PercentChangeInCapacity")
+    assert adjusted(policy, policy.steps[0], capacity) == max(0, capacity + change)
+
+
+def test_an_exact_capacity_is_that_capacity() -> None:
+    policy = _policy((0, None, 5), AdjustmentType="ExactCapacity")
+    assert adjusted(policy, policy.steps[0], 3) == 5
+
+
+def test_a_change_is_added() -> None:
+    policy = _policy((0, None, 5))
+    assert adjusted(policy, policy.steps[0], 3) == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(None, 60), ("Average", 60), ("Minimum", 50), ("Maximum", 80)]
+)
+def test_datapoints_are_aggregated_as_the_policy_says(kind: str | None, value: float) -> None:
+    policy = _policy((0, None, 1), MetricAggregationType=kind)
+    assert aggregated(policy, [50, 50, 80], ScalingChoices()) == value
+
+
+def test_the_newest_alone_counts_where_it_is_so_chosen() -> None:
+    choices = ScalingChoices(step_datapoints=1)
+    assert aggregated(_policy((0, None, 1)), [50, 50, 80], choices) == 80
+
+
+@pytest.mark.parametrize(
+    ("adjustments", "problem"),
+    [
+        ([], "at least one"),
+        ([(0, 10, 1), (20, None, 2)], "gap or overlap"),
+        ([(0, 20, 1), (10, None, 2)], "gap or overlap"),
+        ([(None, None, 1)], "cannot both be null"),
+        ([(0, 10, 1)], "whose upper bound is null"),
+        ([(-10, 0, -1)], "whose lower bound is null"),
+        ([(None, 0, 1), (None, 10, 1)], "gap or overlap"),
+    ],
+)
+def test_steps_that_aws_refuses_are_refused(adjustments: list[Any], problem: str) -> None:
+    with pytest.raises(ScalingPropertyError, match=problem):
+        _policy(*adjustments)
+
+
+def test_an_exact_capacity_below_zero_is_refused() -> None:
+    with pytest.raises(ScalingPropertyError, match="at least 0"):
+        _policy((0, None, -1), AdjustmentType="ExactCapacity")
+
+
+def test_a_policy_of_another_type_is_refused_by_name() -> None:
+    with pytest.raises(ScalingPropertyError, match="Policy ahead: only"):
+        scaling_policy({"PolicyName": "ahead", "PredictiveScalingPolicyConfiguration": {}})

@@ -1,0 +1,376 @@
+"""Bounds, cooldowns, several policies, suspension, updates: one target, minute by minute.
+
+Timelines are computed by hand from AWS's rules (sources: servable_scaling/target_scaler.py).
+"""
+
+from typing import Any
+
+import pytest
+
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import ScalingPropertyError, Suspended
+from tests.servable_scaling.minutes import (
+    RESOURCE,
+    Fleet,
+    Numbers,
+    alarm,
+    at,
+    steps,
+    target,
+    tracking,
+)
+
+
+def _stepped(desired: int = 4, *, choices: ScalingChoices | None = None, **more: Any) -> Fleet:
+    """+2 while Use is 50 or more, from `desired`."""
+    policy = steps((0, None, 2), **more)
+    return Fleet(
+        desired,
+        target=target(),
+        policies={"step": policy},
+        alarms=[alarm("step")],
+        choices=choices,
+    )
+
+
+class TestBounds:
+    def test_registering_moves_the_capacity_up_to_the_minimum_at_once(self) -> None:
+        assert Fleet(1, target=target(3)).run([0], Numbers()) == {0: 3}
+
+    def test_registering_moves_the_capacity_down_to_the_maximum_at_once(self) -> None:
+        assert Fleet(9, target=target(1, 5)).run([0], Numbers()) == {0: 5}
+
+    def test_registering_again_with_other_fields_moves_it_inside_too(self) -> None:
+        fleet = Fleet(3, target=target(3))
+        fleet.run([0], Numbers())
+        fleet.desired = fleet.current = 1
+        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        assert fleet.run([1], Numbers()) == {1: 3}
+
+    def test_a_capacity_that_somebody_sets_outside_stays_until_a_policy_acts(self) -> None:
+        fleet = Fleet(3, target=target(3))
+        fleet.run([0], Numbers())
+        fleet.desired = fleet.current = 1
+        assert fleet.run(range(1, 5), Numbers()) == {}
+
+    def test_no_policy_goes_above_the_maximum(self) -> None:
+        fleet = Fleet(2, target=target(1, 5), policies={"track": tracking(50)})
+        assert fleet.run(range(1, 5), Numbers(Use=[500])) == {3: 5}
+
+    def test_at_the_maximum_the_reason_is_told_once(self) -> None:
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run(range(1, 9), Numbers(Use=[500]))
+        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
+
+    def test_looks_every_ten_seconds_tell_it_once_too(self) -> None:
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run([index / 6 for index in range(6, 49)], Numbers(Use=[500]))
+        assert fleet.reasons == ["AlreadyAtMaxCapacity"]
+
+    def test_the_reason_names_the_maximum(self) -> None:
+        fleet = Fleet(5, target=target(1, 5), policies={"track": tracking(50)})
+        fleet.run(range(1, 9), Numbers(Use=[500]))
+        assert fleet.told[0]["NotScaledReasons"] == [
+            {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 5}
+        ]
+
+    def test_no_policy_goes_below_the_minimum(self) -> None:
+        fleet = Fleet(3, target=target(2), policies={"track": tracking(50)})
+        fleet.run(range(1, 30), Numbers(Use=[0]))
+        assert (fleet.desired, fleet.reasons) == (2, ["AlreadyAtMinCapacity"])
+
+    def test_bounds_that_cross_are_refused(self) -> None:
+        with pytest.raises(ScalingPropertyError, match="cannot be less than"):
+            Fleet(target=target(5, 4))
+
+
+class TestCooldowns:
+    def test_a_scale_out_is_not_repeated_in_its_cooldown(self) -> None:
+        fleet = _stepped(Cooldown=180)
+        # Set at 1, there at 2, cooldown until 5.
+        assert fleet.run(range(1, 9), Numbers(Use=[60])) == {1: 6, 5: 8}
+
+    def test_the_cooldown_begins_when_the_change_has_succeeded(self) -> None:
+        fleet = _stepped(Cooldown=180)
+        fleet.start_minutes = 4
+        # There at 5, cooldown until 8.
+        assert fleet.run(range(1, 11), Numbers(Use=[60])) == {1: 6, 8: 8}
+
+    def test_left_out_it_is_five_minutes(self) -> None:
+        policy = steps((0, None, 2))
+        del policy["StepScalingPolicyConfiguration"]["Cooldown"]
+        fleet = Fleet(4, target=target(), policies={"step": policy}, alarms=[alarm("step")])
+        assert fleet.run(range(1, 10), Numbers(Use=[60])) == {1: 6, 7: 8}
+
+    def test_tracking_adds_more_in_its_cooldown_only_where_more_than_before_is_wanted(self) -> None:
+        fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
+        # 2 x 100 / 50 = 4 at 3; in the cooldown from the 2 of before: 100 wants 4, 120 wants 5.
+        numbers = Numbers(Use=[100, 100, 100, 100, 100, 120])
+        assert fleet.run(range(1, 9), numbers) == {3: 4, 6: 5}
+
+    def test_from_the_capacity_of_now_where_it_is_so_chosen(self) -> None:
+        fleet = Fleet(
+            2,
+            target=target(),
+            policies={"track": tracking(50, ScaleOutCooldown=600)},
+            choices=ScalingChoices(cooldown_base="now"),
+        )
+        # 4 x 100 / 50 = 8, of which 2 were added: 6.
+        assert fleet.run(range(1, 5), Numbers(Use=[100])) == {3: 4, 4: 6}
+
+    def test_a_scale_in_blocks_the_next_one_in_its_cooldown(self) -> None:
+        fleet = Fleet(9, target=target(), policies={"track": tracking(50, ScaleInCooldown=180)})
+        assert fleet.run(range(1, 24), Numbers(Use=[10])) == {15: 8, 19: 7, 23: 6}
+
+    def test_a_scale_out_goes_at_once_in_the_cooldown_of_a_scale_in(self) -> None:
+        fleet = Fleet(9, target=target(), policies={"track": tracking(50, ScaleInCooldown=900)})
+        numbers = Numbers(Use=[*[10] * 15, 100])
+        assert fleet.run(range(1, 20), numbers) == {15: 8, 18: 16, 19: 20}
+
+    def test_a_scale_out_ends_the_cooldown_of_a_scale_in(self) -> None:
+        down = steps((None, 0, -1), name="down", Cooldown=3600)
+        up = steps((0, None, 4), name="up")
+        fleet = Fleet(
+            5,
+            target=target(),
+            policies={"down": down, "up": up},
+            alarms=[alarm("down", 20, above=False), alarm("up", 80)],
+        )
+        assert fleet.run(range(1, 5), Numbers(Use=[10, 90, 10, 10])) == {1: 4, 2: 8, 3: 7}
+
+    def test_another_policy_is_not_held_back_by_the_first_ones_cooldown(self) -> None:
+        assert self._two_policies("policy") == {1: 6, 2: 7}
+
+    def test_it_is_where_the_cooldown_is_chosen_to_be_the_targets(self) -> None:
+        assert self._two_policies("target") == {1: 6}
+
+    def _two_policies(self, whose: Any) -> dict[float, int]:
+        fleet = Fleet(
+            4,
+            target=target(),
+            policies={
+                "step": steps((0, None, 2), Cooldown=600),
+                "late": steps((0, None, 1), name="late", Cooldown=600),
+            },
+            alarms=[alarm("step"), alarm("late", minutes=2)],
+            choices=ScalingChoices(out_cooldown_of=whose),
+        )
+        return fleet.run(range(1, 4), Numbers(Use=[60]))
+
+    def test_a_schedule_does_not_wait_for_a_cooldown(self) -> None:
+        action = {
+            "ScheduledActionName": "morning",
+            "Schedule": "at(2026-11-23T00:03:00)",
+            "ScalableTargetAction": {"MinCapacity": 9},
+        }
+        fleet = Fleet(
+            4,
+            target=target(ScheduledActions=[action]),
+            policies={"step": steps((0, None, 2), Cooldown=3600)},
+            alarms=[alarm("step")],
+        )
+        assert fleet.run(range(1, 6), Numbers(Use=[60])) == {1: 6, 3: 9}
+
+
+TWO = {"a": tracking(50, "A", name="a"), "b": tracking(50, "B", name="b")}
+
+
+class TestSeveralPolicies:
+    def test_it_scales_out_if_any_is_ready(self) -> None:
+        fleet = Fleet(2, target=target(), policies=TWO)
+        assert fleet.run(range(1, 4), Numbers(A=[90], B=[10])) == {3: 4}
+
+    def test_the_largest_capacity_wins(self) -> None:
+        fleet = Fleet(2, target=target(), policies=TWO)
+        assert fleet.run(range(1, 4), Numbers(A=[90], B=[140])) == {3: 6}
+
+    def test_it_scales_in_only_if_all_are_ready(self) -> None:
+        fleet = Fleet(5, target=target(), policies=TWO)
+        assert fleet.run(range(1, 40), Numbers(A=[10], B=[48])) == {}
+
+    def test_all_ready_scale_in(self) -> None:
+        fleet = Fleet(5, target=target(), policies=TWO)
+        assert fleet.run(range(1, 16), Numbers(A=[10], B=[10])) == {15: 4}
+
+    def test_a_policy_without_data_is_not_ready_to_scale_in(self) -> None:
+        fleet = Fleet(5, target=target(), policies=TWO)
+        assert fleet.run(range(1, 40), Numbers(A=[10], B=[None])) == {}
+
+    def test_a_policy_that_never_scales_in_is_not_asked(self) -> None:
+        policies = {**TWO, "b": tracking(50, "B", name="b", DisableScaleIn=True)}
+        fleet = Fleet(5, target=target(), policies=policies)
+        assert fleet.run(range(1, 16), Numbers(A=[10], B=[48])) == {15: 4}
+
+    def test_a_steps_way_in_is_not_blocked_by_tracking(self) -> None:
+        fleet = Fleet(
+            5,
+            target=target(),
+            policies={"a": TWO["a"], "down": steps((None, 0, -1), name="down")},
+            alarms=[alarm("down", 20, above=False, metric="B")],
+        )
+        assert fleet.run(range(1, 3), Numbers(A=[48], B=[10])) == {1: 4, 2: 3}
+
+
+class TestSuspended:
+    def _fleet(self, key: str, **more: Any) -> Fleet:
+        return Fleet(
+            5,
+            target=target(SuspendedState={key: True}, **more),
+            policies={"track": tracking(50)},
+        )
+
+    def test_scaling_out_is_left(self) -> None:
+        fleet = self._fleet("DynamicScalingOutSuspended")
+        assert fleet.run(range(1, 9), Numbers(Use=[90])) == {}
+
+    def test_scaling_in_goes_on_then(self) -> None:
+        fleet = self._fleet("DynamicScalingOutSuspended")
+        assert fleet.run(range(1, 16), Numbers(Use=[10])) == {15: 4}
+
+    def test_scaling_in_is_left(self) -> None:
+        assert self._fleet("DynamicScalingInSuspended").run(range(1, 40), Numbers(Use=[10])) == {}
+
+    def test_a_schedule_is_left_and_not_made_up(self) -> None:
+        action = {
+            "ScheduledActionName": "morning",
+            "Schedule": "at(2026-11-23T00:03:00)",
+            "ScalableTargetAction": {"MinCapacity": 9},
+        }
+        fleet = self._fleet("ScheduledScalingSuspended", ScheduledActions=[action])
+        fleet.run(range(1, 5), Numbers())
+        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        assert fleet.run(range(5, 9), Numbers()) == {}
+
+    def test_on_resuming_an_alarm_in_breach_acts(self) -> None:
+        fleet = self._fleet("DynamicScalingOutSuspended")
+        fleet.run(range(1, 9), Numbers(Use=[90]))
+        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        assert fleet.run([9], Numbers(Use=[90])) == {9: 9}
+
+
+class TestUpdating:
+    def test_nothing_scales_while_the_endpoint_is_updated(self) -> None:
+        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+        fleet.updating = True
+        assert fleet.run(range(1, 9), Numbers(Use=[90])) == {}
+
+    def test_the_reason_is_that_it_cannot_be_scaled(self) -> None:
+        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+        fleet.updating = True
+        fleet.run(range(1, 9), Numbers(Use=[90]))
+        assert fleet.reasons == ["TargetServicePutResourceAsUnscalable"]
+
+    def test_afterwards_it_is_tried_again(self) -> None:
+        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+        fleet.updating = True
+        fleet.run(range(1, 9), Numbers(Use=[90]))
+        fleet.updating = False
+        assert fleet.run([9], Numbers(Use=[90])) == {9: 4}
+
+    def test_while_instances_start_nothing_else_scales(self) -> None:
+        fleet = _stepped()
+        fleet.start_minutes = 5
+        assert fleet.run(range(1, 8), Numbers(Use=[60])) == {1: 6, 6: 8}
+
+    def test_it_does_where_starting_is_chosen_not_to_be_an_update(self) -> None:
+        fleet = _stepped(choices=ScalingChoices(scaling_updates_endpoint=False))
+        fleet.start_minutes = 5
+        fleet.scaling.alarms["step-high"].request["AlarmActions"].clear()
+        scaler = fleet.scaling.scalers[RESOURCE]
+        scaler.register(7, None, None)
+        fleet.run([1], Numbers())
+        scaler.register(8, None, None)
+        fleet.run([2], Numbers())
+        assert [one["StatusCode"] for one in fleet.told] == ["Overridden", "InProgress"]
+
+    def test_a_schedule_whose_time_falls_into_it_fails(self) -> None:
+        fleet, failed = self._scheduled_while_updating(ScalingChoices())
+        assert (fleet.scaling.scalers[RESOURCE].target.minimum, failed["StatusCode"]) == (
+            1,
+            "Failed",
+        )
+
+    def test_it_sets_its_bounds_all_the_same_where_it_is_so_chosen(self) -> None:
+        fleet, _ = self._scheduled_while_updating(
+            ScalingChoices(unscalable_schedule_sets_bounds=True)
+        )
+        fleet.updating = False
+        assert fleet.run([9], Numbers()) == {9: 6}
+
+    def _scheduled_while_updating(self, choices: ScalingChoices) -> tuple[Fleet, dict[str, Any]]:
+        action = {
+            "ScheduledActionName": "morning",
+            "Schedule": "at(2026-11-23T00:03:00)",
+            "ScalableTargetAction": {"MinCapacity": 6},
+        }
+        fleet = Fleet(2, target=target(ScheduledActions=[action]), choices=choices)
+        fleet.run([0], Numbers())
+        fleet.updating = True
+        fleet.run(range(1, 9), Numbers())
+        return fleet, fleet.told[0]
+
+
+class TestActivities:
+    def test_what_runs_is_told_in_awss_words(self) -> None:
+        fleet = _stepped()
+        fleet.start_minutes = 5
+        fleet.run([1], Numbers(Use=[60]))
+        assert fleet.told == [
+            {
+                "ActivityId": "0",
+                "ServiceNamespace": "sagemaker",
+                "ResourceId": RESOURCE,
+                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+                "Description": "Setting desired instance count to 6.",
+                "Cause": "monitor alarm step-high in state ALARM triggered policy step",
+                "StartTime": at(1),
+                "StatusCode": "InProgress",
+                "StatusMessage": "Successfully set desired instance count to 6. Waiting for change "
+                "to be fulfilled by sagemaker.",
+            }
+        ]
+
+    def test_it_succeeds_when_the_instances_are_there(self) -> None:
+        fleet = _stepped()
+        fleet.start_minutes = 5
+        fleet.run(range(1, 7), Numbers(Use=[60, 10]))
+        assert (fleet.told[0]["StatusMessage"], fleet.told[0]["EndTime"]) == (
+            "Successfully set desired instance count to 6. Change successfully fulfilled by sagemaker.",
+            at(6),
+        )
+
+    def test_it_fails_with_the_services_reason(self) -> None:
+        fleet = _stepped()
+        fleet.run([1], Numbers(Use=[60, 10]))
+        fleet.failure = "no capacity"
+        fleet.run([2], Numbers(Use=[60, 10]))
+        assert fleet.told[0]["StatusMessage"] == (
+            "Failed to set desired instance count to 6. Reason: no capacity"
+        )
+
+    def test_after_a_failure_there_is_no_cooldown(self) -> None:
+        fleet = _stepped(Cooldown=3600)
+        fleet.run([1], Numbers(Use=[60]))
+        fleet.failure, fleet.desired = "no capacity", 4
+        assert fleet.run([2], Numbers(Use=[60])) == {2: 6}
+
+    def test_a_minimum_is_told_as_the_cause(self) -> None:
+        fleet = Fleet(1, target=target(3))
+        fleet.run([0], Numbers())
+        assert fleet.told[0]["Cause"] == "minimum capacity was set to 3"
+
+    def test_a_capacity_that_somebody_else_changes_overrides_it(self) -> None:
+        fleet = _stepped()
+        fleet.start_minutes = 9
+        fleet.run([1], Numbers(Use=[60, 10]))
+        fleet.desired = 3
+        fleet.run([2], Numbers(Use=[60, 10]))
+        assert fleet.told[0]["StatusCode"] == "Overridden"
+
+    def test_a_step_of_nothing_is_told_as_the_capacity_that_is_there(self) -> None:
+        policy = steps((0, None, 0), AdjustmentType="PercentChangeInCapacity")
+        fleet = Fleet(4, target=target(), policies={"step": policy}, alarms=[alarm("step")])
+        fleet.run([1], Numbers(Use=[60]))
+        assert fleet.told[0]["NotScaledReasons"] == [
+            {"Code": "AlreadyAtDesiredCapacity", "CurrentCapacity": 4}
+        ]

@@ -1,0 +1,173 @@
+"""Target tracking, minute by minute. Timelines are computed by hand.
+
+The minutes rest on the alarms that were seen in exported policies (3 of 3, 15 of 15): AWS prints none.
+"""
+
+from typing import Any
+
+import pytest
+
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.scalable_target import (
+    ScaledTarget,
+    ScalingPropertyError,
+    TargetTracking,
+    scaling_policy,
+)
+from servable_scaling.target_tracking import alarm_requests
+from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tracking
+
+
+def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
+    policy = scaling_policy(tracking(70, **more))
+    assert isinstance(policy, TargetTracking)
+    return alarm_requests(policy, ScaledTarget.of(target()), ScalingChoices(), suffix="uuid")
+
+
+def test_a_target_of_70_has_alarms_at_70_and_63() -> None:
+    assert [one["Threshold"] for one in _alarms().values()] == [70, 63]
+
+
+def test_its_alarms_are_named_as_aws_names_them() -> None:
+    assert [one["AlarmName"] for one in _alarms().values()] == [
+        f"TargetTracking-{RESOURCE}-AlarmHigh-uuid",
+        f"TargetTracking-{RESOURCE}-AlarmLow-uuid",
+    ]
+
+
+def test_a_policy_that_never_scales_in_has_no_low_alarm() -> None:
+    assert list(_alarms(DisableScaleIn=True)) == ["AlarmHigh"]
+
+
+def test_invocations_per_instance_are_summed_over_a_minute() -> None:
+    predefined = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
+    high = _alarms(PredefinedMetricSpecification=predefined, CustomizedMetricSpecification=None)[
+        "AlarmHigh"
+    ]
+    assert (high["MetricName"], high["Statistic"], high["Period"]) == (
+        "InvocationsPerInstance",
+        "Sum",
+        60,
+    )
+
+
+def test_a_metric_of_another_service_is_refused_with_those_that_are_known() -> None:
+    policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
+    del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+    with pytest.raises(ScalingPropertyError, match="known are SageMakerVariantInvocationsPer"):
+        Fleet(target=target(), policies={"track": policy})
+
+
+def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+    # Above 50 in minutes 3, 4, 5, seen when they are over; 2 x 90 / 50 = 3.6.
+    assert fleet.run(range(1, 10), Numbers(Use=[40, 40, 40, 90, 90, 90, 48])) == {6: 4}
+
+
+def test_two_minutes_above_the_target_add_nothing() -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 10), Numbers(Use=[48, 90, 90, 48, 90, 90, 48])) == {}
+
+
+def test_exactly_the_target_adds_nothing() -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 10), Numbers(Use=[50])) == {}
+
+
+def test_it_removes_after_fifteen_minutes_below_nine_tenths() -> None:
+    fleet = Fleet(5, target=target(), policies={"track": tracking(50)})
+    # 5 x 35 / 50 = 3.5: four would do, so one goes; then 35 x 5 / 4 = 43.75, and 4 x 43.75 / 3 > 50.
+    numbers = Numbers(Use=[48, *[35] * 15, 43.75])
+    assert fleet.run(range(1, 30), numbers) == {16: 4}
+
+
+def test_it_removes_one_at_a_time_of_few() -> None:
+    fleet = Fleet(9, target=target(), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 18), Numbers(Use=[10])) == {15: 8, 16: 7, 17: 6}
+
+
+def test_it_removes_a_tenth_of_many() -> None:
+    fleet = Fleet(40, target=target(most=50), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 17), Numbers(Use=[10])) == {15: 36, 16: 33}
+
+
+def test_all_that_is_not_needed_goes_at_once_where_it_is_so_chosen() -> None:
+    fleet = Fleet(
+        40,
+        target=target(most=50),
+        policies={"track": tracking(50)},
+        choices=ScalingChoices(scale_in_percent=100),
+    )
+    assert fleet.run(range(1, 16), Numbers(Use=[10])) == {15: 8}
+
+
+@pytest.mark.parametrize(("use", "left"), [(25, 1), (25.1, 2)])
+def test_of_two_one_goes_where_the_metric_is_at_most_half_of_the_target(
+    use: float, left: int
+) -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+    fleet.run(range(1, 20), Numbers(Use=[use]))
+    assert fleet.desired == left
+
+
+def test_zeros_scale_in_to_a_minimum_of_zero() -> None:
+    fleet = Fleet(2, target=target(0), policies={"track": tracking(50)})
+    fleet.run(range(1, 30), Numbers(Use=[0]))
+    assert fleet.desired == 0
+
+
+def test_missing_data_scale_neither_way() -> None:
+    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
+    assert fleet.run(range(1, 40), Numbers(Use=[None])) == {}
+
+
+def test_after_missing_data_it_goes_on_with_the_data() -> None:
+    fleet = Fleet(3, target=target(), policies={"track": tracking(50)})
+    # Two extra datapoints are looked at, so that the first above the target is found when it is as
+    # old as the third: 3 x 60 / 50 = 3.6.
+    assert fleet.run(range(1, 40), Numbers(Use=[*[None] * 20, 60, 60, 60, 48])) == {23: 4}
+
+
+def test_disabled_scale_in_removes_nothing() -> None:
+    fleet = Fleet(5, target=target(), policies={"track": tracking(50, DisableScaleIn=True)})
+    assert fleet.run(range(1, 40), Numbers(Use=[1])) == {}
+
+
+def test_metric_math_is_followed() -> None:
+    metrics = [
+        {
+            "Id": "all",
+            "MetricStat": {"Metric": {"Namespace": "Own", "MetricName": name}, "Stat": "Sum"},
+        }
+        | {"ReturnData": False}
+        for name in ("Sent",)
+    ]
+    math = {"Id": "each", "Expression": "all / 4", "ReturnData": True}
+    policy = tracking(10, CustomizedMetricSpecification={"Metrics": [*metrics, math]})
+    fleet = Fleet(4, target=target(), policies={"track": policy})
+    assert fleet.run(range(1, 5), Numbers(Sent=[60])) == {3: 6, 4: 9}
+
+
+def test_a_metric_above_the_target_leaves_zero() -> None:
+    fleet = Fleet(0, target=target(0), policies={"track": tracking(5)})
+    assert fleet.run(range(1, 4), Numbers(Use=[6])) == {3: 1}
+
+
+def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
+    high = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
+    policy = tracking(5, PredefinedMetricSpecification=high)
+    del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+    fleet = Fleet(2, target=target(), policies={"track": policy})
+    numbers = Numbers(ConcurrentRequestsPerModel=[2, 10])
+    ticks = [index / 6 for index in range(1, 12)]
+    assert fleet.run(ticks, numbers) == {1.5: 4}
+
+
+def test_a_delay_of_metrics_delays_the_decision() -> None:
+    fleet = Fleet(
+        2,
+        target=target(),
+        policies={"track": tracking(50)},
+        choices=ScalingChoices(metric_delay_seconds=120),
+    )
+    assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}

@@ -1,0 +1,103 @@
+"""Alarms that are looked at minute by minute: the same decisions as the local AWS's, and when they act."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from servable_scaling.alarms.metric_alarm import MetricAlarmRule
+from servable_scaling.autoscaling import Autoscaling
+from servable_scaling.scalable_target import ScalingPropertyError
+from servable_scaling.target_scaler import ScaledResource
+from servable_scaling.watched_alarm import WatchedAlarm, acts
+from tests.servable_scaling.minutes import (
+    RESOURCE,
+    START,
+    Fleet,
+    Numbers,
+    alarm,
+    at,
+    steps,
+    target,
+    tracking,
+)
+
+
+@pytest.mark.parametrize("period", [60, 120, 300])
+def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew(period: int) -> None:
+    random = Random(period)
+    numbers = Numbers(Use=[random.choice([None, 40.0, 60.0, 70.0]) for _ in range(200)])
+    request = alarm("step", minutes=3) | {"Period": period, "DatapointsToAlarm": 2}
+    watched, rule = WatchedAlarm(request), MetricAlarmRule(request)
+    state = watched.state
+    for minute in range(1, 200):
+        found = rule.evaluate(numbers, at(minute), state)
+        assert found is not None
+        state = found.state
+        assert watched.look(numbers, at(minute))[1] == state
+
+
+@pytest.mark.parametrize(
+    ("before", "state", "second", "does"),
+    [
+        ("OK", "ALARM", 0, True),
+        ("OK", "ALARM", 10, True),
+        ("ALARM", "ALARM", 0, True),
+        ("ALARM", "ALARM", 10, False),
+        ("ALARM", "OK", 0, False),
+        ("OK", "INSUFFICIENT_DATA", 0, False),
+    ],
+)
+def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute(
+    before: str, state: str, second: int, does: bool
+) -> None:
+    assert acts(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
+
+
+def test_a_minute_tells_the_alarms_that_changed_with_their_actions() -> None:
+    told = alarm("step", AlarmActions=["arn:topic"], OKActions=["arn:fine"])
+    fleet = Fleet(target=target(), alarms=[told])
+    numbers = Numbers(Use=[60, 40])
+    changes = [fleet.advance(minute, numbers).changed for minute in (1, 2)]
+    assert [(one.before, one.state, one.actions) for (one,) in changes] == [
+        ("INSUFFICIENT_DATA", "ALARM", ("arn:topic",)),
+        ("ALARM", "OK", ("arn:fine",)),
+    ]
+
+
+def test_an_alarm_whose_actions_are_off_scales_nothing() -> None:
+    fleet = Fleet(
+        4,
+        target=target(),
+        policies={"step": steps((0, None, 2))},
+        alarms=[alarm("step", ActionsEnabled=False)],
+    )
+    assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
+
+
+def test_policies_may_name_their_target_as_a_template_does() -> None:
+    policy = tracking(50) | {"ScalingTargetId": "t"}
+    del policy["ResourceId"]
+    assert Fleet(2, target=target(), policies={"p": policy}).run(
+        range(1, 4), Numbers(Use=[90])
+    ) == {3: 4}
+
+
+def test_a_policy_of_no_target_is_refused_by_name() -> None:
+    with pytest.raises(ScalingPropertyError, match="Policy p names no target"):
+        Fleet(
+            target=target(), policies={"p": tracking(50) | {"ResourceId": "endpoint/x/variant/y"}}
+        )
+
+
+def test_two_targets_scale_on_their_own() -> None:
+    other = "endpoint/ranker/variant/b"
+    scaling = Autoscaling(
+        targets={"a": target(), "b": target() | {"ResourceId": other}},
+        policies={"pa": tracking(50, "A"), "pb": tracking(50, "B") | {"ResourceId": other}},
+        created=START,
+    )
+    two = {RESOURCE: ScaledResource(2, 2), other: ScaledResource(2, 2)}
+    numbers = Numbers(A=[90], B=[140])
+    wanted = [scaling.advance(at(minute), numbers, two).desired for minute in (1, 2, 3)]
+    assert wanted == [{}, {}, {RESOURCE: 4, other: 6}]

@@ -58,7 +58,7 @@ bench-client: .venv/.everything  # what the client costs beside plain boto3; wri
 bench-synth: .venv/.everything  # how long synth takes, beside an empty app; writes docs/performance.md (2 minutes)
 	@$(BIN)/python -m benchmarks.synth
 
-bench-load: .venv/.everything  # what the load generator can do, and how near its knee is; writes docs/performance.md (3 minutes)
+bench-load: .venv/.everything  # the load generator beside Locust's and wrk, and how near its knee is; writes docs/performance.md (7 minutes)
 	@$(BIN)/python -m benchmarks.load
 
 bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (6 minutes)

@@ -113,8 +113,7 @@ def capacity_in(
     """What is left; `capacity` itself where one less would likely bring the metric above the target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity
-    if metric > 0 and (capacity == 1 or metric * capacity / (capacity - 1) > policy.target_value):
-        return capacity
+    # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.
     needed = math.ceil(capacity * metric / policy.target_value - _ROUNDING)
     gradual = max(1, math.floor(capacity * choices.scale_in_percent / 100 + _ROUNDING))
     return max(needed, capacity - gradual)

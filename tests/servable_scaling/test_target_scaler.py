@@ -237,9 +237,9 @@ class TestSuspended:
             "ScalableTargetAction": {"MinCapacity": 9},
         }
         fleet = self._fleet("ScheduledScalingSuspended", ScheduledActions=[action])
-        fleet.run(range(1, 5), Numbers())
+        left = fleet.run(range(1, 5), Numbers())
         fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
-        assert fleet.run(range(5, 9), Numbers()) == {}
+        assert left | fleet.run(range(5, 9), Numbers()) == {}
 
     def test_on_resuming_an_alarm_in_breach_acts(self) -> None:
         fleet = self._fleet("DynamicScalingOutSuspended")

@@ -24,7 +24,7 @@ demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CL
 demo-faults: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
 	@$(BIN)/python -m scripts.demo_faults
 
-test: .venv/.everything  # every test that fits in ten minutes
+test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted

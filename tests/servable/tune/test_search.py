@@ -209,6 +209,12 @@ def test_minutes_are_a_budget() -> None:
     )
 
 
+def test_minutes_say_how_many_trials_there_may_be_once_some_were_measured() -> None:
+    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
+    budget = Budget(trials=40, minutes=10)
+    assert (budget.fit(()), budget.fit(trials)) == (40, 20)
+
+
 def test_dollars_are_a_budget() -> None:
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]

@@ -145,11 +145,10 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
         return None
     first, at = np.unique(numbers[:begun], return_index=True)
     once = logs[at]
-    free = len(once) - 2
-    scatter = float(np.sort(once)[1:].var(ddof=1)) / noise**2
-    # Paulson's approximation of the F distribution, 1942.
-    if _paulson(scatter, free, begun - len(first) + NOISE_REPEATS) > UNLIKELY:
-        return None
+    if len(once) > 2:
+        scatter = float(np.sort(once)[1:].var(ddof=1)) / noise**2
+        if _paulson(scatter, len(once) - 2, begun - len(first) + NOISE_REPEATS) > UNLIKELY:
+            return None
     ends = int(first[once.argmax()]), int(first[once.argmin()])
     again = [logs[begun:][numbers[begun:] == end] for end in ends]
     pairs = min(len(one) for one in again)
@@ -164,7 +163,10 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
 
 
 def _paulson(ratio: float, one: int, other: int) -> float:
-    """A ratio of two variances of so many degrees of freedom, in standard deviations."""
+    """A ratio of two variances of so many degrees of freedom, in standard deviations.
+
+    Source: Paulson, An Approximate Normalization of the Analysis of Variance Distribution, 1942.
+    """
     root = math.cbrt(ratio)
     a, b = 2 / (9 * one), 2 / (9 * other)
     return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)

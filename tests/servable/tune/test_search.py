@@ -40,6 +40,15 @@ def test_nine_in_ten_flat_surfaces_are_called_flat_within_twenty_measurements(no
     assert sum(one.flat and one.measurements <= 20 for one in found) >= 9
 
 
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_a_flat_surface_of_few_points_is_called_flat(points: int) -> None:
+    space = Space({"tfs_processes": (1, 2, 4)[:points]})
+    found = Search(space, [{"tfs_processes": 1}], confirm=2).run(
+        lambda _: Measurement(value=100.0), Budget(trials=40)
+    )
+    assert "flat" in found.stopped
+
+
 def test_a_surface_that_is_called_flat_has_nothing_better() -> None:
     found = [run(FLAT, "ours", seed, 0.15) for seed in range(10)]
     assert not [one for one in found if one.flat and one.better]

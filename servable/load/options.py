@@ -109,7 +109,8 @@ OPTIONS = (
         "--listen",
         type=Address(),
         default=("127.0.0.1", 0),
-        help="Where they join, HOST:PORT. Unencrypted: a private network.",
+        show_default="127.0.0.1, a free port: this computer only",
+        help="Address of this computer where they join. Unencrypted: a private network.",
     ),
     click.option(
         "--join", "joined", type=Address(), help="Be one that sends, for a test elsewhere."

@@ -27,7 +27,7 @@ def section() -> str:
             f"a closed loop of {result['users']} users, and an open loop of "
             f"{result['rate_rps']:,.0f} requests/s, evenly spaced.",
             "",
-            f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
+            f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
             f"load average {machine['load_before']} before the run; {machine['date']}.",
             "",
             *_loops(result),
@@ -77,7 +77,7 @@ def _failed(rounds: dict[str, list[dict[str, Any]]]) -> list[str]:
     kinds = sorted({kind for one in every for kind in one["errors"]})
     said = f" ({', '.join(kinds)})" if kinds else ""
     met = "met" if not failed else "**not met**"
-    return [f"Of {sent:,} requests {failed:,} failed{said}; wanted: none, {met}."]
+    return [f"{failed:,} of {sent:,} requests failed{said}; wanted: none, {met}."]
 
 
 def _queues(queues: list[dict[str, Any]]) -> list[str]:

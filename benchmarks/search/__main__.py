@@ -23,7 +23,7 @@ from benchmarks.search.surfaces.surface import NOISE
 
 Job = TypeVar("Job")
 Done = TypeVar("Done")
-# Of numpy, read when it is imported: with threads of its own it is slower on matrices this small,
+# NumPy reads these when it is imported: with threads of its own it is slower on matrices this small,
 # and many times slower where cores are shared.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

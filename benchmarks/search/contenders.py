@@ -25,17 +25,17 @@ BUDGET_TRIALS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSurface:
-    """Every point looked up once: what all searches measure, and what their answer is worth."""
+    """Every point looked up once: what all searches measure, and the throughput of their answer."""
 
     space: Space
     rps: NDArray[np.float64]
-    """Of each point of the space, without noise."""
+    """Requests per second at each point of the space, without noise."""
     rules: tuple[int, ...]
     """The points that our rules of thumb name, as near as the space has them."""
     vcpus: int
 
     def share_of_best(self, number: int) -> float:
-        """Of the grid's best, without noise."""
+        """Throughput of this point as a share of the grid's best, without noise."""
         return float(self.rps[number] / self.rps.max())
 
     def measured(self, number: int, noise: Iterator[float]) -> float:
@@ -58,12 +58,12 @@ def _looked_up(surface: Surface) -> KnownSurface:
 
 @functools.cache
 def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
-    """One of each family: a seed changes what the points are worth, and not which there are."""
+    """One of each family: a seed changes the throughput of the points, and not which there are."""
     return Space(dict(grid))
 
 
 def _noise(seed: int) -> Iterator[float]:
-    """Of one measurement after the other: the same for every search."""
+    """Factors for one measurement after the other: the same for every search."""
     chance = np.random.default_rng([7, seed])
     while True:
         yield float(np.exp(chance.normal(0.0, NOISE)))
@@ -131,13 +131,13 @@ CONTENDERS: dict[str, Callable[[KnownSurface, int, int], tuple[int, int]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRun:
-    """One search on one surface: what the point that it recommends is really worth."""
+    """One search on one surface: the true throughput of the point that it recommends."""
 
     family: str
     contender: str
     seed: int
     share_of_best: float
-    """Of the grid's best: the formula's value, without noise, of what was recommended."""
+    """Throughput of the recommended point, without noise, as a share of the grid's best."""
     measurements: int
     seconds: float
 
@@ -162,6 +162,6 @@ def everyone(family: str, seed: int) -> list[SearchRun]:
 
 
 def flat(seed: int) -> tuple[int, str]:
-    """Measurements until it stops where every point is worth the same, and why it does."""
+    """Measurements until it stops where every point has the same throughput, and why it does."""
     found = _search(_looked_up(FLAT(seed)), seed, BUDGET_TRIALS)
     return len(found.trials), found.stopped

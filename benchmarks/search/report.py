@@ -13,7 +13,7 @@ RESULT = Path(__file__).parent / "result.json"
 OURS = "ours"
 MEDIAN_AT_LEAST, WORST_AT_LEAST, FLAT_WITHIN = 0.97, 0.90, 15
 _RESAMPLES = 10_000
-# Of the surfaces themselves, not of a run.
+# Facts about the surfaces themselves, not about a run.
 _TWO_SURFACES = [
     "Random plateaus: most steps of a setting change nothing, and one may change 40 %. A search that",
     "never looks at that value of that setting beside the best of the others is off by a terrace; no",

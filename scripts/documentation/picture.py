@@ -17,7 +17,7 @@ KINDS = {
     "what a person starts": ("#fde9c9", "#c27c0e"),
     "how it is built and checked": ("#dbeafe", "#2563a8"),
     "model and container": ("#d9f2e3", "#2f855a"),
-    "measuring and this computer": ("#ece4fa", "#6b46c1"),
+    "measuring and this machine": ("#ece4fa", "#6b46c1"),
 }
 KIND_OF = {
     "servable": 0, APP: 0,

@@ -28,7 +28,7 @@ TOGETHER = (np.log(0.15), 1.0)
 # The middle is what the caller expects.
 NOISE_WIDTH = 0.3
 STEPS = (0.8, 0.4, 0.2)
-# Of a normal distribution: 95 of 100 lie within so many standard deviations.
+# 95 of 100 values of a normal distribution lie within so many standard deviations.
 WITHIN_95 = 1.96
 # Answers drawn beside the likeliest, and moves of every parameter until then.
 DRAWN, MOVES = 4, 3

@@ -27,9 +27,9 @@ ANSWER_FROM = 25
 AGAIN_FROM, AGAIN_EVERY = 30, 2
 # The last ones repeat too: what is first seen then is known too little to be recommended.
 LAST = 3
-# Of the points that could be better, how many are compared for that.
+# How many of the points that could be better are compared for that.
 COMPARED = 60
-# Far less than a load test is worth, on the average; but it is the average of many small losses
+# Far less than the gain of a load test, on the average; but it is the average of many small losses
 # and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 # From here on a flat surface may be called one; by FLAT_UNTIL it must be, or it is not flat.
@@ -40,7 +40,7 @@ UNLIKELY = 2.326
 # Points at which a normal distribution is weighed, exact for polynomials up to the 23rd degree.
 _AT, _WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-# Of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
+# Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
 _RAN_NOISE = 0.1
 
 
@@ -130,7 +130,7 @@ def _mean(each: Iterable[Array]) -> Array:
 def expected_improvement(one: Expected, best: float) -> Array:
     """Augmented expected improvement over `best`, of each point.
 
-    What is known as well as a measurement could tell it is not measured again: a repeat is worth
+    What is known as well as a measurement could tell it is not measured again: a repeat improves
     little, unless it could still win.
     Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
     Sequential Kriging Meta-Models, 2006.

@@ -55,7 +55,7 @@ def images() -> dict[str, Any]:
         "source": f"SageMaker Python SDK, sagemaker-core {metadata.version('sagemaker-core')}, "
         "image_uri_config/tensorflow.json",
         "repository": "tensorflow-inference",
-        # Of regions outside the public partition; amazonaws.com elsewhere.
+        # Domains of regions outside the public partition; amazonaws.com elsewhere.
         "domains": ALTERNATE_DOMAINS,
         "registries": registries,
         "versions": versions,

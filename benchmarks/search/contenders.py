@@ -33,7 +33,7 @@ DISTURBED_EVERY, DISTURBED_SHARE = 40, 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSurface:
-    """Every point looked up once: what all searches measure, and what their answer is worth."""
+    """Every point looked up once: what all searches measure, and the throughput of their answer."""
 
     space: Space
     rps: NDArray[np.float64]
@@ -42,7 +42,7 @@ class KnownSurface:
     """Tried first: today's settings, then the rules of thumb."""
 
     def share_of_best(self, number: int) -> float:
-        """Of the grid's best, without noise."""
+        """Throughput of this point as a share of the grid's best, without noise."""
         return float(self.rps[number] / self.rps.max())
 
     def measured(self, number: int, noise: Iterator[float]) -> float:
@@ -65,7 +65,7 @@ def _looked_up(surface: Surface) -> KnownSurface:
 
 @functools.cache
 def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
-    """One of each family: a seed changes what the points are worth, and not which there are."""
+    """One of each family: a seed changes the throughput of the points, and not which there are."""
     return Space(dict(grid))
 
 
@@ -174,10 +174,10 @@ if importlib.util.find_spec("torch"):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRun:
-    """One search on one surface: what the point that it recommends is really worth."""
+    """One search on one surface: the true throughput of the point that it recommends."""
 
     share_of_best: float
-    """Of the grid's best: the formula's value, without noise, of what was recommended."""
+    """Throughput of the recommended point, without noise, as a share of the grid's best."""
     measurements: int
     flat: bool
     better: bool

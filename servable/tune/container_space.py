@@ -1,4 +1,4 @@
-"""What may be tried on a variant's machine: typed settings, without what could not run there."""
+"""What may be tried on a variant's instance: typed settings, without what could not run there."""
 
 import dataclasses
 import functools
@@ -44,7 +44,7 @@ TOGETHER = (
 @dataclass(frozen=True, kw_only=True)
 class SettingsGrid:
     values: dict[str, tuple[Value, ...]]
-    """setting -> its values, smallest first. Halves and doubles of what the machine has."""
+    """setting -> its values, smallest first. Halves and doubles of what the instance has."""
     left_out: dict[str, str]
     """setting -> why it is not tried."""
 

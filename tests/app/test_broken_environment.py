@@ -36,7 +36,7 @@ def test_its_own_stack_is_stopped_with_every_problem(broken: Project) -> None:
 
 
 def test_without_a_selector_synth_fails_with_every_problem(broken: Project) -> None:
-    """Of a file that is no TOML, and of a name that is none, too."""
+    """The same holds for a file that is no TOML, and for a name that cannot be one."""
     ran = broken.cdk("synth", "--quiet")
     shown = ran.stderr[ran.stderr.index("ERROR ") :]  # behind what app.py says by itself
     others = [f"environments/{name}: " in shown for name in ("x.toml", "9 lives.toml")]

@@ -1,4 +1,4 @@
-"""`servable serve ENV`: the endpoint of an environment, on this machine."""
+"""`servable serve ENV`: the endpoint of an environment, on this computer."""
 
 import json
 import os

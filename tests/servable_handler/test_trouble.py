@@ -71,7 +71,7 @@ def check(callers: Callers) -> None:
 
 
 def rest_port(endpoint: EndpointProcess, server: int) -> int:
-    """Of a model server by its place; one that is started anew keeps it."""
+    """The REST port of a model server by its number; one that is started anew keeps it."""
     environment = psutil.Process(endpoint.parts.workers[0]).environ()
     return int(environment["TFS_REST_PORTS"].split(",")[server])
 

@@ -1,4 +1,4 @@
-"""A grid of settings, and what each of its points is worth."""
+"""A grid of settings, and the throughput of each of its points."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -109,7 +109,7 @@ def _beside(at: Array, known: NDArray[np.intp], mean: Array) -> NDArray[np.bool_
 def expected_improvement(one: Expected, best: float) -> Array:
     """Augmented expected improvement over `best`, of each point.
 
-    What is known as well as a measurement could tell it is not measured again: a repeat is worth
+    What is known as well as a measurement could tell it is not measured again: a repeat improves
     little, unless it could still win.
     Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
     Sequential Kriging Meta-Models, 2006.

@@ -1,4 +1,4 @@
-"""What may be tried on a machine."""
+"""What may be tried on an instance type."""
 
 import dataclasses
 from pathlib import Path

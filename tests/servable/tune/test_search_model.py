@@ -1,4 +1,4 @@
-"""What the search expects of points, and what it thinks a measurement is worth."""
+"""What the search expects of points, and its expected improvement by a measurement."""
 
 import numpy as np
 import pytest

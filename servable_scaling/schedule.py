@@ -1,4 +1,4 @@
-"""When a scheduled action runs: at(…), rate(…) and cron(…), read whole.
+"""Parses the expressions of scheduled actions, at(…), rate(…) and cron(…), and says when they run.
 
 Source:
 https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
@@ -33,7 +33,7 @@ DEFAULTS = ScalingChoices()
 
 
 class ScheduleError(ValueError):
-    """No expression that Application Auto Scaling takes; `allowed` says what it does take."""
+    """Application Auto Scaling would refuse the expression; `allowed` says what it accepts."""
 
     def __init__(self, problem: str, allowed: str) -> None:
         super().__init__(problem)
@@ -41,7 +41,7 @@ class ScheduleError(ValueError):
 
 
 def last_run(expression: str) -> datetime | None:
-    """The last moment that it can run, in its own time zone; None where it never ends.
+    """The last time at which the expression runs, in its own time zone; None if it never ends.
 
     Raises `ScheduleError`.
     """
@@ -122,7 +122,7 @@ def _rate(rest: str) -> int:
     parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)s?", rest)
     if parts is None:
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
-        raise ScheduleError(f"{rest!r} is no interval", allowed)
+        raise ScheduleError(f"{rest!r} is not an interval", allowed)
     return int(parts[1]) * _UNIT_SECONDS[parts[2]]
 
 
@@ -132,8 +132,8 @@ def _at(moment: str) -> datetime:
             return datetime.fromisoformat(moment)
     except ValueError:
         pass  # as 30 February
-    allowed = "at(yyyy-mm-ddThh:mm:ss), as at(2026-12-24T18:00:00)"
-    raise ScheduleError(f"{moment!r} is no moment", allowed)
+    allowed = "at(yyyy-mm-ddThh:mm:ss), for example at(2026-12-24T18:00:00)"
+    raise ScheduleError(f"{moment!r} is not a point in time", allowed)
 
 
 class _Cron:
@@ -143,16 +143,16 @@ class _Cron:
         given = fields.upper().split()
         if len(given) != len(_FIELDS):
             raise ScheduleError(
-                f"cron has six fields, and {fields!r} is {len(given)}",
-                "minute, hour, day of the month, month, day of the week, year, as cron(0 7 ? * MON-FRI *)",
+                f"cron has six fields, but {fields!r} has {len(given)}",
+                "minute, hour, day of month, month, day of week, year: for example cron(0 7 ? * MON-FRI *)",
             )
         values = [_values(field, *known) for field, known in zip(given, _FIELDS, strict=True)]
         self._day, self._weekday = given[_DAY], given[_WEEKDAY]
         if (self._day == "?") == (self._weekday == "?"):
             raise ScheduleError(
-                f"day of the month is {self._day} and day of the week {self._weekday}, and exactly one of "
+                f"day of the month is {self._day} and day of the week {self._weekday}, but exactly one of "
                 "them must be ?",
-                "? in the one that does not matter, as cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
+                "? in one of them, for example cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
             )
         self._minutes, self._hours, self._days, self._months, self._weekdays, self.years = values
         self.every_year = given[_YEAR] == "*"
@@ -214,7 +214,7 @@ def _values(
     for part in field.split(","):
         parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
         if parts is None or (parts[3] is not None and int(parts[3]) == 0):
-            raise ScheduleError(f"{part!r} is no {name}", f"{allowed}, with , - * /")
+            raise ScheduleError(f"{part!r} is not a valid {name}", f"{allowed}, with , - * /")
         ends = [
             words.index(one) + least if one in words else one for one in parts.groups()[:2] if one
         ]

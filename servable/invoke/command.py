@@ -1,6 +1,7 @@
 """`servable invoke ENV --body FILE`: send one request to ENV's endpoint."""
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
         raise unknown(name, known)
     loaded = known[name]
     if loaded.environment is None:
-        raise click.ClickException(f"{loaded.file}: does not load; see `servable check {name}`")
+        command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
+        raise click.ClickException(f"{loaded.file}: is refused; `{command}` says why")
     return loaded.environment
 
 

@@ -120,14 +120,19 @@ def test_a_binary_answer_wants_a_file(server: RuntimeServer, run: Run) -> None:
         ("--body", "cdk.txt"),
         ("--body", "body.json", "--local", "--url", "http://127.0.0.1:1"),
         ("--body", "body.json", "--environments", "nowhere"),
-        ("--body", "body.json", "--set", "endpoint=x"),
-        ("--body", "body.json", "--set", "product.endpoint.name=x"),
     ],
     ids=lambda arguments: " ".join(arguments[1:]),
 )
 def test_wrong_use_is_said(run: Run, project: Path, arguments: tuple[str, ...]) -> None:
     (project / "cdk.txt").write_text("x")
     assert isinstance(run(*arguments).exception, click.UsageError)
+
+
+@pytest.mark.parametrize("key", ["endpoint=x", "prod.endpoint=x"])
+def test_a_set_that_is_refused_is_said_with_the_command_that_says_why(run: Run, key: str) -> None:
+    assert f"`servable check prod --set={key}` says why" in str(
+        run("--body", "body.json", "--set", key).exception
+    )
 
 
 def test_what_is_no_array_file_is_said(server: RuntimeServer, run: Run, project: Path) -> None:

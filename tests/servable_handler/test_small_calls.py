@@ -437,7 +437,7 @@ def test_an_answer_not_understood_is_500_and_its_request_is_not_sent_again(
     odd, heard = answering(answer_of(1), [frame(1, 4, 3, b"\x8d")])
     one = ModelServers((odd, server.grpc_port), (server.rest_port,) * 2)
     one._choice.take = lambda avoid=None: 0  # type: ignore[method-assign]
-    with pytest.raises(RequestError, match="not understood") as raised:
+    with pytest.raises(RequestError, match="not supported") as raised:
         one.grpc("Regress", b"first", call())
     one._choice.take = lambda avoid=None: 1  # type: ignore[method-assign]
     assert one.grpc("Regress", b"second", call()) == b"second"

@@ -103,10 +103,7 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     loaded = overlaid(project, lines)
     assert loaded.environment is not None
     placement = placements(loaded, loaded.environment)[0]
-    tried = space(loaded, placement, ("batching.max_batch_size",))
-    assert [tried.point(number) for number in range(len(tried))] == [
-        {"batching.max_batch_size": None}
-    ]
+    assert grid(loaded, placement).left_out["batching"].startswith("`servable check` refuses it")
 
 
 @pytest.fixture(scope="module")

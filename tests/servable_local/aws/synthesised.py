@@ -49,13 +49,14 @@ class Deployed:
         return self.account.deploy(template, wait=wait)
 
     def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
-        """The alarms on everybody's traffic, by one metric; those on one fleet of an update are left out."""
+        """The file's alarms on all traffic, by one metric; not those on one fleet of an update, nor of scaling."""
         found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
         return [
             one
             for one in found
             if metric in (None, one.get("MetricName"))
             and "EndpointConfigName" not in [d["Name"] for d in one["Dimensions"]]
+            and not one["AlarmName"].startswith("TargetTracking-")
         ]
 
     def containers(self) -> list[Any]:

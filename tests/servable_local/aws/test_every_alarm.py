@@ -67,8 +67,7 @@ def watched(deployed: Deployed, clock: ManualClock, server: Server) -> Watched:
 
 
 def test_every_alarms_trouble_is_known(deployed: Deployed) -> None:
-    alarms = deployed.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    of_requests = [one for one in alarms if one.get("Namespace") == "AWS/SageMaker"]
+    of_requests = [one for one in deployed.alarms() if one.get("Namespace") == "AWS/SageMaker"]
     assert {one["MetricName"] for one in of_requests} == set(TROUBLES)
 
 

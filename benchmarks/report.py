@@ -34,7 +34,7 @@ def section(title: str, name: str, *parts: Iterable[str]) -> str:
 def ran_on(machine: dict[str, Any], more: str = "") -> str:
     """`more`: versions beside Python's."""
     return (
-        f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}"
+        f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}"
         f"{more}; load average {machine['load_before']} before the run; {machine['date']}."
     )
 

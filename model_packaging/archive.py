@@ -82,7 +82,7 @@ _END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
 def _header(entry: Entry) -> bytes:
-    """GNU format. Owner, time and mode say nothing about a model, and differ between machines.
+    """GNU format. Owner, time and mode say nothing about a model, and differ between computers.
 
     Every file is 0644 and every folder 0755, whatever the builder's umask: the container
     reads them as another user, and runs none of them.

@@ -54,7 +54,7 @@ def request_path(code: Path | None) -> Tree:
     entry = next(entry for entry in entries if entry.name == loaded)
     handler = _folder(PACKAGES[0])
     top = Entry("code", handler, handler.stat())
-    # Caches of this machine's Python are no news to the user.
+    # Caches of this computer's Python are no news to the user.
     return Tree((top, Entry(f"code/{_LOADED}", entry.path, entry.status), *kept), ())
 
 

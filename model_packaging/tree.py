@@ -10,7 +10,7 @@ from pathlib import Path
 from model_packaging.beside import PARTS
 from model_packaging.refusal import PackagingError
 
-# Made by tools, not by people: they differ between machines and serve nothing.
+# Made by tools, not by people: they differ between computers and serve nothing.
 LEFT_OUT = frozenset(
     {
         ".DS_Store",

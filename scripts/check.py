@@ -22,6 +22,7 @@ CHECKS = {
     "structure": [*PYTHON, "-m", "scripts.check_structure"],
     "generated": [*PYTHON, "scripts/generate.py", "--check"],
     "pages": [*PYTHON, "-m", "scripts.check_pages"],
+    "words": [*PYTHON, "-m", "scripts.check_words"],
     "claims": [*PYTHON, "scripts/claims.py", "--check"],
     "locks": [*PYTHON, "scripts/check_locks.py"],
 }

@@ -1,6 +1,6 @@
 """`make demo-faults`: a deployed model slowed, killed and made to fail, under load.
 
-Shows what callers saw, which alarm went off after how long, and the recovery. One minute of
+Shows what callers saw, which alarm was in ALARM after how long, and the recovery. One minute of
 the alarms lasts 2 s here; latencies are real. `--json` prints it for programs.
 """
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a deployed model, each until its alarm goes off, and then until it recovers."""
+"""What can be wrong with a deployed model, each until its alarm is in ALARM, and then until it recovers."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from scripts import timeline
 from servable_local.aws import EmbeddedAws
 
 ENDPOINT = "ranker-local"
-P99_LATENCY_MS = 250  # what the alarm allows: a busy machine alone must not set it off
+P99_LATENCY_MS = 250  # what the alarm allows: a busy computer alone must not set it off
 SLOW_MS = 600
 KILL_EVERY_SECONDS = 0.2
 
@@ -151,7 +151,7 @@ class Demonstration:
             for one in self._history(alarm)
             if one["HistorySummary"].endswith(f" to {state}")
         ]
-        # A late tick has the time that it was due: on a busy machine that may be before.
+        # A late tick has the time that it was due: on a busy computer that may be before.
         return max(moments[-1], after)
 
     def _until(self, what: str, holds: Callable[[], bool]) -> None:

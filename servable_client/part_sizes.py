@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 MOST_PARTS_PER_CONNECTION = 2
 # The fewest whose middle one is not moved by one hiccup.
 MEASUREMENTS = 3
-# Of each number of parts, the last five are kept: three batches turn its middle.
+# Measurements kept for each number of parts, the last ones: three batches turn its middle.
 KEPT = 5
 WORSE = 1.5
 # Each part is a request: fewer of them are taken where more save less than this.

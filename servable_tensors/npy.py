@@ -42,7 +42,7 @@ MOST_UNPACKED_BYTES = 64 << 20
 MOST_MEMBERS = 4096
 _STRINGS_AT_ONCE = 4096
 _MAGIC = b"\x93NUMPY"
-# Of bodies that are handed on: forms that are kept, and the most bytes before their numbers.
+# Bodies that are handed on: how many layouts are kept, and the most bytes before their numbers.
 _MOST_FORMS, _MOST_HEAD_BYTES = 64, 1024
 
 

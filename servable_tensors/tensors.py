@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 # Number of a data type -> how tensor_content holds one element, and the field that holds it
-# otherwise. Little-endian, like every machine that TensorFlow serves on.
+# otherwise. Little-endian, like every processor that TensorFlow serves on.
 _STORED = {
     1: ("<f4", "float_val"),
     2: ("<f8", "double_val"),

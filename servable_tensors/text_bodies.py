@@ -17,7 +17,7 @@ _NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
 _LETTERS_OF_NUMBERS = re.compile(r"[-+0-9.,eE]+")
 # A field that may be a number, and letters that stand otherwise in JSON.
 _UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
-# Of a line of CSV: a comma, text without quotes, or what stands between quotes.
+# One piece of a line of CSV: a comma, text without quotes, or what stands between quotes.
 _PIECES = re.compile(r'(,|[^",]+)|"((?:[^"]|"")*)(?:"|\Z)')
 # What NGINX's JavaScript takes for space: of Unicode's other spaces it knows none.
 SPACE = "\t\n\v\f\r "

@@ -1,6 +1,6 @@
 """Where the tests' time goes, by folder: `python -m pytest -m "not long" -n 2 -p tests.seconds`.
 
-Seconds of a processor, which other work on the machine changes little. "Started" are those of the
+Seconds of a processor, which other work on the computer changes little. "Started" are those of the
 processes that tests start; those that tests share are counted when they end, in a row of their own.
 """
 

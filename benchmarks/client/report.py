@@ -29,7 +29,7 @@ def _how(result: dict[str, Any]) -> list[str]:
     blocks = len(next(iter(result["cpu_ms_per_call"].values())))
     shorter = ", ".join(f"{calls} calls for {name}" for name, calls in result["shorter"].items())
     return [
-        "Rows of 256 float32 to the endpoint on this machine, whose handler answers with one float32",
+        "Rows of 256 float32 to the endpoint on this computer, whose handler answers with one float32",
         "a row and does nothing else. CPU time of the calling process, from the array that is sent to",
         f"the array that comes back; {blocks} blocks of {result['calls']} calls of each way, in turn",
         f"({shorter}).",

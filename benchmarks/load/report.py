@@ -30,7 +30,7 @@ def section() -> str:
             f"a closed loop of {result['users']} users, and an open loop of "
             f"{result['rates']['null']:,.0f} requests/s, evenly spaced.",
             "",
-            f"Machine: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
+            f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
             f"load average {machine['load_before']} before the run; {machine['date']}.",
             "",
             *_loops(result),
@@ -87,7 +87,7 @@ def _failed(runs: list[dict[str, Any]]) -> list[str]:
     kinds = sorted({f"{one['generator']}: {kind}" for one in runs for kind in one["errors"]})
     said = f" ({', '.join(kinds)})" if kinds else ""
     met = "met" if not failed else "**not met**"
-    return [f"Of {sent:,} requests {failed:,} failed{said}; wanted: none, {met}."]
+    return [f"{failed:,} of {sent:,} requests failed{said}; wanted: none, {met}."]
 
 
 def _others(result: dict[str, Any]) -> list[str]:

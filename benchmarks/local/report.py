@@ -18,7 +18,7 @@ def section() -> str:
     result = read(RESULT)
     rounds = result["rounds"]
     parts = (_how(result), _ways(rounds), _targets(rounds))
-    return page_section("The endpoint on this machine", "local", *parts)
+    return page_section("The endpoint on this computer", "local", *parts)
 
 
 def _how(result: dict[str, Any]) -> list[str]:
@@ -29,9 +29,9 @@ def _how(result: dict[str, Any]) -> list[str]:
         f"Median of {count} starts each, in turn; {result['seconds']:g} s of load over "
         f"{result['connections']} kept connections by",
         "`benchmarks/callers.py` (Python threads and bare sockets), on the same cores.",
-        "CPU time is that of the endpoint's processes, user and system, from /proc. The front is",
-        "what NGINX is in the container, the worker is Gunicorn's. It says what this double costs,",
-        "and nothing of the container: NGINX and TensorFlow Serving are C++.",
+        "CPU time is that of the endpoint's processes, user and system, from /proc. The nginx",
+        "stand-in has NGINX's place in the container; the worker is Gunicorn's. It says what this local",
+        "container costs, and nothing of the image's: NGINX and TensorFlow Serving are C++.",
         "",
         ran_on(result["machine"]),
     ]
@@ -39,7 +39,7 @@ def _how(result: dict[str, Any]) -> list[str]:
 
 def _ways(rounds: Rounds) -> list[str]:
     lines = [
-        "| | front | worker | model server | together, CPU-ms | requests/s | p50, ms | p99, ms |",
+        "| | nginx stand-in | worker | model server | together, CPU-ms | requests/s | p50, ms | p99, ms |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for way, of in rounds.items():

@@ -1,4 +1,4 @@
-"""What is simulated: a machine, the container's settings on it, and the work of one request."""
+"""What is simulated: a computer, the container's settings on it, and the work of one request."""
 
 from dataclasses import dataclass
 from typing import Literal

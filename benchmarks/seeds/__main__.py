@@ -62,7 +62,7 @@ def _run(folder: Path, given: Collection[str]) -> None:
         found = EXPERIMENTS[name].measured(bench)
         measured = {
             "run": run,
-            "model_server": "the double",
+            "model_server": "local container",
             "machine": before,
             "seconds": round(time.monotonic() - began),
             "found": found,

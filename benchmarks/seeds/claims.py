@@ -11,9 +11,9 @@ from benchmarks.seeds.results import ARTICLE, FIRST, ONES, SERVERS, WORKERS, mid
 
 SHOWS, NOT_SHOWN, OTHER_WAY, UNDECIDED = "shows", "did not show", "the other way round", "undecided"
 # Why much does not show here.
-CORES = "Callers, workers and the model share this machine's cores."
+CORES = "Callers, workers and the model share this computer's cores."
 WORSE_BY_FIVE_PERCENT = 1.05
-DOUBLE = "The double's model server is Python: what gRPC and JSON cost there is not what C++ takes."
+DOUBLE = "The local container's model server is Python: what gRPC and JSON cost there is not what C++ takes."
 # 40 % lower is 1 / (1 - 0.4) times as much on the other side.
 FORTY_PERCENT = 1 / 0.6
 
@@ -85,9 +85,7 @@ def baseline(found: dict[str, Any]) -> list[Claim]:
     rate = partial(values, found["throughput"], "requests_per_second")
     ours, call, predict = "ours, JSON", "Flask, model.call", "Flask, model.predict"
     time, more = "5 s to 3 s: 40 % less, 1.7x", "2 to 12 requests/s: 6x"
-    hops = (
-        "A small request passes a front, a worker and a model server; Flask computes where it is."
-    )
+    hops = "A small request passes nginx, a worker and a model server; Flask computes where it is."
     wall, memory = found["memory"]["flask_wall"], found["memory"]
     fits = max((row["workers"] for row in wall if row["memory_mb"] <= memory["wall_mb"]), default=0)
     twelve = memory["ours_at_twelve"]
@@ -127,7 +125,7 @@ def _why(rows: list[dict[str, Any]], flask: str, way: str, count: int) -> str:
         return f"{said}, what stands before it the rest."
     npy = middle(rows, "cpu_ms", way="ours, npy", rows=count)
     return (
-        f"{said}: it reads and writes the text again, and the double's does so in Python. "
+        f"{said}: it reads and writes the text again, and the local container's does so in Python. "
         f"With npy, which is not text, all of ours is {npy:.2f}."
     )
 

@@ -210,7 +210,7 @@ PARTS: dict[str, dict[str, PagePart]] = {
         "baseline": PagePart(
             title="The model out of the web worker (S0, S1)",
             words="A Keras network of two dense layers of 512. Flask loads it into every worker, behind "
-            "Gunicorn; ours is the endpoint on this machine with our handler. Most of what "
+            "Gunicorn; ours is the endpoint on this computer with our handler. Most of what "
             "`model.predict` takes is Keras itself; the direct call leaves that out.",
             corner="one request",
             grid=_baseline,
@@ -244,9 +244,9 @@ PARTS: dict[str, dict[str, PagePart]] = {
     "settings": {
         "settings": PagePart(
             title="Settings as a tuple (S2)",
-            words="The article's ml.c5.9xlarge has 36 cores. Here every 36 is this machine's number of "
+            words="The article's ml.c5.9xlarge has 36 cores. Here every 36 is this computer's number of "
             "cores, and the 8 as many at most; 8 callers ask for 111 rows of npy. Beside it the "
-            "article's table on a simulated machine of 36 cores: nothing is computed there.",
+            "article's table on a simulated computer of 36 cores: nothing is computed there.",
             corner="workers, TFS, OMP, inter, intra",
             grid=_settings,
             after=_simulated,
@@ -256,7 +256,7 @@ PARTS: dict[str, dict[str, PagePart]] = {
     },
     "swapping": {
         "swapping": PagePart(
-            title="Several models, and the way back (S3)",
+            title="Several models, loaded and unloaded (S3)",
             words="Multi-model mode as the image's code up to 2.19 has it (gthread; 2.20 uses gevent), with "
             "4 Gunicorn threads, then with the image's default of one; two callers, one row each; the model "
             "that comes and goes has 400 MB of weights. Then two models, one caller each.",

@@ -25,11 +25,11 @@ def _how() -> list[str]:
         "",
         "Generated from `benchmarks/seeds/result.json`; measured by `make bench-seeds`, both sides of an",
         "experiment in one go. Medians, with the smallest and largest of the repeats. Ratios are of the",
-        "same repeat, with an interval of 95 %. The double's model server is TensorFlow's runtime behind",
-        "interfaces in Python, so what JSON costs inside it is not what TensorFlow Serving's C++ takes, and",
-        "comparisons of REST and gRPC for small bodies say nothing of it.",
+        "same repeat, with an interval of 95 %. The local container's model server is TensorFlow's runtime",
+        "behind interfaces in Python, so what JSON costs inside it is not what TensorFlow Serving's C++",
+        "takes, and comparisons of REST and gRPC for small bodies say nothing of it.",
         "",
-        "What few cores cannot show: what more workers and model servers than these are worth (S1, S2),",
+        "What few cores cannot show: what more workers and model servers than these would bring (S1, S2),",
         "parts of a batch computed side by side (S4), and GPUs (S0). For S2 and S4 a simulator stands beside",
         "the measurement, labelled so; GPUs are not here.",
         "",
@@ -46,7 +46,7 @@ def _runs(result: Result) -> list[str]:
         for name, one in result.items()
     ]
     table = [
-        "| | run | seconds | model server | machine | load average before | Python |",
+        "| | run | seconds | model server | computer | load average before | Python |",
         "|---|---|---:|---|---|---:|---|",
         *rows,
         "",
@@ -87,7 +87,7 @@ def _claims(result: Result) -> list[str]:
         "|---|---|---|---:|---|---|",
         *(claim.row() for claim in found),
         "",
-        "What did not show on this machine:",
+        "What did not show on this computer:",
         "",
         *(missing or ["- nothing: every effect above showed."]),
         "",

@@ -1,4 +1,4 @@
-"""result.json: what was measured, each experiment with its run, time and machine; and its rows.
+"""result.json: what was measured, each experiment with its run, time and computer; and its rows.
 
 Rows are chosen and reduced here, the same for tables, claims and pictures.
 """
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def read() -> Result:
-    """Experiment -> {"run", "model_server", "machine", "seconds", "found"}."""
+    """Experiment -> an object with the keys `run`, `model_server`, `machine`, `seconds`, `found`."""
     return report.read(RESULT) if RESULT.exists() else {}
 
 

@@ -21,7 +21,7 @@ from infra.policy.container import ContainerSettings
 
 MODELS = ("small",)
 REPEATS, ASKED_SECONDS, CALLERS, ROWS = 8, 1.5, 8, 111
-# Not JSON: what that costs in the double's model server would hide the settings.
+# Not JSON: what that costs in the local container's model server would hide the settings.
 FORM = workload.NPY
 CORES = os.cpu_count() or 1
 SIMULATED_CORES, USERS, RUN_SECONDS = 36, 72, 20.0

@@ -47,7 +47,7 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
         for _ in range(LEARNING_CALLS):
             endpoint.predict(array, split="measured")
         for repeat in range(REPEATS):
-            # In turn call by call, so that what slows the machine slows all ways; in every order,
+            # In turn call by call, so that what slows the computer slows all ways; in every order,
             # since what comes after ten parts at once finds busier caches: each does as often.
             latencies: dict[str, list[float]] = {way: [] for way in WAYS}
             for call in range(calls):

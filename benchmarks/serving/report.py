@@ -37,9 +37,9 @@ def _how(result: dict[str, Any]) -> list[str]:
     ]
     repeats = len({one["repeat"] for one in result["transports"]})
     return [
-        "CPU time of one request against the endpoint on this machine, by part: the gateway is the",
-        "front, Gunicorn and its worker; the model server is our double, which is Python and not",
-        "TensorFlow Serving: ratios of the whole stack hold for this double, and what gRPC and REST",
+        "CPU time of one request against the endpoint on this computer, by part: the web server is the",
+        "nginx stand-in, Gunicorn and its worker; the model server is the local container's, which is Python",
+        "and not TensorFlow Serving: ratios of the whole stack hold for it, and what gRPC and REST",
         "cost there for a small body says nothing of the container's. Rows of 256 float32, rounded",
         f"to 4 decimals, seed 0. Body bytes: {'; '.join(sizes)}.",
         f"Median of {repeats} repeats in turn, of {', '.join(map(str, result['requests']))} requests",
@@ -60,7 +60,7 @@ def _times(rows: list[Row]) -> list[str]:
     ways = list(dict.fromkeys(one["way"] for one in rows))
     ways.sort(key=lambda way: way.startswith("ours"))
     lines = [
-        "| CPU-ms, gateway + model server | 1 row | 111 rows | 2,230 rows |",
+        "| CPU-ms, web server + model server | 1 row | 111 rows | 2,230 rows |",
         "|---|---:|---:|---:|",
     ]
     for way in ways:
@@ -77,22 +77,22 @@ def _targets(rows: list[Row], result: dict[str, Any]) -> list[str]:
     rest, grpc, empty = "handlers over REST", "gRPC from JSON", "empty handler"
     lines = ["| | measured | 95 % | wanted | |", "|---|---:|---:|---:|---|"]
     for way, wanted in (("ours, protobuf", 8), ("ours, npy", 4)):
-        label = f"{way}: less than {grpc}, 2,230 rows, gateway"
+        label = f"{way}: less than {grpc}, 2,230 rows, web server"
         lines.append(_ratio(label, rows, grpc, way, 2_230, gateway, at_least=wanted))
     for way, wanted in (("ours, protobuf", 5), ("ours, npy", 3)):
-        label = f"{way}: less than {rest}, 2,230 rows, whole stack of the double"
+        label = f"{way}: less than {rest}, 2,230 rows, whole stack of the local container"
         lines.append(_ratio(label, rows, rest, way, 2_230, whole, at_least=wanted))
     for way in ("ours, JSON", "ours, npy", "ours, protobuf"):
-        label = f"{way}: of the {empty}, 1 row, gateway"
+        label = f"{way}: of the {empty}, 1 row, web server"
         lines.append(_ratio(label, rows, way, empty, 1, gateway, at_most=1.5))
     # Below this the built-in gRPC client goes: docs/decisions/0035.
     for form in ("npy", "protobuf"):
         through_grpcio, built_in = f"ours through grpcio, {form}", f"ours, {form}"
-        label = f"{through_grpcio}: of {built_in}, 1 row, whole stack of the double"
+        label = f"{through_grpcio}: of {built_in}, 1 row, whole stack of the local container"
         lines.append(_ratio(label, rows, through_grpcio, built_in, 1, whole, at_least=1.1))
     for size in (111, 2_230):
         for way in ("ours, JSON", "ours, npy", "ours, protobuf"):
-            label = f"{way}: of {rest}, {SIZES[size]}, gateway"
+            label = f"{way}: of {rest}, {SIZES[size]}, web server"
             lines.append(_ratio(label, rows, way, rest, size, gateway, upper=1.05))
     return [*lines, *_waiting(result["waiting"]), *_chosen(result["choosing"]), *_workers(result)]
 

@@ -12,7 +12,7 @@ from servable_local.container.launch import EndpointProcess, launch
 
 REPEATS = 5
 REQUESTS = {1: 1000, 111: 250, 2_230: 30}
-# Each in turn with the others, so that all meet the machine's slow moments: it has some that last
+# Each in turn with the others, so that all meet the computer's slow moments: it has some that last
 # longer than all of one contender's requests do.
 SLICES = 10
 CONTENDERS = Path(__file__).parent / "contenders"

@@ -46,7 +46,7 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
     _require_programs()
     with disk(code), tempfile.TemporaryDirectory() as folder:
         resolved = Path(folder) / LOCK
-        # Not pip: it evaluates `python_version` of the machine it runs on.
+        # Not pip: it evaluates `python_version` of the computer it runs on.
         _run(
             code,
             [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
@@ -190,7 +190,7 @@ def _is_there(wheels: Path, wheel: Wheel) -> bool:
 def unpack(wheels: Sequence[Path], target: Path) -> None:
     """Unpacks all of them into `target`, made beside it and renamed when whole. Raises `PackagingError`.
 
-    No installer's traces: the same wheels give the same files, on any machine.
+    No installer's traces: the same wheels give the same files, on any computer.
     """
     private_folder(target.parent)
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))

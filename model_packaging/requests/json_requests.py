@@ -13,7 +13,7 @@ from typing import Any
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, TensorInfo
 from servable_tensors import wire
 
-# How tensor_content holds one element; little-endian like every machine TensorFlow serves on.
+# How tensor_content holds one element; little-endian like every processor TensorFlow serves on.
 ELEMENT_CODES = {
     "float32": "f",
     "float64": "d",

@@ -29,7 +29,7 @@ _NODE, _SIGNATURE, _NAME = 1, 1, 1
 # A graph up to this size is parsed as it is; of a larger one the constants are left out.
 _WHOLE_BYTES = 1 << 27
 _LARGE_BYTES = 1 << 16
-# Of an attribute that is a string: a path, or the version of a StableHLO module.
+# Most bytes kept of an attribute that is a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
 # Attributes of one operation that are remembered as they are written, to pass over them at once.
 _MOST_SEEN = 4096
@@ -237,7 +237,7 @@ class _Reading:
 def _parts(data: Buffer, start: int, end: int) -> Iterator[bytes]:
     """The fields of a GraphDef in parts that fit into memory, each a GraphDef again.
 
-    Of a graph that is larger than that, a node with a large constant comes without it.
+    In a graph that is larger than that, a node with a large constant comes without it.
     """
     if end - start <= _WHOLE_BYTES:
         yield data[start:end]

@@ -16,7 +16,7 @@ from servable.conformance.observed_cases import OBSERVED, ContainerSetup
 
 MODELS_PATH = "/opt/ml/models"
 """Where SageMaker puts the models of multi-model mode."""
-# Of multi-model mode: name -> model, code.
+# The models of multi-model mode: name -> model, code.
 _MEMBERS = {
     "alpha": ("mult", "handler"),
     "beta": ("mult", "code_transforms"),
@@ -117,6 +117,6 @@ def _add_code(code: str, target: Path) -> None:
         for file in (OBSERVED / code).rglob("*.py.txt"):
             path = target / "code" / file.relative_to(OBSERVED / code).with_suffix("")
             path.parent.mkdir(parents=True, exist_ok=True)
-            # As it was observed, the hooks had their old name.
+            # The hooks had their old name when it was observed.
             text = file.read_text(encoding="utf-8")
             path.write_text(text.replace("serving.hooks", "servable_handler.hooks"), "utf-8")

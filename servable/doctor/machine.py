@@ -15,7 +15,7 @@ from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
 
 # requires-python of pyproject.toml.
 LEAST_PYTHON = (3, 11)
-# Of the CDK CLI that package.json pins; Node 20 is past its end of life.
+# What the CDK CLI that package.json pins needs; Node 20 is past its end of life.
 # https://docs.aws.amazon.com/cdk/v2/guide/node-versions.html
 LEAST_NODE = 20
 TIMEOUT_SECONDS = 30

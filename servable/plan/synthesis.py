@@ -62,7 +62,7 @@ def synthesised(
 def endpoint_template(loaded: Loaded) -> dict[str, Any]:
     """Return the template of ENV/endpoint as `cdk synth` writes it, synthesised in this process.
 
-    That takes half the time of a subprocess. The caller has checked the environment.
+    This takes half the time of a subprocess. The caller has checked the environment.
     Raises `PackagingError` if CDK refuses it, as without the feature flags of `servable new`.
     """
     prefer_installed_node()  # which the next line starts

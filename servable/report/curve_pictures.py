@@ -113,7 +113,7 @@ def machine(contents: Sequence[Content]) -> bytes:
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):
         return style.nothing(
-            "Not known: only an endpoint on this machine is looked at.", title=title
+            "Not known: only an endpoint on this computer is looked at.", title=title
         )
     figure = style.figure(inches=(12.0, 7.0))
     above, below = figure.subplots(2, 1, sharex=True)
@@ -145,4 +145,4 @@ def _of(step: LoadStep) -> str:
 
 
 def _label(contents: Sequence[Content]) -> str:
-    return ": relative, measured on one machine" if contents[0].curve.asked.relative else ""
+    return ": relative, measured on one computer" if contents[0].curve.asked.relative else ""

@@ -107,7 +107,7 @@ def advice(content: Content) -> list[str]:
     lines = [headline(found.choice, content.goal)]
     if found.withheld:
         keys = ", ".join(".".join(change.key) for change in found.withheld)
-        lines.append(f"Not written, because measured on this machine: {keys}.")
+        lines.append(f"Not written, because measured on this computer: {keys}.")
     else:
         lines.append(
             f"Scaling target: {found.scaling_target_per_minute:,.0f} invocations a minute and instance."
@@ -121,7 +121,7 @@ def changes(content: Content) -> ReportTable:
         Row(tuple(map(Cell, (".".join(change.key), shown(change.value), change.reason, written))))
         for written, several in (
             ("yes", found.changes if found else ()),
-            ("no: measured on this machine", found.withheld if found else ()),
+            ("no: measured on this computer", found.withheld if found else ()),
         )
         for change in several
     ]

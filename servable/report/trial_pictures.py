@@ -137,7 +137,7 @@ def _costs(content: Content) -> list[tuple[float, float, Trial]]:
         float(trial.measured.about["usd_per_million"]) if priced else 1 / rps
         for _, rps, trial in ran
     ]
-    # Measured on this machine, or without a price: the cheapest is 1.
+    # Measured on this computer, or without a price: the cheapest is 1.
     one = 1.0 if priced and content.usd_per_hour is not None else min(costs, default=1.0)
     return [(p99, cost / one, trial) for (p99, _, trial), cost in zip(ran, costs, strict=True)]
 

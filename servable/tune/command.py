@@ -56,7 +56,7 @@ OPTIONS = (
         type=click.Choice(TARGETS),
         default="local",
         show_default=True,
-        help="ENV's double on this machine, or copies of its live endpoint, one for each trial.",
+        help="ENV's local container, or copies of its live endpoint, one for each trial.",
     ),
     LOCAL,
     ENDPOINT_URL,
@@ -87,7 +87,7 @@ OPTIONS = (
     click.option(
         "--minutes",
         type=ABOVE_0,
-        help=f"At most, about, of everything; left out, {LOCAL_MINUTES:g} on this machine.",
+        help=f"Most minutes for everything, about (default: {LOCAL_MINUTES:g} for the local container).",
     ),
     click.option("--dollars", type=ABOVE_0, help="For the copies, at most, all runs together."),
     click.option(
@@ -101,7 +101,9 @@ OPTIONS = (
     ),
     click.option("--write", is_flag=True, help="Apply the diff to the environment's file."),
     click.option(
-        "--force-local-numbers", is_flag=True, help="Scaling and alarms from this machine."
+        "--force-local-numbers",
+        is_flag=True,
+        help="Set scaling and alarms from numbers of this computer.",
     ),
     AS_JSON,
 )
@@ -116,7 +118,7 @@ def checked(told: dict[str, Any]) -> None:
         raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
     if here and told["instance_types"]:
         raise click.UsageError(
-            "--instance-types needs --target sagemaker: this machine is one type and stays it"
+            "--instance-types needs --target sagemaker: this computer cannot become another instance type"
         )
     if told["local"] and told["endpoint_url"]:
         raise click.UsageError("--local and --endpoint-url are two places: give one")
@@ -182,7 +184,7 @@ def _options(loaded: Loaded, told: dict[str, Any]) -> TuneOptions:
 
 
 def _account(loaded: Loaded, told: dict[str, Any]) -> Account | None:
-    """None: this machine."""
+    """The AWS account to measure in; None: the local container on this computer."""
     if told["target"] == "local":
         return None
     assert loaded.environment is not None  # the caller has looked at its findings

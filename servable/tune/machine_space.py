@@ -29,7 +29,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """`kinds`: instance type -> its machine, today's first."""
+    """`kinds`: instance type -> its vCPUs and memory, today's first."""
 
     today: str
     kinds: Mapping[str, Machine]

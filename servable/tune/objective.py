@@ -23,7 +23,8 @@ class Objective:
     def latency_ms(self, step: LoadStep) -> float:
         """Return the objective's percentile; infinity for a step that fails.
 
-        Of a load that is not kept up with, at least more than is allowed: it grows with the time.
+        Where the server does not keep up with the load, the latency grows with the time: it is at
+        least more than is allowed.
         """
         if not step.latencies.count or step.failed_share > self.most_failed_share:
             return float("inf")

@@ -84,7 +84,7 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     if (cost := _usd_per_million(tuned)) is not None:
         click.echo(f"  {cost:.3g} $ per million predictions, of an instance as busy as that")
     if advice.relative:
-        click.echo("relative: measured on this machine; it sets no scaling target and no alarm")
+        click.echo("relative: measured on this computer; it sets no scaling target and no alarm")
     if tuned.diff:
         click.echo(f"\n{tuned.diff}")
         click.echo("written" if write else "not written; --write applies it")
@@ -123,7 +123,7 @@ def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
 
 
 def _usd_per_million(tuned: Tuned) -> float | None:
-    """Predictions; None for what was measured on this machine, or without a price."""
+    """Predictions; None for what was measured on this computer, or without a price."""
     price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
     if price is None or advice is None:
         return None

@@ -37,7 +37,7 @@ class KeyChange:
 class Recommendation:
     asked: Asked
     relative: bool
-    """Measured on this machine: it ranks settings and sets nothing that AWS's machines decide."""
+    """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
     choice: ChosenPoint
     rps: Interval
     """Per instance, at the knee of the chosen settings."""

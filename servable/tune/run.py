@@ -40,13 +40,13 @@ class TuneOptions:
     body_names: tuple[str, ...]
     percent: float = 99.0
     most_ms: float | None = None
-    """None: the file's alarm, where this machine can meet it."""
+    """None: the file's alarm, where this computer can meet it."""
     goal: Goal = "throughput"
     only: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
     """Beside today's; none: it stays."""
     account: Account | None = None
-    """Whose live endpoint is copied for each trial; None: the double on this machine."""
+    """Whose live endpoint is copied for each trial; None: the local container on this computer."""
     trials: int = 40
     minutes: float | None = None
     """At most; None: any. Of everything, with the two load curves around the trials."""

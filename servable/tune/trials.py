@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from infra.catalog.prices import price
 from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder
 from servable.load.endpoint_processes import yielding
@@ -33,7 +32,7 @@ from servable.tune.search.trial import Measurement
 from servable.tune.time_plan import CURVE_STEPS, TRIAL_STEPS, seconds_expected
 from servable_local.container.launch import LaunchError
 
-# A limit from the file that one caller already comes near to on this machine ranks nothing.
+# A limit from the file that one caller already comes near to on this computer ranks nothing.
 NEAR = 0.5
 SLOWER_THAN_ALONE = 4.0
 # A step whose requests were sent late says nothing of the settings: it is measured again.
@@ -101,7 +100,8 @@ class Trials(ABC):
         stated = self._run.options.usd_per_hour
         if kind == self.machines.today and stated is not None:
             return stated
-        known = price(kind, self._run.environment.region)
+        environment = self._run.environment
+        known = environment.prices.instance(kind, environment.region)
         return known.usd_per_hour if known else None
 
     @property
@@ -131,7 +131,7 @@ class Trials(ABC):
         return found
 
     def _objective(self, stated_ms: float | None) -> Objective:
-        """The file's limit; where this machine is too slow for it, one that it can rank by."""
+        """The file's limit; where this computer is too slow for it, one that it can rank by."""
         schedule, percent = Schedule(loop="closed", fixed=(1.0,)), self._run.options.percent
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         alone_ms = curve.steps[0].latencies.percentile_ms(percent)
@@ -262,7 +262,7 @@ class LocalTrials(Trials):
         self._archive = prepared(run.loaded, variant=run.placement.name).archive
         self._asked = asked_of(
             "local",
-            "this machine",
+            "this computer",
             run.options.body_names,
             environment=run.loaded.name,
             variant=run.placement.name,

@@ -77,7 +77,7 @@ class ManualClock:
         return self._now
 
     def measured(self) -> float:
-        """Only what was paused: a busy machine makes no model slow."""
+        """Only what was paused: a busy computer makes no model slow."""
         return self._spent_seconds
 
     def pause(self, seconds: float) -> None:

@@ -27,7 +27,7 @@ _TROUBLES = {
 
 
 class Controls:
-    """Paths that begin with /servable/, which the gateway handles first."""
+    """Paths that begin with /servable/, which the request router handles first."""
 
     def __init__(self, clock: Clock, target: Target) -> None:
         self._clock = clock

@@ -111,7 +111,7 @@ class Server:
         )
         dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
         secret = secret_access_key or session_keys.new_secret()
-        # The gateway needs the port, which is free to choose until something listens there.
+        # The router needs the port, which is free to choose until something listens there.
         self._server = make_server(
             _HOST, port, dispatcher, threaded=True, request_handler=RequestHandler
         )
@@ -135,7 +135,7 @@ class Server:
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             args=(_END_LOOK_SECONDS,),
-            name="embedded aws",
+            name="local aws",
             daemon=True,
         )
 

@@ -33,7 +33,7 @@ from servable_local.aws.signed_request import (
 _ACCOUNT = re.compile(r"\d{12}")
 SKEW_SECONDS = 15 * 60
 LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
-# Of a body whose hash stands in no header, so that it is read before its signature is known to
+# The largest body whose hash stands in no header, so that it is read before its signature is known to
 # be right. No service but S3 takes more; S3's clients send the header.
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
 HOW = '`eval "$(servable local up)"` sets the keys of this run'

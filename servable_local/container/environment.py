@@ -19,7 +19,7 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     found["TF_USE_LEGACY_KERAS"] = "1"
     found.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     found |= variables
-    # A handler posts to the model server on this machine: never through a proxy.
+    # A handler posts to the model server on this computer: never through a proxy.
     for name in ("NO_PROXY", "no_proxy"):
         found[name] = ",".join(filter(None, [found.get(name), "127.0.0.1", "localhost"]))
     # The container overwrites a PYTHONPATH of the variables too. This one is for our own processes:

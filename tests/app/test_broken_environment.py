@@ -29,19 +29,21 @@ def problems(said: str) -> list[str]:
     return list(dict.fromkeys(line.split(": ")[1] for line in ours))
 
 
+@pytest.mark.long
 def test_its_own_stack_is_stopped_with_every_problem(broken: Project) -> None:
     ran = broken.cdk("synth", "staging/*")
     assert (ran.returncode, problems(ran.stderr)) == (1, KEYS)
 
 
 def test_without_a_selector_synth_fails_with_every_problem(broken: Project) -> None:
-    """Of a file that is no TOML, and of a name that is none, too."""
+    """The same holds for a file that is no TOML, and for a name that cannot be one."""
     ran = broken.cdk("synth", "--quiet")
     shown = ran.stderr[ran.stderr.index("ERROR ") :]  # behind what app.py says by itself
     others = [f"environments/{name}: " in shown for name in ("x.toml", "9 lives.toml")]
     assert (ran.returncode, problems(shown), others) == (1, KEYS, [True, True])
 
 
+@pytest.mark.long
 def test_no_other_stack_is_stopped_whatever_warnings_it_has(broken: Project) -> None:
     ran = broken.cdk("synth", "prod/*", "--quiet", "-c", WARNED)
     assert (ran.returncode, "WARNING" in ran.stderr) == (0, True)

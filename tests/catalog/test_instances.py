@@ -1,4 +1,4 @@
-"""What the catalog says of a machine."""
+"""What the catalog says of an instance type."""
 
 import gzip
 import json

@@ -10,7 +10,7 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 
 
 class Endpoint:
-    """By its base URL alone: the double, the image or what forwards to an endpoint on AWS."""
+    """By its base URL alone: the local container, the image or what forwards to an endpoint on AWS."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -33,7 +33,7 @@ class Endpoint:
         return requests.post(self.url + path, data, headers=headers, timeout=60)
 
     def predictions(self, body: object, content_type: str = "application/json") -> Any:
-        """Of an answer that must be 200."""
+        """The predictions of an answer that must be 200."""
         answer = self.post(body, content_type)
         assert answer.status_code == 200, answer.text
         return answer.json()["predictions"]

@@ -1,6 +1,6 @@
 """The endpoints that the cases ask: doubles of our own, or the URLs that were given.
 
-    pytest tests/conformance                              the double
+    pytest tests/conformance                              the local container
     pytest tests/conformance --base-url URL --code-url URL    another container, or an endpoint
 
 The archives for the second: `python -m tests.conformance.archives`. Cases that need an archive or
@@ -17,11 +17,11 @@ from servable_local.container.launch import EndpointProcess, launch
 from tests.conformance import archives
 from tests.conformance.asking import Endpoint
 
-READY_SECONDS = 110.0  # 4 s on an idle machine; the tests' own limit is 120 s
+READY_SECONDS = 110.0  # 4 s on an idle computer; the tests' own limit is 120 s
 
 
 class Double(Endpoint):
-    """Of our own: its processes can be looked at."""
+    """A local container of our own: its processes can be looked at."""
 
     def __init__(self, process: EndpointProcess) -> None:
         super().__init__(process.url)

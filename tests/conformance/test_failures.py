@@ -19,7 +19,7 @@ PEACE_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def peace(coded_double: Double, plain_double: Double) -> Iterator[None]:
-    """Trouble ends with its test, and whatever was killed is back."""
+    """An injected fault ends with its test, and whatever was killed is back."""
     yield
     for double in (coded_double, plain_double):
         double.process.faults.end()

@@ -60,7 +60,7 @@ def templates() -> dict[tuple[object, ...], dict[str, Any]]:
 def synthesise(
     environment: Environment, templates: dict[tuple[object, ...], dict[str, Any]]
 ) -> Callable[..., Synthesised]:
-    """Of the project as the fixture makes it; who changes its files calls `stack_of`."""
+    """Synthesises the project as the fixture makes it; who changes its files calls `stack_of`."""
 
     def run(*text: str, **replacements: str) -> Synthesised:
         key = (*text, *sorted(replacements.items()))

@@ -1,4 +1,4 @@
-"""AWS::SageMaker::Model, its role, its image and its machine."""
+"""AWS::SageMaker::Model, its role, its image and its instance type."""
 
 from collections.abc import Callable
 

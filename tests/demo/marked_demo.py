@@ -15,7 +15,7 @@ END_SECONDS = 15.0
 
 
 class Demo:
-    """Of one module of scripts/."""
+    """The process of one module of scripts/, and all that it starts."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         self.mark = f"MARK_OF_A_TEST={uuid.uuid4()}"

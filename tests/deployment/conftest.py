@@ -1,4 +1,4 @@
-"""environments/local.toml deployed once, with the real CDK CLI, to an embedded AWS of its own."""
+"""environments/local.toml deployed once, with the real CDK CLI, to a local AWS of its own."""
 
 import json
 import os
@@ -18,7 +18,7 @@ OVERRIDE = "local.variants.primary.max_instances=4"
 
 
 class Deployment:
-    """A copy of the project, and the embedded AWS it is deployed to."""
+    """A copy of the project, and the local AWS it is deployed to."""
 
     def __init__(self, project: Path, aws: EmbeddedAws) -> None:
         self.project = project
@@ -80,7 +80,7 @@ def maximum(deployment: Deployment) -> int:
 
 @contextmanager
 def bootstrapped_copy(folder: Path) -> Iterator[Deployment]:
-    """A copy of the project in `folder`, and an embedded AWS with nothing but the bootstrap."""
+    """A copy of the project in `folder`, and a local AWS with nothing but the bootstrap."""
     project = checkout(folder / "project")
     with running() as aws:
         made = Deployment(project, aws)

@@ -1,4 +1,4 @@
-"""Verify and history after real deployments: nothing differs, and the way back works or is refused."""
+"""Verify and history after real deployments: nothing differs, and a rollback works or is refused."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Of every environment: what is made before what, and what an update can always replace."""
+"""For every environment: what is made before what, and what an update can always replace."""
 
 from collections.abc import Iterator
 from graphlib import CycleError

@@ -22,7 +22,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of the container that serves all: models in one archive, as `also_serves` puts them."""
+    """The URL of the container that serves all: models in one archive, as `also_serves` puts them."""
     project = tmp_path_factory.mktemp("served")
     (project / "environments").mkdir()
     first, *others = [*SERVED, UNFILLED]

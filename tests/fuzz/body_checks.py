@@ -85,7 +85,7 @@ class Checked:
     def status(
         self, body: Body, transport: str, accept: str = "*/*", *, refuses: bool = False
     ) -> int:
-        """Of the handler's answer; `refuses`: the model servers refuse what they are sent."""
+        """HTTP status of the handler's answer; `refuses`: the model servers refuse what they are sent."""
         self._sent.clear()
         self._refuses, self._text_answer = refuses, _text_answer(body.signature)
         context = SimpleNamespace(

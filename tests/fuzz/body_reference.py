@@ -47,7 +47,7 @@ def of_protobuf(body: bytes, *, by_tensorflow: bool = False) -> dict[str, Tensor
 
 
 def of_message(message: Any) -> Tensor:
-    """Of a TensorProto as protobuf reads it. Values that TensorFlow would cut are no value."""
+    """The value of a TensorProto as protobuf reads it. Values that TensorFlow would cut are no value."""
     name = TYPES.get(message.dtype, "")
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     if message.tensor_shape.unknown_rank or min(shape, default=0) < 0:
@@ -130,7 +130,7 @@ def of_array(array: Any, dtype: int) -> Tensor:
 
 
 def of_text(text: bytes, inputs: dict[str, int]) -> dict[str, Tensor]:
-    """Of the model server's JSON: what `json` reads, with NaN and Infinity by name only."""
+    """The value of the model server's JSON: what `json` reads, with NaN and Infinity by name only."""
     found = json.loads(
         text.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_Named
     )

@@ -13,7 +13,7 @@ IMAGE_TAG = "cp312-cp312-manylinux_2_17_x86_64"
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """fast: for three Pythons and another machine. plain: needs fast, and one more on old Pythons."""
+    """fast: for three Pythons and another platform. plain: needs fast, and one more on old Pythons."""
     folder = tmp_path / "house"
     folder.mkdir()
     for tag in (

@@ -1,4 +1,4 @@
-"""The code of a model is known to run in the image before it leaves the machine."""
+"""The code of a model is known to run in the image before it leaves the computer."""
 
 from pathlib import Path
 

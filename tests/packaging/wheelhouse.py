@@ -32,7 +32,7 @@ def wheel(
 
 
 def installed_wheel(folder: Path, name: str, python: str, machine: str) -> Path:
-    """The package as it is installed here, as a wheel that says it is for another Python and machine.
+    """The package as it is installed here, as a wheel that says it is for another Python and platform.
 
     Its compiled modules have that Python's names, so that this one does not find them.
     """

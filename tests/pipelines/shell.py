@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 200
 
 
 class Runner:
-    """`gh` is a stand-in that keeps what it was told: nothing leaves this machine."""
+    """`gh` is a stand-in that keeps what it was told: nothing leaves this computer."""
 
     def __init__(self, project: Path, aws: EmbeddedAws, **variables: str) -> None:
         self.project = project
@@ -57,7 +57,7 @@ class Runner:
 
 
 def steps_of(workflow: str, *jobs: str) -> Iterator[Step]:
-    """What installs made this test's own machine: every other step, as it stands."""
+    """What installs made this test's own computer: every other step, as it stands."""
     for step in STEPS:
         if step.file.stem == workflow and step.job in jobs and not step.name.startswith("Install"):
             yield step

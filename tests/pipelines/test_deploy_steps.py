@@ -1,4 +1,4 @@
-"""The workflows' own shell, step by step, against the embedded AWS."""
+"""The workflows' own shell, step by step, against the local AWS."""
 
 from collections.abc import Iterator
 

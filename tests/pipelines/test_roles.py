@@ -123,7 +123,7 @@ def may(template: dict[str, Any], action: str) -> str:
 
 @pytest.fixture(scope="module")
 def pinned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Of an environment that serves an archive in S3."""
+    """The template of the roles of an environment that serves an archive in S3."""
     artifact = f'{{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
     text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
     (found,) = made(tmp_path_factory.mktemp("pinned"), text)

@@ -1,4 +1,4 @@
-"""What the file leaves out fits the machine, the model and the code; what it says stays."""
+"""What the file leaves out fits the instance type, the model and the code; what it says stays."""
 
 from typing import Any
 

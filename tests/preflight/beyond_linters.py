@@ -100,7 +100,7 @@ def _project(folder: Path) -> Path:
 
 
 def _template(loaded: Loaded, out: Path) -> Path | None:
-    """Of the endpoint's stack, with the errors ignored; None where it cannot be made."""
+    """The template of the endpoint's stack, with the errors ignored; None where it cannot be made."""
     app = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=False,

@@ -1,4 +1,4 @@
-"""A model that the container would not load is refused before it leaves the machine."""
+"""A model that the container would not load is refused before it leaves the computer."""
 
 import shutil
 from pathlib import Path

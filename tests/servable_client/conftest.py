@@ -15,7 +15,7 @@ Connect = Callable[..., Endpoint]
 
 @pytest.fixture(autouse=True)
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own configuration."""
+    """Nothing of the computer's own configuration."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": "123456789012",
         "AWS_SECRET_ACCESS_KEY": "nothing",

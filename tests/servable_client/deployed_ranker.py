@@ -1,4 +1,4 @@
-"""examples/ranker with the handler, deployed to an embedded AWS by CloudFormation."""
+"""examples/ranker with the handler, deployed to a local AWS by CloudFormation."""
 
 import json
 import time

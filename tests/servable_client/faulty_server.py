@@ -98,7 +98,7 @@ class FaultyServer:
         self.draw = draw
         self.executed: Counter[int] = Counter()
         self.requests = 0
-        """That were read whole."""
+        """The requests that were read whole."""
         self.connections = 0
         self._context: ssl.SSLContext | None = None
         if chain:

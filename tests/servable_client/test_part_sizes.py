@@ -32,7 +32,7 @@ def after(batches: int, seconds: Seconds, connections: int = CONNECTIONS) -> Par
 
 
 def on_cores(cores: int, overhead: float) -> Seconds:
-    """Of a batch whose parts are computed by so many cores, as many at a time as connections."""
+    """Seconds of a batch whose parts are computed by so many cores, as many at a time as connections."""
 
     def seconds(parts: int) -> float:
         rounds = -(-parts // min(cores, CONNECTIONS))

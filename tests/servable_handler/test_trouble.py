@@ -71,7 +71,7 @@ def check(callers: Callers) -> None:
 
 
 def rest_port(endpoint: EndpointProcess, server: int) -> int:
-    """Of a model server by its place; one that is started anew keeps it."""
+    """The REST port of a model server by its number; one that is started anew keeps it."""
     environment = psutil.Process(endpoint.parts.workers[0]).environ()
     return int(environment["TFS_REST_PORTS"].split(",")[server])
 
@@ -120,6 +120,7 @@ def test_one_killed_costs_at_most_eight_requests_and_comes_back(endpoint: Endpoi
     check(callers)
 
 
+@pytest.mark.long
 def test_one_frozen_costs_at_most_eight_requests_and_comes_back(endpoint: EndpointProcess) -> None:
     frozen = endpoint.parts.model_servers[0]
     with Callers(endpoint.url) as callers:

@@ -20,7 +20,7 @@ SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Of one type and shape, bit by bit."""
+    """True if both have one type and shape, and are equal bit by bit."""
     return bool(
         one.dtype == other.dtype
         and one.shape == other.shape

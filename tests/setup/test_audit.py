@@ -1,4 +1,4 @@
-"""The audit's three outcomes, by the real uv and npm, against a database of advisories on this machine."""
+"""The audit's three outcomes, by the real uv and npm, against a database of advisories on this computer."""
 
 import gzip
 import json

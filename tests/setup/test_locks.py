@@ -29,7 +29,7 @@ def test_every_requirement_has_hashes(lock: Path) -> None:
 
 
 def test_the_hashes_are_of_the_files_for_every_platform() -> None:
-    """grpcio 1.85 has wheels for 6 Pythons on 8 platforms: one machine's would be a single hash."""
+    """grpcio 1.85 has wheels for 6 Pythons on 8 platforms: one computer's would be a single hash."""
     (line,) = [line for line in requirements(ROOT / "requirements-local.txt") if "grpcio==" in line]
     assert line.count("--hash=") > 30
 
@@ -77,7 +77,7 @@ def install(house: Path, lock: Path, target: Path) -> subprocess.CompletedProces
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """Of one tiny wheel in the folder `house` beside it."""
+    """The lock of one tiny wheel in the folder `house` beside it."""
     (tmp_path / "house").mkdir()
     file = wheel(tmp_path / "house", "plain")
     lock = tmp_path / "lock.txt"

@@ -68,7 +68,7 @@ def rps(point: Point, of: DetectorParameters) -> float:
 
 
 def drawn(seed: int) -> DetectorParameters:
-    """Another model on the same machine: heavier handlers, more or less to overlap."""
+    """Another model on the same computer: heavier handlers, more or less to overlap."""
     of = np.random.default_rng([102, seed])
     usual = DetectorParameters()
     return DetectorParameters(

@@ -1,6 +1,6 @@
 """Terraces: most steps change nothing, a few settings must be right together.
 
-No machine is behind it: it is here so that the search is not fitted to one shape of formula.
+No computer is behind it: it is here so that the search is not fitted to one shape of formula.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def surface(seed: int) -> Surface:
 
 
 def flat(seed: int) -> Surface:
-    """A server that is limited by something no setting touches: every point is worth the same."""
+    """A server that is limited by something no setting touches: every point has the same throughput."""
     height = float(np.random.default_rng([105, seed]).uniform(10, 500))
     return Surface(grid=GRID, rps=lambda _: height, vcpus=VCPUS)
 

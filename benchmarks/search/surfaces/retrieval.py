@@ -41,7 +41,7 @@ class RetrievalParameters:
     inter_shared: float = 0.332
     """Share of one process that its threads cannot do at once."""
     machine_shared: float = 0.083
-    """Share of the machine that what runs at once cannot use at once: memory, mostly."""
+    """Share of the computer that what runs at once cannot use at once: memory, mostly."""
     machine_crowded: float = 0.002
     """The cost of pairs that run at once: from some number on, more are slower."""
     onednn_gain: float = 1.0
@@ -68,7 +68,7 @@ def rps(point: Point, of: RetrievalParameters) -> float:
 
 
 def drawn(seed: int) -> RetrievalParameters:
-    """Another model on the same machine: handler against server, threads against processes."""
+    """Another model on the same computer: handler against server, threads against processes."""
     of = np.random.default_rng([101, seed])
     usual = RetrievalParameters()
     return RetrievalParameters(

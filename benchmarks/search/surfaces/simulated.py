@@ -3,7 +3,7 @@
     python -m benchmarks.search.surfaces.simulated
 
 simulates them (some minutes) and writes simulated.json beside this file. A seed draws the noise
-of the measurements, and nothing else: the workload of each machine is one.
+of the measurements, and nothing else: the workload of each instance type is one.
 """
 
 import functools
@@ -22,7 +22,7 @@ from servable.tune.search.space import Point, Space, Value
 TABLE = Path(__file__).with_name("simulated.json")
 CORES = (4, 16, 36)
 USERS_PER_CORE = 4
-# Of every point, and of those that may be the best: a simulation of so many is still off by about
+# Requests simulated at every point, and at those that may be the best: such a run is off by about
 # 1 % and 0.3 % (one standard deviation). With 1,500 it was 2 %, and ranked the best by luck.
 REQUESTS, REQUESTS_OF_THE_BEST = 4_000, 40_000
 BEST_FROM = 0.88
@@ -48,7 +48,7 @@ def surface(seed: int, *, cores: int) -> Surface:
 
 
 def rps(point: Point, cores: int, requests: int) -> float:
-    """Of a closed loop with so many users that the machine could be full; of `requests` or more."""
+    """Throughput of a closed loop of `requests` or more, with enough users to fill the computer."""
     size = point["batching.max_batch_size"]
     batching = None
     if size is not None:

@@ -30,7 +30,7 @@ from servable.load.generator.prepared import MissingCredentialsError
 from servable.load.measurement import LoadStep
 
 _STEP = TypeAdapter(LoadStep)
-# For the message to those on other machines, who would otherwise wait for a minute.
+# For the message to those on other computers, who would otherwise wait for a minute.
 _QUIT_SECONDS = 2.0
 
 

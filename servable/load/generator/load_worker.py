@@ -29,7 +29,7 @@ REPORT_SECONDS = 0.25
 _BEAT_SECONDS = 0.01
 # A refused connection is refused at once: callers that ask again at once would only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
-# Of connections, in one process: below the usual limit of open files.
+# Most connections at once in one process: below the usual limit of open files.
 _MOST_UNDER_WAY = 4000
 
 

@@ -17,7 +17,7 @@ BATCH_SIZE = "batching.max_batch_size"
 INSTANCE_TYPE = "instance_type"
 # Settings of batching: without it they change nothing.
 OF_BATCHING = ("batching.timeout_micros", "batching.batch_threads")
-# Their product is how many threads may compute at once: what crowds the same cores.
+# Their product is how many threads may compute at once: what shares the same cores.
 OF_THREADS = ("tfs_processes", "inter_op_threads", "intra_op_threads")
 
 

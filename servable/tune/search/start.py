@@ -6,12 +6,12 @@ import numpy as np
 
 from servable.tune.search.space import BATCH_SIZE, Point, Space
 
-# Of each unknown point that could come next, how many are looked at.
+# How many of the unknown points that could come next are looked at.
 LOOKED_AT = 200
 
 
 def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
-    """Settings that others found to be good on a machine of this size.
+    """Settings that others found to be good on an instance of this size.
 
     Sources: the retrieval model of S2 (many workers, a server for each four vCPUs, one thread
     each), https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/;

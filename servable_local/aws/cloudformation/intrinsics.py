@@ -1,6 +1,6 @@
 """CloudFormation's intrinsic functions, answered for one stack.
 
-Of the standard library alone, so that whoever reads a template can use it.
+It imports the standard library alone, so that whoever reads a template can use it.
 Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference.html
 """
 

@@ -4,8 +4,8 @@ Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric f
 is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
 the old one's place, and publishes its metric for every line that it matches.
 
-Of filter patterns words and quoted phrases are known, and patterns of space-delimited fields;
-none of JSON, none of regular expressions.
+Filter patterns may be words, quoted phrases and space-delimited fields; JSON and regular expressions
+are not supported.
 Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html

@@ -2,7 +2,7 @@
 
 Upstream (moto 5.2.5): every statement of a bucket policy is enforced as if it had no
 condition, or denied where it has one, so the usual "deny what is not TLS" denies all.
-Here aws:SecureTransport counts as true, for nothing leaves this machine; a statement with
+Here aws:SecureTransport counts as true, for nothing leaves this computer; a statement with
 any other condition is left out: its answer is not known.
 
 PutBucketLogging wants the target's policy, or its access control list, to be there already.

@@ -6,7 +6,7 @@ the topic and leaves out what the event does not hold.
 Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
 
 A subscription of an https URL is posted to, wherever it is. AWS does that too; but somebody
-who tries prod.toml here must not wake the person on call. Addresses of this machine are
+who tries prod.toml here must not wake the person on call. Addresses of this computer are
 posted to.
 """
 

@@ -61,7 +61,7 @@ class HostedEndpoint:
         self.created = self.modified = around.clock.now()
         self.deployment_config: Mapping[str, Any] | None = None
         self.capture: Mapping[str, Any] | None = config.get("DataCaptureConfig")
-        # A trouble to try out: what SageMaker itself adds to every request.
+        # Fault injection: seconds that SageMaker itself adds to every request.
         self.overhead_seconds = 0.0
         self.instance_faults = InstanceFaults()
         self._around = around

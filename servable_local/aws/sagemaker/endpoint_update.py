@@ -54,7 +54,7 @@ def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[
     wait = int(routing.get("WaitIntervalInSeconds", 0))
     first: list[int] = []
     if routing["Type"] == "CANARY":
-        # Of a single instance the canary is all of it, and bakes all the same.
+        # The canary of a single instance is all of it, and bakes all the same.
         first = [_instances(routing["CanarySize"], instances)]
     elif routing["Type"] == "LINEAR":
         step = _instances(routing["LinearStepSize"], instances)

@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.container import Container
 from servable_scaling.alarms.query import Metric
 
 NAMESPACE = "AWS/SageMaker"
-# Of what the containers take; the instance is this machine.
+# Metrics of what the containers take; the instance is this computer.
 UTILISATION_NAMESPACE = "/aws/sagemaker/Endpoints"
 _MICROSECONDS_PER_SECOND = 1_000_000
 _COUNT, _TIME = "None", "Microseconds"

@@ -54,7 +54,7 @@ class TargetModels:
             self._loaded.discard((self._container.url, _name(target)))
 
     def _load(self, target: str, name: str) -> None:
-        # Imported here, as the double itself: the server starts without it.
+        # Imported here, as the local container itself: the server starts without it.
         from servable_local.container.archive import ArchiveError, unpack
 
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -132,7 +132,7 @@ def _check(what: str, given: set[str], known: set[str], *, exactly: bool) -> Non
 
 
 # Calls computed at once. Of a slow model that many are under way together, as with the
-# image's server, whose threads are four for each vCPU of a large machine.
+# image's server, whose threads are four for each vCPU of a large instance.
 THREADS = 64
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CODE_OF_STATUS = {status: code for code, status in sorted(STATUSES.items(), reverse=True)}

@@ -16,7 +16,7 @@ class Server:
     def __init__(self, answer: Callable[[int, dict[str, str], bytes], Answer]) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.ports: set[int] = set()
-        """Of the connections that came."""
+        """Clients' ports: one for each connection that came."""
         self.paths: set[str] = set()
         lock = threading.Lock()
         asked, ports, paths = self.asked, self.ports, self.paths

@@ -17,7 +17,7 @@ JOIN = b"\x93\xacclient_ready\xa1x\xa4page"
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Of a coordinator that waits for load workers."""
+    """The port of a coordinator that waits for load workers."""
     command = [sys.executable, "-m", "servable.load.generator", "master", "127.0.0.1", "0", "1"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT

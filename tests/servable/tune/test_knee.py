@@ -22,7 +22,7 @@ HUNDRED = Objective(most_ms=100.0)
 
 @pytest.fixture(scope="module")
 def errors() -> list[tuple[float, float]]:
-    """Of knee and saturation, as a share of the known answer."""
+    """The errors of knee and saturation, as a share of the known answer."""
     found = []
     for cores, most_ms in QUEUES:
         system = System(cores=cores, workers=10**9, calls_at_once=cores, work=Work(call_ms=10))

@@ -1,4 +1,4 @@
-"""What follows from a measurement, and what does not when it was made on this machine."""
+"""What follows from a measurement, and what does not when it was made on this computer."""
 
 import dataclasses
 

@@ -46,7 +46,7 @@ def test_a_label_is_text_and_never_markup(tmp_path: Path) -> None:
 
 
 def test_a_local_measurement_is_called_relative(written: Path) -> None:
-    assert "Relative: measured on this machine" in written.read_text(encoding="utf-8")
+    assert "Relative: measured on this computer" in written.read_text(encoding="utf-8")
 
 
 def test_three_runs_are_no_comparison(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One embedded AWS for all tests of the folder; every test has an account of its own in it."""
+"""One local AWS for all tests of the folder; every test has an account of its own in it."""
 
 import os
 from collections.abc import Iterator

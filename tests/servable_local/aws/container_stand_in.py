@@ -1,6 +1,6 @@
 """A stand-in for a container: answers at once what it was started with, as JSON.
 
-Its troubles are set from outside: `status`, and `seconds` that an answer takes on the
+Its faults are set from outside: `status`, and `seconds` that an answer takes on the
 manual clock, without anybody waiting. `answer`, where it is set, is its whole answer.
 """
 

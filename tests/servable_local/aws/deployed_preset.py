@@ -80,7 +80,7 @@ class Preset:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Of the endpoint that is live, as boto3 reads it."""
+        """The configuration of the endpoint that is live, as boto3 reads it."""
         sagemaker = self.client("sagemaker")
         live = sagemaker.describe_endpoint(EndpointName=self.endpoint)["EndpointConfigName"]
         found: dict[str, Any] = sagemaker.describe_endpoint_config(EndpointConfigName=live)

@@ -1,4 +1,4 @@
-"""One account of the embedded AWS, and what tests do with it."""
+"""One account of the local AWS, and what tests do with it."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from tests.servable_local.aws.container_stand_in import Launcher
 
 
 class Account:
-    """One account of the embedded AWS, empty when the test begins."""
+    """One account of the local AWS, empty when the test begins."""
 
     def __init__(self, aws: EmbeddedAws, launcher: Launcher) -> None:
         self.aws = aws
@@ -79,7 +79,7 @@ class Account:
         return next(str(o["OutputValue"]) for o in outputs if o["OutputKey"] == key)
 
     def reason(self, logical_id: str, status: str, name: str = "stack") -> str:
-        """Of the latest event of that resource with that status."""
+        """The reason of the latest event of that resource with that status."""
         events = self.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
         return next(
             str(e.get("ResourceStatusReason", ""))

@@ -49,7 +49,7 @@ class Deployed:
         return self.account.deploy(template, wait=wait)
 
     def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
-        """Of everybody's traffic, by one metric; those on one fleet of an update are left out."""
+        """The alarms on everybody's traffic, by one metric; those on one fleet of an update are left out."""
         found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
         return [
             one
@@ -59,5 +59,5 @@ class Deployed:
         ]
 
     def containers(self) -> list[Any]:
-        """Of the archive that was deployed last."""
+        """The container of the archive that was deployed last."""
         return self._launcher.serving(self.archive)

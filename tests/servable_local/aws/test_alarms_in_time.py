@@ -169,7 +169,7 @@ def queue_courses(
     clock: ManualClock,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Course]:
-    """Of the alarms that only an asynchronous endpoint has."""
+    """The courses of the alarms that only an asynchronous endpoint has."""
     template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
     account = Account(embedded, launcher)
     assert account.deploy(template) == "CREATE_COMPLETE"
@@ -179,7 +179,7 @@ def queue_courses(
 
 @pytest.fixture(scope="module")
 def queue(queue_courses: dict[str, Course]) -> Course:
-    """Of the alarm on the oldest request of an asynchronous endpoint."""
+    """The course of the alarm on the oldest request of an asynchronous endpoint."""
     return queue_courses["ranker-queue-age"]
 
 

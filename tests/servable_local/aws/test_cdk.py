@@ -1,4 +1,4 @@
-"""The real CDK CLI, with its default settings, against the embedded AWS."""
+"""The real CDK CLI, with its default settings, against the local AWS."""
 
 import os
 import subprocess

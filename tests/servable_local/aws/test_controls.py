@@ -1,4 +1,4 @@
-"""What the embedded AWS answers about itself: its clock, and trouble on request."""
+"""What the local AWS answers about itself: its clock, and fault injection."""
 
 from collections.abc import Iterator
 from datetime import timedelta

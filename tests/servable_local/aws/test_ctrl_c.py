@@ -36,7 +36,7 @@ with running() as aws:
 
 
 def _left(folder: str) -> list[str]:
-    """Command lines that speak of this embedded AWS's folder."""
+    """Command lines that speak of this local AWS's folder."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:

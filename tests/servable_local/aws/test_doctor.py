@@ -44,7 +44,9 @@ def test_a_machine_without_node_is_told_how_to_get_it(
 
 
 def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Look:
-    """Of a computer whose path is `folder`; the image has a Python that does not run here."""
+    """What doctor says of the image's Python on a computer whose path is `folder`,
+    where the image has a Python that does not run here.
+    """
     monkeypatch.setattr("servable.doctor.machine.images.python", lambda version: "3.99")
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("HOME", str(folder))

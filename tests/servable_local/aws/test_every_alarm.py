@@ -1,7 +1,7 @@
 """Every alarm of environments/*.toml on what requests bring fires when it should, and recovers.
 
-Who adds an alarm on another metric of requests adds its trouble to TROUBLES. Alarms on
-machines, logs and computed metrics: test_alarms_in_time.py.
+Who adds an alarm on another metric of requests adds its fault to `TROUBLES`. Alarms on
+instances, logs and computed metrics: test_alarms_in_time.py.
 """
 
 from collections.abc import Callable, Iterator

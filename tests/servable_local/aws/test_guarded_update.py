@@ -95,7 +95,7 @@ def begin(
 
 
 def _archive_of(deployed: Deployed) -> bytes:
-    """Of the container that answers, whatever became of the last update."""
+    """The archive of the container that answers, whatever became of the last update."""
     runtime = deployed.account.client("sagemaker-runtime")
     answer = runtime.invoke_endpoint(EndpointName=deployed.endpoint, Body=b"x")["Body"].read()
     return str(json.loads(answer)["archive"]).encode()

@@ -1,4 +1,4 @@
-"""`servable history`: what was deployed when, and a way back that is proven before it is taken."""
+"""`servable history`: what was deployed when, and a rollback that is proven before it is made."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The embedded AWS killed outright, with an endpoint serving: nothing of it is left in 5 s."""
+"""The local AWS killed outright, with an endpoint serving: nothing of it is left in 5 s."""
 
 import io
 import json
@@ -21,7 +21,7 @@ END_SECONDS = 5.0
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[int], list[int]]]:
-    """The processes and ports that an embedded AWS had when it was killed, 5 s ago."""
+    """The processes and ports that a local AWS had when it was killed, 5 s ago."""
     folder = tmp_path_factory.mktemp("killed")
     aws = up(folder=folder)
     try:

@@ -1,4 +1,4 @@
-"""Starting, finding and ending an embedded AWS: no process and no file stays behind."""
+"""Starting, finding and ending a local AWS: no process and no file stays behind."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def running_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of one that runs, started by a process that is gone."""
+    """The folder of a local AWS that runs, started by a process that is gone."""
     folder = tmp_path_factory.mktemp("runs")
     code = f"from pathlib import Path; from servable_local.aws import up; up(folder=Path({str(folder)!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)

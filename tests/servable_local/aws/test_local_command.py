@@ -14,7 +14,7 @@ from servable_local.aws.state_file import StateFile
 
 
 def _run(folder: Path, *arguments: str) -> Result:
-    """The user's own embedded AWS is not touched."""
+    """The user's own local AWS is not touched."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("servable.local.command.state_folder", lambda: folder)
         return CliRunner().invoke(local, list(arguments))
@@ -22,7 +22,7 @@ def _run(folder: Path, *arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of one that is up, with a minute of 2 s."""
+    """The folder of a local AWS that is up, with a minute of 2 s."""
     folder = tmp_path_factory.mktemp("up")
     assert _run(folder, "up", "--minute", "2").exit_code == 0
     yield folder

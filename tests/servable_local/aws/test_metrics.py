@@ -13,7 +13,7 @@ from tests.servable_local.aws.watched_endpoint import Watched
 
 @pytest.fixture
 def container(watched: Watched) -> StandIn:
-    """Of the endpoint `ranker`, whose variant is said to have two instances."""
+    """The container of the endpoint `ranker`, whose variant is said to have two instances."""
     mine = f"mine {watched.account.number}".encode()
     watched.account.deploy(serving(watched.account.put_archive(mine)))
     (found,) = watched.containers(mine)

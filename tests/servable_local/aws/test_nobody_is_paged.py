@@ -1,4 +1,4 @@
-"""The embedded AWS does not reach outside this machine, whoever is subscribed."""
+"""The local AWS does not reach outside this computer, whoever is subscribed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pages are not answered, under whatever name they came by; programs of this machine are."""
+"""Pages are not answered, under whatever name they came by; programs of this computer are."""
 
 from dataclasses import replace
 

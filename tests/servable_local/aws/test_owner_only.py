@@ -1,4 +1,4 @@
-"""An embedded AWS that runs lets its owner in, whoever signs for whatever service, and nobody else."""
+"""A local AWS that runs lets its owner in, whoever signs for whatever service, and nobody else."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""A page of another origin, in a real Chromium, against an embedded AWS that runs: nothing is done.
+"""A page of another origin, in a real Chromium, against a local AWS that runs: nothing is done.
 
 The pages send what a page can send: what deploys, one request after another, and what reads.
 """
@@ -121,7 +121,7 @@ def page() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium for which evil.example is this machine."""
+    """Chromium for which evil.example is this computer."""
     if not (CHROMIUM.exists() and DRIVER.exists()):
         if os.environ.get("REQUIRE_CHROMIUM") == "1":
             pytest.fail(f"{CHROMIUM} and {DRIVER} are required here, and are not there")

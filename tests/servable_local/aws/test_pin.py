@@ -1,4 +1,4 @@
-"""`servable pin ENV`, against the embedded AWS."""
+"""`servable pin ENV`, against the local AWS."""
 
 import gzip
 import hashlib

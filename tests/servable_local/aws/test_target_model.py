@@ -73,7 +73,7 @@ def test_a_request_without_a_target_is_refused(many: Account) -> None:
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[EmbeddedAws]:
-    """The double itself, with the example's model under a prefix."""
+    """The local container itself, with the example's model under a prefix."""
     with running() as aws:
         s3, cfn = aws.client("s3"), aws.client("cloudformation")
         s3.create_bucket(Bucket="archives")

@@ -1,4 +1,4 @@
-"""Temporary endpoints on the embedded AWS: made, bounded, deleted, and nothing else deleted."""
+"""Temporary endpoints on the local AWS: made, bounded, deleted, and nothing else deleted."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""`servable tune --target sagemaker` on the embedded AWS: a temporary endpoint for each trial."""
+"""`servable tune --target sagemaker` on the local AWS: a temporary endpoint for each trial."""
 
 import dataclasses
 import json

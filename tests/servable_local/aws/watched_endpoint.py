@@ -48,7 +48,7 @@ class Watched:
         return str(state)
 
     def statistic(self, name: str, statistic: str, **dimensions: str) -> Any:
-        """Of the last hour and this minute, in one period; None where there is no data."""
+        """The metric's statistic of the last hour and this minute, in one period; None without data."""
         now = self.clock.now()
         key = "ExtendedStatistics" if statistic.startswith("p") else "Statistics"
         found = self.account.client("cloudwatch").get_metric_statistics(
@@ -74,7 +74,7 @@ class Watched:
         return self.account.launcher.serving(archive)
 
     def inside(self, name: str = "ranker", region: str = REGION) -> HostedEndpoint:
-        """The endpoint itself, for its troubles."""
+        """The endpoint itself, for its faults."""
         return self._server.hostings.of(self.account.number, region).endpoint(name)
 
     def _client(self, service: str, region: str) -> Any:

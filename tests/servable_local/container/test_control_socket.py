@@ -14,7 +14,7 @@ from servable_local.container.loaded_models import SOCKET, ask
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Of a container that answers one question."""
+    """The folder with the control socket of a container that answers one question."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / SOCKET))
         listening.listen()

@@ -26,7 +26,7 @@ def _listening(pid: int) -> list[tuple[str, int]]:
 
 
 def _rest_port(process: EndpointProcess) -> int:
-    """Of the first model server, whose gRPC port is the one below."""
+    """The REST port of the first model server, whose gRPC port is the one below."""
     return _listening(process.parts.model_servers[0])[1][1]
 
 
@@ -160,7 +160,7 @@ def test_every_port_of_a_container_is_on_127_0_0_1(with_code: EndpointProcess) -
 
 
 def test_no_port_of_a_container_predicts_for_a_page(without_code: EndpointProcess) -> None:
-    """Front, REST and gRPC, which speaks HTTP/2 without TLS alone: no browser does."""
+    """The nginx stand-in, REST and gRPC, which speaks HTTP/2 without TLS alone: no browser does."""
     ports = [port for _, port in _ports_of_all_processes(without_code)]
     assert len(ports) == 3
     for port in ports:

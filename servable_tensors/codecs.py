@@ -128,7 +128,13 @@ class _Text(Codec):
         return text_bodies.from_json(body)
 
     def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
-        request = parse(self.to_json(body))
+        converted = self.to_json(body)
+        try:
+            request = parse(converted)
+        except TensorError as error:
+            if converted == body or "column" not in str(error):
+                raise
+            raise TensorError(f"{error}, counted in what the model server is sent") from None
         try:
             arrays = arrays_of(request, signature)
         except UnknownTypeError as bad:  # an input of a type that nobody can send

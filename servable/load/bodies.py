@@ -69,13 +69,17 @@ def _warm_up(loaded: Loaded | None) -> list[str]:
     if loaded is None or environment is None:
         raise BodyError("no request to send; give --body FILE")
     first = next(iter(environment.variants.values()))
-    warm_up = environment.models[first.model].warm_up
+    model = environment.models[first.model]
     files = [
-        str(loaded.root / request) for request in warm_up or [] if Path(request).suffix == ".json"
+        str(loaded.root / request)
+        for request in model.warm_up or []
+        if Path(request).suffix == ".json"
     ]
     if not files:
         problem = f"models.{first.model} has no warm_up requests to send"
-        raise PackagingError(Path(loaded.file), problem, "give --body FILE, or write warm_up")
+        request = model.golden.request if model.golden else "FILE"
+        remedy = f"give --body {request}, or write models.{first.model}.warm_up"
+        raise PackagingError(Path(loaded.file), problem, remedy)
     return files
 
 

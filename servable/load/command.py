@@ -127,7 +127,8 @@ def _lines_every(seconds: float) -> Progress:
             said_at = time.monotonic()
             unit = "users" if curve.loop == "closed" else "requests/s sent"
             rps, done = readable(known["rps"]), len(curve.steps)
-            click.echo(f"{done} steps done; at {readable(load)} {unit}: {rps} answered/s", err=True)
+            steps = f"{done} step{'s' if done != 1 else ''} done"
+            click.echo(f"{steps}; at {readable(load)} {unit}: {rps} answered/s", err=True)
 
     return progress
 
@@ -137,10 +138,10 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
     least, most = (
         pace.warm_up_seconds + seconds for seconds in (pace.least_seconds, pace.most_seconds)
     )
-    each = f"{least:g} to {most:g} s each"
+    each = f"{least:g} s each" if least == most else f"{least:g} to {most:g} s each"
     if schedule.fixed:
         count = len(schedule.fixed)
-        return f"{count} loads, {each}: at most {count * most / 60:.1f} minutes"
+        return f"{count} load{'s' if count != 1 else ''}, {each}: at most {count * most / 60:.1f} minutes"
     what = "users" if schedule.loop == "closed" else "requests/s"
     return (
         f"{schedule.first:g}, {schedule.first * schedule.growth:g} … {what} until more bring no more "

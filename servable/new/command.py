@@ -38,5 +38,7 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
         return 0
     for file in files:
         click.echo(f"{directory / file}: written")
-    click.echo(f"next: cd {directory}, install as README.md says, then `servable init SAVED_MODEL`")
+    click.echo(
+        f"next: cd {directory}, then `servable init SAVED_MODEL`; README.md there says how to install it"
+    )
     return 0

@@ -82,14 +82,22 @@ OPTIONS = (
     CONTENT_TYPE,
     # --- how much
     click.option(
-        "--trials", default=40, show_default=True, type=click.IntRange(1), help="At most."
+        "--trials",
+        default=40,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Most trials; four of them are kept to confirm the choice.",
     ),
     click.option(
         "--minutes",
         type=ABOVE_0,
         help=f"Most minutes for everything, about (default: {LOCAL_MINUTES:g} for the local container).",
     ),
-    click.option("--dollars", type=ABOVE_0, help="For the copies, at most, all runs together."),
+    click.option(
+        "--dollars",
+        type=ABOVE_0,
+        help="Most dollars for the temporary endpoints, all runs together.",
+    ),
     click.option(
         "--usd-per-hour",
         type=ABOVE_0,

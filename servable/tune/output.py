@@ -50,7 +50,8 @@ def speaker(most_trials: int) -> TuneProgress:
     def step(load: float, known: dict[str, Any]) -> None:
         # A line where nothing was said for long: a measurement that is under way looks like one that hangs.
         if time.monotonic() - said_at > SILENT_SECONDS:
-            say_line(f"     at {readable(load)} users, {readable(known['rps'])} requests/s so far")
+            users = f"{readable(load)} user{'s' if load != 1 else ''}"
+            say_line(f"     at {users}, {readable(known['rps'])} requests/s so far")
 
     return TuneProgress(began=began, trial=trial, stage=say_line, step=step)
 

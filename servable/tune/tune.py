@@ -62,7 +62,7 @@ def tune(
             try:
                 objective = trials.objective()
                 found = _searched(run, trials, objective)
-                choice = _choice(found, objective, options)
+                choice = _choice(found, objective)
                 choice, curve = _curve_of(run, trials, choice, objective)
             except NotServedError as error:
                 raise TuneError(f"today's settings do not start: {error}") from None
@@ -158,6 +158,11 @@ def _trials(run: Run) -> Trials:
 def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     options, machines = run.options, run.machines
     search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
+    if options.trials <= 2 * CONFIRM and not search.trials():
+        raise TuneError(
+            f"--trials {options.trials} leaves none to search with: {2 * CONFIRM} are kept to confirm "
+            f"the choice; give --trials {2 * CONFIRM + 1} or more"
+        )
     run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
     # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
@@ -196,18 +201,13 @@ def _told(
     run.progress.stage(str(plan))
 
 
-def _choice(found: Found, objective: Objective, options: TuneOptions) -> ChosenPoint:
+def _choice(found: Found, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if found.trials:
         raise TuneError(
             f"no setting met p{objective.percent:g} at most {objective.most_ms:g} ms; "
             "give a higher --p99-ms, or a smaller body"
-        )
-    if options.trials <= 2 * CONFIRM:
-        raise TuneError(
-            f"no trial was made: {2 * CONFIRM} are kept to confirm the choice; "
-            f"give --trials {2 * CONFIRM + 1} or more"
         )
     raise TuneError(
         f"no trial was made beside the load curve of today's settings: {found.stopped}; give more"

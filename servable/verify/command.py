@@ -56,10 +56,9 @@ def _show(report: Report) -> None:
         limit = (
             "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"
         )
-        click.echo(
-            f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in the worst of the first "
-            f"{measured['minutes']} minutes; {limit}"
-        )
+        minutes = measured["minutes"]
+        span = "the first minute" if minutes == 1 else f"the worst of the first {minutes} minutes"
+        click.echo(f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in {span}; {limit}")
     for note in report.notes:
         click.secho(f"  note: {note}", dim=True)
     for difference in report.differences:

@@ -31,20 +31,20 @@ FAULTS = (
         "slowed",
         f"every prediction takes {SLOW_MS} ms longer",
         "ModelLatency",
-        lambda aws: aws.trouble(ENDPOINT, latency_ms=SLOW_MS),
+        lambda aws: aws.inject_fault(ENDPOINT, latency_ms=SLOW_MS),
     ),
     Fault(
         "killed",
         f"the model server is killed every {KILL_EVERY_SECONDS:g} s; its supervisor starts it again",
         "Invocation5XXErrors",
-        lambda aws: aws.trouble(ENDPOINT, kill="model server"),
+        lambda aws: aws.inject_fault(ENDPOINT, kill="model server"),
         again=True,
     ),
     Fault(
         "answering 503",
         "the model server answers 503 to every prediction",
         "Invocation5XXErrors",
-        lambda aws: aws.trouble(ENDPOINT, status=503),
+        lambda aws: aws.inject_fault(ENDPOINT, status=503),
     ),
 )
 
@@ -108,7 +108,7 @@ class Demonstration:
 
         self._until(f"the alarm on {fault.metric} goes off", alarmed)
         fired = self._changed(alarm, "ALARM", began)
-        self._aws.trouble(ENDPOINT, end=True)
+        self._aws.inject_fault(ENDPOINT, end=True)
         ended = self._note("the fault ends")
         self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
         recovered = self._changed(alarm, "OK", ended)

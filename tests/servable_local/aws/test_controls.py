@@ -55,4 +55,4 @@ def test_a_clock_that_goes_by_itself_cannot_be_moved() -> None:
 
 def test_trouble_for_an_endpoint_that_is_not_there_is_refused(still: EmbeddedAws) -> None:
     with pytest.raises(ValueError, match="Could not find endpoint"):
-        still.trouble("absent", latency_ms=100)
+        still.inject_fault("absent", latency_ms=100)

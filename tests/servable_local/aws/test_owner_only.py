@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, down, up
-from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
 from tests.servable_local.aws.embedded_account import Account
 
 OTHER_ACCOUNT = "222222222222"
@@ -211,7 +211,7 @@ def plain(
     ("method", "path"),
     [
         ("GET", "/"), ("PUT", "/bucket"), ("HEAD", "/bucket"), ("OPTIONS", "/"),
-        ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", TROUBLE_PATH),
+        ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", FAULT_PATH),
         ("GET", "/moto-api/"), ("POST", "/moto-api/reset"), ("GET", "/moto-api/data.json"),
         ("GET", "/latest/meta-data/iam/security-credentials/x"), ("GET", "/favicon.ico"),
     ],

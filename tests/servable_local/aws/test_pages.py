@@ -42,7 +42,7 @@ const calls = [
     "&AssumeRolePolicyDocument=%%7B%%7D"],
   ["POST", "/", "sagemaker", '{"ModelName":"page","ExecutionRoleArn":"arn:aws:iam::1:role/page"}'],
   ["POST", "/", "sagemaker", '{"EndpointName":"page","EndpointConfigName":"page"}'],
-  ["POST", "/servable/trouble", "servable", "{}"],
+  ["POST", "/servable/fault", "servable", "{}"],
   ["POST", "/servable/clock", "servable", '{"seconds":3600}'],
   ["POST", "/moto-api/reset", "s3", ""],
   ["GET", "/", "s3", undefined],
@@ -159,18 +159,18 @@ class Answers:
 @pytest.fixture
 def answers(server: Server) -> Iterator[Answers]:
     seen = Answers([])
-    gateway = server._server.app
+    router = server._server.app
 
     def application(environ: dict[str, Any], start: Any) -> Any:
         def noted(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             seen.found.append((environ.get("HTTP_HOST", ""), status, headers))
             return start(status, headers, *more)
 
-        return gateway(environ, noted)
+        return router(environ, noted)
 
     server._server.app = application
     yield seen
-    server._server.app = gateway
+    server._server.app = router
 
 
 def _state(aws: EmbeddedAws) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
         "Body": (GOLDEN / "request-rows.json").read_bytes(),
     }
     runtime.invoke_endpoint(**asked)
-    real.trouble("ranker", kill="model server")
+    real.inject_fault("ranker", kill="model server")
     statuses: list[int] = []
     until = time.monotonic() + 30  # until the container has noticed, it is a 500
     while 200 not in statuses[1:] and time.monotonic() < until:

@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-seeds check format lock audit clean
+.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CL
 demo-faults: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
 	@$(BIN)/python -m scripts.demo_faults
 
-test: .venv/.everything  # every test that fits in ten minutes
+test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
@@ -58,11 +58,14 @@ bench-client: .venv/.everything  # what the client costs beside plain boto3; wri
 bench-synth: .venv/.everything  # how long synth takes, beside an empty app; writes docs/performance.md (2 minutes)
 	@$(BIN)/python -m benchmarks.synth
 
-bench-load: .venv/.everything  # what the load generator can do, and how near its knee is; writes docs/performance.md (3 minutes)
+bench-load: .venv/.everything  # the load generator beside Locust's and wrk, and how near its knee is; writes docs/performance.md (7 minutes)
 	@$(BIN)/python -m benchmarks.load
 
-bench-search: .venv/.everything  # how good tune's search is, beside others; writes docs/performance.md (6 minutes)
-	@$(BIN)/python -m benchmarks.search
+bench-search: .venv/.everything  # how good tune's search is, beside others; DATE=YYYY-MM-DD repeats; writes docs/performance.md (12 minutes)
+	@$(BIN)/python -m benchmarks.search $(if $(DATE),--date $(DATE))
+
+bench-tune: .venv/.everything  # whether tune finds a planted setting; RUNS=1 for fewer; writes docs/performance.md (2 hours)
+	@$(BIN)/python -m benchmarks.tune $(if $(RUNS),--runs $(RUNS))
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
 	@$(BIN)/python -m benchmarks.seeds $(SEEDS)

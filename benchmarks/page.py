@@ -11,10 +11,11 @@ from benchmarks.search import report as search
 from benchmarks.seeds import report as seeds
 from benchmarks.serving import report as serving
 from benchmarks.synth import report as synth
+from benchmarks.tune import report as tune
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving, client, synth, load, search, seeds)
+SECTIONS = (packaging, local, serving, client, synth, load, search, tune, seeds)
 
 
 HEAD = """\

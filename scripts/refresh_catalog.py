@@ -14,7 +14,7 @@ import datetime
 import gzip
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError
 from sagemaker.core.common_utils import ALTERNATE_DOMAINS
 
-from infra.catalog import instances as known_instances
+from servable.cost.price_list import rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "infra" / "catalog"
@@ -193,8 +193,6 @@ def limits() -> dict[str, Any]:
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
 # Without them the rows stay as they are: each has its own source and date, and none is from memory.
 
-SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
-
 
 def prices() -> dict[str, Any]:
     """The rows at hand, and over them what the API says of the same type and region."""
@@ -214,31 +212,6 @@ def prices() -> dict[str, Any]:
         return table
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return table | {"prices": merged(table["prices"], rows_of(products, as_of=today))}
-
-
-def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
-    """One row for each on-demand hosting price in US dollars of a type that we know."""
-    rows = []
-    for product in products:
-        attributes = product["product"]["attributes"]
-        name = attributes.get("instanceName") or attributes.get("instanceType", "")
-        name = name.removesuffix("-Hosting")
-        if name not in known_instances.instances():
-            continue
-        for term in product["terms"].get("OnDemand", {}).values():
-            for dimension in term["priceDimensions"].values():
-                usd = float(dimension["pricePerUnit"].get("USD", 0))
-                if usd > 0 and dimension["unit"].lower().startswith("h"):
-                    rows.append(
-                        {
-                            "instance": name,
-                            "usd_per_hour": usd,
-                            "region": attributes["regionCode"],
-                            "as_of": as_of,
-                            "source": SOURCE,
-                        }
-                    )
-    return rows
 
 
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:

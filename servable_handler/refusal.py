@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from servable_tensors import TensorError, TensorTooLargeError
@@ -44,27 +45,40 @@ def falcon_answer(
     JSON or XML. Falcon sends an HTTPStatus unchanged, and one that is raised while Falcon handles an
     error replaces that error (falcon/app.py, _handle_exception).
     """
+    return _answer_class()(status, body, content_type, headers, sentence)
+
+
+@cache
+def _answer_class() -> type[Exception]:
+    """Made once: making a class takes longer than most refusals."""
     import falcon
 
-    text: Any = body  # bytes pass through unchanged; the annotation knows only str
-
     class Answer(falcon.HTTPError):  # type: ignore[misc]
+        def __init__(
+            self,
+            status: int,
+            body: Any,  # bytes pass through Falcon unchanged; its annotation knows only str
+            content_type: str,
+            headers: Mapping[str, str],
+            sentence: str,
+        ) -> None:
+            super().__init__(falcon.code_to_http_status(status))
+            self._answer = body, {"Content-Type": content_type, **headers}
+            self._sentence = sentence
+
         def __str__(self) -> str:
-            return sentence
+            return self._sentence
 
         @property
         def headers(self) -> Mapping[str, str]:
-            raise falcon.HTTPStatus(
-                falcon.code_to_http_status(status),
-                headers={"Content-Type": content_type, **headers},
-                text=text,
-            )
+            text, headers = self._answer
+            raise falcon.HTTPStatus(self.status, headers=headers, text=text)
 
         @headers.setter
         def headers(self, _: object) -> None:
             """Falcon's own constructor sets None."""
 
-    return Answer(falcon.code_to_http_status(status))
+    return Answer
 
 
 def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:

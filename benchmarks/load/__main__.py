@@ -1,23 +1,26 @@
 """What the load generator can do: `make bench-load`. Writes result.json and docs/performance.md."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.command import Told, machine, main
-from benchmarks.load.report import RESULT
+from benchmarks.command import Told, in_turn, machine, main
+from benchmarks.load.generators import locust, ours, wrk, wrk_version
+from benchmarks.load.report import LOCUST, OURS, RESULT, WRK
 from benchmarks.queueing.known import mmc_highest_rate
 from benchmarks.queueing.measured import curve
 from benchmarks.queueing.system import System, Work
 from servable.load.knee import knee, saturation
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
-from servable.load.measurement import LoadStep
+from servable.load.measurement import Loop
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
@@ -26,8 +29,24 @@ from servable.tune.objective import Objective
 BODY = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
 ROUNDS = 5
 USERS = 16
-RATE_RPS = 1500.0
-PACE = Pace(warm_up_seconds=1.0, least_seconds=8.0, most_seconds=8.0, arrivals="constant")
+PACE = Pace(warm_up_seconds=1.0, least_seconds=5.0, most_seconds=5.0, arrivals="constant")
+# Lognormal delays of the server that writes them down: p99 40 ms.
+MEDIAN_MS, SIGMA = 10.0, 0.6
+# Requests per second of the open loop, by server; and Locust's users for it: enough that each is
+# free again when its next request is due.
+RATES = {"null": 1500.0, "known": 400.0}
+LOCUST_USERS = 64
+_LOOPS: tuple[tuple[Loop, tuple[str, ...]], ...] = (
+    ("closed", (OURS, LOCUST, WRK)),
+    ("open", (OURS, LOCUST)),  # wrk has none
+)
+# (generator, server, loop)
+RUNS = [
+    (generator, server, loop)
+    for server in RATES
+    for loop, generators in _LOOPS
+    for generator in generators
+]
 # The simulated queues.
 CALL_MS = 10.0
 SERVICE_RATE = 1000 / CALL_MS
@@ -46,64 +65,94 @@ def measured(folder: Path, told: Told) -> dict[str, Any]:
     if (os.cpu_count() or 1) > 1 and hasattr(os, "sched_setaffinity"):
         first, second, *_ = sorted(os.sched_getaffinity(0))
         cores = (first, second)
-    found: dict[str, list[dict[str, Any]]] = {"closed": [], "open": []}
-    with _null_server(cores[1]) as url, _on_core(cores[0]):
-        target = container(url)
-        with LoadGenerator(target, [BODY], loop="closed") as generator:
-            for number in range(ROUNDS):
-                for loop, load in (("closed", float(USERS)), ("open", RATE_RPS)):
-                    generator.aim(target, [BODY], loop="open" if loop == "open" else "closed")
-                    step = generator.step(load, PACE)
-                    found[loop].append(_round(step))
-                    told(
-                        f"round {number + 1} of {ROUNDS}: {loop:6} "
-                        f"{step.throughput_rps.value:7,.0f} requests/s, "
-                        f"sent late p99 {step.send_lag_p99_ms:.2f} ms, failed {step.failed}"
-                    )
+    version = wrk_version()
+    if version is None:
+        told(
+            "wrk is not installed (Debian: apt-get install wrk); the others are measured without it"
+        )
+    ways = [one for one in RUNS if version or one[0] != WRK]
+    runs = []
+    with ExitStack() as held:
+        delays = (str(MEDIAN_MS), str(SIGMA))
+        servers = {
+            "null": held.enter_context(_server(cores[1])),
+            "known": held.enter_context(_server(cores[1], *delays)),
+        }
+        held.enter_context(_on_core(cores[0]))
+        generator = held.enter_context(
+            LoadGenerator(container(servers["null"].url), [BODY], loop="closed")
+        )
+        for number, way in in_turn(ways, ROUNDS):
+            run = _run(way, servers[way[1]], generator, folder)
+            runs.append(run | {"round": number})
+            told(f"round {number + 1} of {ROUNDS}: {_shown(run)}")
     told("the knee of simulated queues")
     return {
         "machine": before,
         "body_bytes": len(BODY.content),
         "seconds": PACE.most_seconds,
         "users": USERS,
-        "rate_rps": RATE_RPS,
-        "rounds": found,
+        "locust_users": LOCUST_USERS,
+        "rates": RATES,
+        "median_ms": MEDIAN_MS,
+        "sigma": SIGMA,
+        "versions": {LOCUST: metadata.version("locust"), WRK: version},
+        "runs": runs,
         "queues": _queues(),
     }
 
 
-def _round(step: LoadStep) -> dict[str, Any]:
-    return {
-        "sent": step.sent,
-        "failed": step.failed,
-        "errors": step.errors | ({"timeout": step.timeouts} if step.timeouts else {}),
-        "rps": step.throughput_rps.value,
-        "send_lag_p50_ms": step.send_lags.p50_ms,
-        "send_lag_p99_ms": step.send_lag_p99_ms,
-        "cpu_share": step.generator_cpu_share,
-        "cpu_ms_per_request": 1000 * step.generator_cpu_share / step.throughput_rps.value,
-    }
+def _run(
+    way: tuple[str, str, Loop], server: "_Server", generator: LoadGenerator, folder: Path
+) -> dict[str, Any]:
+    name, of_server, loop = way
+    rate = RATES[of_server] if loop == "open" else None
+    found: dict[str, Any]
+    if name == OURS:
+        found = ours(generator, server.url, BODY, loop, rate or USERS, PACE)
+    elif name == LOCUST:
+        users = LOCUST_USERS if rate else USERS
+        found = locust(server.url, BODY, users, rate, PACE.most_seconds)
+    else:
+        found = wrk(server.url, BODY, USERS, PACE.most_seconds, folder)
+    found["cpu_ms_per_request"] = 1000 * found["cpu_share"] / found["rps"]
+    known = {"known": server.delays()} if of_server == "known" else {}
+    return {"generator": name, "server": of_server, "loop": loop} | found | known
+
+
+def _shown(run: dict[str, Any]) -> str:
+    late, known = run.get("send_lag_p99_ms"), run.get("known")
+    return (
+        f"{run['generator']:6} {run['server']:5} {run['loop']:6} {run['rps']:7,.0f} requests/s, "
+        + (f"p99 {run['p99_ms']:.1f} ms of {known['p99_ms']:.1f} ms, " if known else "")
+        + (f"sent late p99 {late:.2f} ms, " if late is not None else "")
+        + f"failed {run['failed']}"
+    )
+
+
+class _Server:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._input, self._output = process.stdin, process.stdout
+        self.url = f"http://127.0.0.1:{int(self._output.readline())}"
+
+    def delays(self) -> dict[str, float]:
+        """How long it held the answers since it was last asked; it starts them again."""
+        self._input.write(b"\n")
+        self._input.flush()
+        found: dict[str, float] = json.loads(self._output.readline())
+        return found
 
 
 @contextmanager
-def _null_server(core: int | None) -> Iterator[str]:
-    """Its address. `core` None: wherever there is room."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.load.null_server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
+def _server(core: int | None, *delays: str) -> Iterator[_Server]:
+    """`core` None: wherever there is room."""
+    command = [sys.executable, "-m", "benchmarks.load.null_server", *delays]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         if core is not None:
             os.sched_setaffinity(process.pid, {core})
-        port = int(process.stdout.readline())
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
+        yield _Server(process)
 
 
 @contextmanager

@@ -1,25 +1,57 @@
-"""A server that does next to nothing: what asks it, and not what answers, is the bound.
+"""A server whose own part of each latency is known: nothing at all, or delays that it writes down.
 
-    python -m benchmarks.load.null_server
+    python -m benchmarks.load.null_server [MEDIAN_MS SIGMA]
 
-Prints its port on 127.0.0.1, and ends when its standard input does. uvloop and httptools: some
-ten times as fast as the generator, so that one core of it is enough.
+Prints its port on 127.0.0.1, and ends when its standard input does. With a median, each answer waits
+for a lognormal time. A line on standard input is answered with what the delays were since the last
+one, as JSON, and starts them again from the same seed: everyone who asks meets the same ones. uvloop
+and httptools: some ten times as fast as the generator, so that one core of it is enough.
 """
 
 import asyncio
+import json
 import sys
+import time
 from typing import cast
 
 import httptools
+import numpy as np
 import uvloop
 
 # As many as the generator opens at once where it is not answered for a moment. With asyncio's 100 the
 # kernel drops the others' handshakes: they come a second later, or break.
 BACKLOG = 4096
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"outputs":[0.5]}'
+SEED = 0
+
+
+class Delays:
+    """`next()`: seconds. `took`: what they became, for a timer is late by up to a millisecond."""
+
+    def __init__(self, median_ms: float, sigma: float) -> None:
+        self._median_seconds, self._sigma = median_ms / 1000, sigma
+        self.start()
+
+    def start(self) -> None:
+        self._random = np.random.default_rng(SEED)
+        self._drawn: list[float] = []
+        self.took: list[float] = []
+
+    def next(self) -> float:
+        if not self._drawn:
+            drawn = self._random.lognormal(0.0, self._sigma, 1024)
+            self._drawn = (self._median_seconds * drawn).tolist()
+        return self._drawn.pop()
+
+    def summary(self) -> dict[str, float]:
+        p50, p99 = np.percentile(self.took, (50, 99)) if self.took else (0.0, 0.0)
+        return {"answered": len(self.took), "p50_ms": 1000 * p50, "p99_ms": 1000 * p99}
 
 
 class Null(asyncio.Protocol):
+    def __init__(self, delays: Delays | None) -> None:
+        self._delays = delays
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's is one without being a subclass.
         self._transport = cast(asyncio.Transport, transport)
@@ -29,16 +61,28 @@ class Null(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_message_complete(self) -> None:
-        self._transport.write(ANSWER)
+        if self._delays is None:
+            self._transport.write(ANSWER)
+            return
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._delays.next(), self._answer, self._delays, time.perf_counter())
+
+    def _answer(self, delays: Delays, came: float) -> None:
+        if not self._transport.is_closing():
+            delays.took.append(time.perf_counter() - came)
+            self._transport.write(ANSWER)
 
 
-async def serve() -> None:
+async def serve(delays: Delays | None) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Null, "127.0.0.1", 0, backlog=BACKLOG)
+    server = await loop.create_server(lambda: Null(delays), "127.0.0.1", 0, backlog=BACKLOG)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        if delays is not None:
+            print(json.dumps(delays.summary()), flush=True)
+            delays.start()
     server.close()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    uvloop.run(serve(Delays(*map(float, sys.argv[1:])) if sys.argv[1:] else None))

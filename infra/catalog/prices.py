@@ -30,6 +30,8 @@ class ServerlessPrice:
     region: str
     as_of: str
     source: str
+    usd_per_warm_gib_second: float | None = None
+    """Price of memory that provisioned concurrency keeps warm; no row states it."""
 
 
 Row = TypeVar("Row", Price, ServerlessPrice)

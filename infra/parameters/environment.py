@@ -8,6 +8,7 @@ from infra.parameters.alarms import Alarms
 from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.model import Model
+from infra.parameters.prices import Prices
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
@@ -46,6 +47,8 @@ class Environment(Table):
     """Alarm thresholds, and who is notified."""
     metrics: Metrics = Metrics()
     """The metrics that SageMaker publishes, and how often."""
+    prices: Prices = Prices()
+    """The prices that the account pays, where they differ from the catalog's or it has none."""
     rollout: Rollout | None = None
     """How an update replaces the live fleet. Default: SageMaker's own, which is all at once without
     bake and rollback."""

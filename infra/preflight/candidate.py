@@ -9,10 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from infra.catalog.instances import Instance, instances
+from infra.catalog.ops import OpTable
 from infra.packing import packed_together, servable
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
+from infra.preflight.graph_faults import GraphFault, graph_faults
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import wants_ours
 from model_packaging.saved_model import SavedModelInfo, read
@@ -28,6 +30,9 @@ class Candidate:
     """The environment, or the draft: the valid rest of a file with invalid keys."""
     _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
     _graphs: dict[Path, GraphOperations] = field(default_factory=dict)
+    _graph_faults: dict[tuple[Path, str, bool], tuple[GraphFault, ...]] = field(
+        default_factory=dict
+    )
 
     def value_of(self, key: str) -> Any:
         """The file's value of a dotted key; None for a table and for a key that is not there."""
@@ -102,6 +107,13 @@ class Candidate:
         if folder not in self._graphs:
             self._graphs[folder] = operations(folder, cache=self.loaded.root / ".servable")
         return self._graphs[folder]
+
+    def graph_faults(self, folder: Path, table: OpTable, *, cpu: bool) -> tuple[GraphFault, ...]:
+        """What the TensorFlow of `table` makes of that graph: looked for once, for all rules."""
+        key = (folder, table.version, cpu)
+        if key not in self._graph_faults:
+            self._graph_faults[key] = tuple(graph_faults(self.graph(folder), table, cpu=cpu))
+        return self._graph_faults[key]
 
 
 def _has_code(folder: Path) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
@@ -61,7 +60,7 @@ def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
         else:
             yield choice.name, _shown(choice.value), choice.origin, choice.reason
     yield from _machine(placed)
-    yield from _sizes(placed, environment.region, _peak(environment, placed))
+    yield from _sizes(placed, environment, _peak(environment, placed))
     yield from _scaling(environment, placed)
     yield from update_lines(environment, placed)
 
@@ -115,7 +114,7 @@ def _stated(name: str, given: object, chosen: object, why: str, origin: str = "d
     return name, _shown(chosen), origin, why
 
 
-def _sizes(placed: Placement, region: str, rps: float | None) -> Iterator[Said]:
+def _sizes(placed: Placement, environment: Environment, rps: float | None) -> Iterator[Said]:
     """Yield memory, start time, instances and cost. `rps`: the variant's share of the peak traffic."""
     used = memory(
         placed.instance, placed.served, processes=placed.processes, workers=placed.workers
@@ -146,7 +145,7 @@ def _sizes(placed: Placement, region: str, rps: float | None) -> Iterator[Said]:
         )
         why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
-    row = price(placed.instance.name, region)
+    row = environment.prices.instance(placed.instance.name, environment.region)
     cost = "unknown" if row is None else f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month"
     reason = (
         f"no source states a price for {placed.instance.name}"

@@ -65,7 +65,7 @@ def run(loaded: Loaded, report: Callable[[str], None]) -> Iterator[Finding]:
         doing = f"{loaded.name}, variant {name} ({number} of {len(environment.variants)})"
         report(f"{doing}: packing")
         try:
-            served = prepared(loaded, variant=name)
+            served = prepared(loaded, variant=name, download=False)
         except PackagingError as wrong:
             lies_elsewhere = model.artifact is not None
             severity = Severity.NOT_CHECKED if lies_elsewhere else Severity.ERROR

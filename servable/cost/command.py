@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
+from infra.parameters.loading import Loaded
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
@@ -17,6 +19,7 @@ from servable.cost.cost import (
     difference,
 )
 from servable.cost.cost import cost as cost_of
+from servable.extras import explained
 from servable.plan.revision import against as at_revision
 from servable.project import ENVIRONMENTS, SET, one_environment, project
 
@@ -26,11 +29,23 @@ from servable.project import ENVIRONMENTS, SET, one_environment, project
 @ENVIRONMENTS
 @SET
 @click.option("--against", metavar="REF", help="Git revision to compare with.")
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="Read the prices of its instance types from AWS and write them into the file first.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost(
-    environment: str, folder: str, sets: tuple[str, ...], against: str | None, as_json: bool
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    against: str | None,
+    refresh: bool,
+    as_json: bool,
 ) -> int:
     """Show what ENV costs by the hour, the month and the million predictions."""
+    if refresh:
+        _refresh(*one_environment(environment, folder, sets))
     loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     now, then = cost_of(loaded.name, loaded.environment), None
@@ -56,6 +71,16 @@ def cost(
     return 0
 
 
+def _refresh(loaded: Loaded, files: Path) -> None:
+    """Write AWS's prices into the environment's own file. Raises click.ClickException."""
+    try:
+        from servable.cost.refresh import refreshed  # it imports boto3
+    except ModuleNotFoundError as missing:
+        raise explained(missing, "servable cost --refresh") from None
+    for line in refreshed(loaded, files / f"{loaded.name}.toml"):
+        click.echo(line, err=True)
+
+
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))
 
 
@@ -75,9 +100,15 @@ def _show(costs: Cost) -> None:
             price = f"${hour:9,.2f}/hour  ${month:12,.0f}/month of {HOURS_PER_MONTH} h"
         million = costs.usd_per_million_predictions(which)
         each = "" if million is None else f"  ${million:.2f} per million predictions"
-        click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}")
+        less = f"  without {', '.join(costs.unknown)}" if costs.unknown and hour is not None else ""
+        click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
     if costs.unknown:
-        click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}")
+        click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}; in the file it would be:")
+        for key in costs.missing_keys:
+            click.echo(f"  {key} = USD")
+        click.echo(
+            f"or read instances' prices from AWS: servable cost {costs.environment} --refresh"
+        )
     click.echo(NOT_INCLUDED)
 
 
@@ -102,9 +133,13 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
                 "per GB of requests and answers"
             )
         if variant.serverless.provisioned_concurrency:
+            warm = variant.usd_per_warm_second
+            price = (
+                "unknown price" if warm is None else f"${warm:.9f}".rstrip("0") + " per second each"
+            )
             yield (
                 f"and what keeps {variant.serverless.provisioned_concurrency} to "
-                f"{variant.serverless.most_provisioned} containers warm: unknown price"
+                f"{variant.serverless.most_provisioned} containers warm: {price}"
             )
     elif variant.usd_per_million_predictions is not None:
         safe = variant.usd_per_million_predictions / (variant.safety_factor or 1)

@@ -1,10 +1,12 @@
 """What an environment costs, by the instance and hour or, serverless, by use; and what a change costs."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from infra.catalog.prices import Price, ServerlessPrice, price, serverless_price
+from infra.catalog.prices import Price, ServerlessPrice
 from infra.parameters.environment import Environment
+from infra.parameters.prices import STATED, Prices
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import HOURS_PER_MONTH, instances_during_update
 
@@ -15,6 +17,10 @@ MIB_PER_GIB = 1024
 EXAMPLE_SECONDS = 0.1
 UNKNOWN = "no source states a price"
 SERVERLESS, PROVISIONED = "serverless", "provisioned concurrency"
+MISSING = {
+    SERVERLESS: "serverless_usd_per_gib_second",
+    PROVISIONED: "provisioned_usd_per_gib_second",
+}
 
 NOT_INCLUDED = (
     "not included: alarms, dashboard, logs, stored archives and samples, keys, data sent out"
@@ -49,6 +55,8 @@ class VariantCost:
     """Serverless: of one container that answers."""
     usd_per_gb_processed: float | None = None
     """Serverless: of requests and answers."""
+    usd_per_warm_second: float | None = None
+    """Serverless: of one container that provisioned concurrency keeps warm."""
 
     @property
     def paid_by_use(self) -> bool:
@@ -61,21 +69,25 @@ class VariantCost:
             return self.instance_type if self.usd_per_instance_hour is None else None
         if self.usd_per_second is None:
             return SERVERLESS
-        return PROVISIONED if self.serverless.provisioned_concurrency else None
+        warm = self.serverless.provisioned_concurrency and self.usd_per_warm_second is None
+        return PROVISIONED if warm else None
 
     def usd_per_hour(self, which: Which) -> float | None:
-        """Serverless: nothing while nobody asks, and at max every container all the time."""
+        """Serverless: what is kept warm while nobody asks, and at max every container all the time."""
         if self.unknown is not None:
             return None
         if self.serverless is None:
             assert self.usd_per_instance_hour is not None  # it would be unknown
             count: int = getattr(self, which)
             return count * self.usd_per_instance_hour
-        if which == "min_instances":
-            return 0.0
+        least = which == "min_instances"
+        warm = self.serverless.provisioned_concurrency or 0
+        kept = warm if least else self.serverless.most_provisioned
         # An update's second fleet answers no request twice.
+        answering = 0 if least else self.serverless.max_concurrency
         assert self.usd_per_second is not None  # as above
-        return self.serverless.max_concurrency * self.usd_per_second * SECONDS_PER_HOUR
+        second = answering * self.usd_per_second + kept * (self.usd_per_warm_second or 0.0)
+        return second * SECONDS_PER_HOUR
 
     @property
     def usd_per_million_predictions(self) -> float | None:
@@ -120,6 +132,14 @@ class Cost:
         return sorted({variant.unknown for variant in self.variants if variant.unknown is not None})
 
     @property
+    def missing_keys(self) -> list[str]:
+        """The rows of an environment file that would state the unknown prices, without the amounts."""
+        return [
+            f"prices.{MISSING.get(name) or f'instance_usd_per_hour.{json.dumps(name)}'}"
+            for name in self.unknown
+        ]
+
+    @property
     def paid_by_use(self) -> bool:
         """Whether the sums are a range of use, and no bill of a fleet."""
         return any(variant.paid_by_use for variant in self.variants)
@@ -159,6 +179,7 @@ class Cost:
             },
             "hours_per_month": HOURS_PER_MONTH,
             "unknown_prices": self.unknown,
+            "missing_keys": self.missing_keys,
             "not_included": NOT_INCLUDED,
         }
 
@@ -169,7 +190,13 @@ def cost(name: str, environment: Environment) -> Cost:
     return Cost(
         environment=name,
         variants=tuple(
-            variant_cost(variant_name, variant, environment.region, batches=batches)
+            variant_cost(
+                variant_name,
+                variant,
+                environment.region,
+                batches=batches,
+                prices=environment.prices,
+            )
             for variant_name, variant in environment.variants.items()
         ),
         p99_latency_ms=environment.alarms.p99_latency_ms,
@@ -177,12 +204,19 @@ def cost(name: str, environment: Environment) -> Cost:
 
 
 def variant_cost(
-    name: str, variant: Variant, region: str, *, batches: tuple[int, int] | None
+    name: str,
+    variant: Variant,
+    region: str,
+    *,
+    batches: tuple[int, int] | None,
+    prices: Prices,
 ) -> VariantCost:
-    """Return the cost of a variant, from its file and the price catalog alone."""
+    """Return the cost of a variant, from its file's prices and the price catalog alone."""
     serverless, scaling = variant.serverless, variant.scaling
-    used = serverless_price(region) if serverless else None
-    row = None if serverless else price(variant.instance_type or "", region)
+    used = prices.serverless(region) if serverless else None
+    row = None if serverless else prices.instance(variant.instance_type or "", region)
+    gib = serverless.memory_mib / MIB_PER_GIB if serverless else 0.0
+    warm = used.usd_per_warm_gib_second if used else None
     least, most = (0, 0) if serverless else variant.planned_capacity
     return VariantCost(
         variant=name,
@@ -196,9 +230,8 @@ def variant_cost(
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,
-        usd_per_second=used.usd_per_gib_second * serverless.memory_mib / MIB_PER_GIB
-        if used and serverless
-        else None,
+        usd_per_second=used.usd_per_gib_second * gib if used else None,
+        usd_per_warm_second=None if warm is None else warm * gib,
         usd_per_gb_processed=used.usd_per_gb_processed if used else None,
     )
 
@@ -207,7 +240,8 @@ def _said(row: Price | ServerlessPrice | None, region: str) -> str:
     if row is None:
         return UNKNOWN
     other = "" if row.region == region else f", not of {region}"
-    return f"{row.region}{other}, {row.as_of}"
+    own = ", [prices] of the file" if row.source == STATED else ""
+    return f"{row.region}{other}, {row.as_of}{own}"
 
 
 _WORDS: tuple[tuple[Which, str], ...] = (

@@ -15,7 +15,13 @@ from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, passed, verdict
-from servable.load.load_generator import GeneratorProcesses, LoadError, LoadGenerator, join
+from servable.load.load_generator import (
+    LOCALHOST,
+    GeneratorProcesses,
+    LoadError,
+    LoadGenerator,
+    join,
+)
 from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.options import OPTIONS, checked, is_url, with_options
@@ -176,3 +182,5 @@ def _schedule(loaded: Loaded | None, options: dict[str, Any]) -> Schedule:
 
 def _joined_at(host: str, port: int) -> None:
     click.echo(f"waiting: servable load --join {host}:{port}", err=True)
+    if host == LOCALHOST:
+        click.echo("only this computer reaches it; for others, --listen ADDRESS:PORT", err=True)

@@ -25,7 +25,7 @@ from servable.load.pace import Pace
 Progress = Callable[[dict[str, Any]], None]
 _STEP = TypeAdapter(LoadStep)
 
-_LOCALHOST = "127.0.0.1"
+LOCALHOST = "127.0.0.1"
 _END_SECONDS = 5.0
 
 
@@ -41,7 +41,7 @@ class GeneratorProcesses:
     """Processes on this computer."""
     elsewhere: int = 0
     """Processes on other computers, each started by `servable load --join HOST:PORT`."""
-    listen: tuple[str, int] = (_LOCALHOST, 0)
+    listen: tuple[str, int] = (LOCALHOST, 0)
     """Address where they join, unencrypted: for a private network. Port 0: any free one."""
 
     @property
@@ -79,7 +79,7 @@ class LoadGenerator:
                 port = self._heard("port")
                 joined_at(processes.listen[0], port)
                 for _ in range(processes.here):
-                    address = _LOCALHOST if processes.listen[0] == "*" else processes.listen[0]
+                    address = LOCALHOST if processes.listen[0] == "*" else processes.listen[0]
                     self._workers.append(self._started("worker", address, str(port)))
             self.aim(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either

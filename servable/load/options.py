@@ -145,7 +145,8 @@ OPTIONS = (
         "--listen",
         type=Address(),
         default=("127.0.0.1", 0),
-        help="Address where --join connects, HOST:PORT; unencrypted, for private networks.",
+        show_default="127.0.0.1, a free port: this computer only",
+                help="Address of this computer where --join connects, HOST:PORT; unencrypted, for private networks.",
     ),
     click.option(
         "--join",

@@ -13,7 +13,6 @@ from typing import Any
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
@@ -216,7 +215,7 @@ def _copied(
     """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
 
     def usd_per_hour(instance_type: str) -> float | None:
-        known = price(instance_type, environment.region)
+        known = environment.prices.instance(instance_type, environment.region)
         return options["usd_per_hour"] or (known.usd_per_hour if known else None)
 
     endpoints = TemporaryEndpoints(

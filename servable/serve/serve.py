@@ -5,13 +5,16 @@ from pathlib import Path
 
 from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
+from infra.parameters.model import Artifact
 from infra.parameters.placement import placement
 from infra.policy.container import MULTI_MODEL_SWITCH
 from model_packaging import dependencies
 from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
+from servable.aws_account import Account
 from servable.package.package import package
+from servable.serve.artifact import cached, downloaded
 from servable_local.container.compiled_packages import fetched_packages
 
 
@@ -30,11 +33,16 @@ class PreparedVariant:
 
 
 def prepared(
-    loaded: Loaded, *, variant: str | None = None, archive: Path | None = None
+    loaded: Loaded,
+    *,
+    variant: str | None = None,
+    archive: Path | None = None,
+    download: bool = True,
 ) -> PreparedVariant:
     """Pack the models of a variant, unless `archive` is given. Raises `PackagingError`.
 
-    `variant` None: the environment's first.
+    `variant` None: the environment's first. An archive in S3 is downloaded once for this computer;
+    without `download` it is used only if it is there.
     """
     environment = loaded.environment
     assert environment is not None  # the caller has looked at its findings
@@ -49,12 +57,7 @@ def prepared(
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
     if model.artifact is not None and archive is None:
-        problem = f"models.{chosen.model} is an archive in S3, {model.artifact.uri}"
-        fix = (
-            "download it and give it to `servable serve` with --archive; `servable load` takes the "
-            "address it serves at, or --target deployed; `servable tune` takes --target sagemaker"
-        )
-        raise PackagingError(Path(loaded.file), problem, fix)
+        archive = _from_s3(loaded, chosen.model, model.artifact, download=download)
     packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
     variables = dict(decided.variables)
     if model.multi_model:
@@ -67,6 +70,19 @@ def prepared(
         image=decided.image.uri,
         tensorflow=decided.tensorflow,
     )
+
+
+def _from_s3(loaded: Loaded, model: str, artifact: Artifact, *, download: bool) -> Path:
+    environment = loaded.environment
+    assert environment is not None  # the caller has looked
+    if download:
+        account = Account(region=environment.region, number=environment.account)
+        return downloaded(artifact, account)
+    if not (there := cached(artifact)).exists():
+        problem = f"models.{model} is an archive in S3, {artifact.uri}, that was not downloaded yet"
+        fix = f"`servable serve {loaded.name}` downloads it once for this computer"
+        raise PackagingError(Path(loaded.file), problem, fix)
+    return there
 
 
 def _fetch_packages(loaded: Loaded, name: str) -> None:

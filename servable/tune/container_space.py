@@ -42,14 +42,14 @@ TOGETHER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class SettingsGrid:
     values: dict[str, tuple[Value, ...]]
     """setting -> its values, smallest first. Halves and doubles of what the instance has."""
     left_out: dict[str, str]
     """setting -> why it is not tried."""
 
 
-def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> Grid:
+def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
     """`bodies`: what is sent; transport is tried only for what is known of them."""
     vcpus, served = placement.instance.vcpus, placement.served
     values: dict[str, tuple[Value, ...]] = {}
@@ -70,7 +70,7 @@ def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> G
     for found in (_batching(loaded, placement), _transport(loaded, placement, bodies)):
         values |= {name: of for name, of in found.items() if not isinstance(of, str)}
         left_out |= {name: why for name, why in found.items() if isinstance(why, str)}
-    return Grid(values=values, left_out=left_out)
+    return SettingsGrid(values=values, left_out=left_out)
 
 
 def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
@@ -89,9 +89,8 @@ def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value,
     if not written and (at_once := _requests_at_once(loaded, placement)) < ENOUGH_AT_ONCE:
         why = f"at most {at_once:.2g} requests are at one instance at once, by traffic.peak_rps and the alarm"
         return {"batching": why}
-    if not written and _refused_for(loaded, placement, {BATCH_SIZE: least}) - _refused_for(
-        loaded, placement, {}
-    ):
+    batched, now = (_refused_for(loaded, placement, one) for one in ({BATCH_SIZE: least}, {}))
+    if not written and batched - now:
         return {"batching": "`servable check` refuses it for this model; its error says why"}
     sizes = (least, 4 * least) if written else (None, least, 4 * least)
     return {BATCH_SIZE: sizes, "batching.timeout_micros": (0, 1000, 5000)}

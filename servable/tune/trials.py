@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from infra.catalog.prices import price
 from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder
 from servable.load.endpoint_processes import yielding
@@ -101,7 +100,8 @@ class Trials(ABC):
         stated = self._run.options.usd_per_hour
         if kind == self.machines.today and stated is not None:
             return stated
-        known = price(kind, self._run.environment.region)
+        environment = self._run.environment
+        known = environment.prices.instance(kind, environment.region)
         return known.usd_per_hour if known else None
 
     @property

@@ -29,9 +29,9 @@ class Project:
     def cdk(self, *arguments: str) -> Ran:
         return run_in(self.root, "cdk", *arguments, environment=self._environment)
 
-    def app(self, context: str) -> Ran:
+    def app(self, context: str, *, out: str = "cdk.out") -> Ran:
         """app.py alone, as the CLI runs it: half the time, and the same words."""
-        environment = {**self._environment, "CDK_CONTEXT_JSON": context}
+        environment = {**self._environment, "CDK_CONTEXT_JSON": context, "CDK_OUTDIR": out}
         return run_in(self.root, "python3", "app.py", environment=environment)
 
 

@@ -29,6 +29,7 @@ def problems(said: str) -> list[str]:
     return list(dict.fromkeys(line.split(": ")[1] for line in ours))
 
 
+@pytest.mark.long
 def test_its_own_stack_is_stopped_with_every_problem(broken: Project) -> None:
     ran = broken.cdk("synth", "staging/*")
     assert (ran.returncode, problems(ran.stderr)) == (1, KEYS)
@@ -42,6 +43,7 @@ def test_without_a_selector_synth_fails_with_every_problem(broken: Project) -> N
     assert (ran.returncode, problems(shown), others) == (1, KEYS, [True, True])
 
 
+@pytest.mark.long
 def test_no_other_stack_is_stopped_whatever_warnings_it_has(broken: Project) -> None:
     ran = broken.cdk("synth", "prod/*", "--quiet", "-c", WARNED)
     assert (ran.returncode, "WARNING" in ran.stderr) == (0, True)

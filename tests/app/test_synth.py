@@ -29,7 +29,10 @@ def synthesised(project: Project) -> Ran:
 
 @pytest.fixture(scope="module")
 def overridden(project: Project) -> dict[str, Any]:
-    project.cdk("synth", "--quiet", "--output", "overridden", "-c", OVERRIDE)
+    """By app.py alone; tests/deployment has the CLI's -c."""
+    key, _, value = OVERRIDE.partition("=")
+    ran = project.app(json.dumps({key: value}), out="overridden")
+    assert ran.returncode == 0, ran.stderr
     return prod(project.root / "overridden")
 
 

@@ -11,7 +11,8 @@ import pytest
 from infra.catalog import availability, limits, prices
 from infra.catalog.table import table
 from scripts import refresh_catalog
-from scripts.refresh_catalog import merged, rows_of
+from scripts.refresh_catalog import merged
+from servable.cost.price_list import rows_of
 
 CATALOG = Path(__file__).resolve().parents[2] / "infra" / "catalog"
 NAMES = sorted(file.stem for file in CATALOG.glob("*.json"))
@@ -85,7 +86,13 @@ def test_a_price_of_another_region_says_whose_it_is() -> None:
 
 
 PRODUCT = {
-    "product": {"attributes": {"instanceName": "ml.c5.xlarge", "regionCode": "eu-west-1"}},
+    "product": {
+        "attributes": {
+            "component": "Hosting",
+            "instanceName": "ml.c5.xlarge",
+            "regionCode": "eu-west-1",
+        }
+    },
     "terms": {
         "OnDemand": {
             "a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "0.2310"}}}}

@@ -24,6 +24,7 @@ class Deployment:
         self.project = project
         self.aws = aws
         self.before: Inventory = []
+        self._live: tuple[str, ...] = ("nothing",)
         self.first: Ran
         """The deployment that all tests begin with."""
 
@@ -39,9 +40,16 @@ class Deployment:
         return run_in(self.project, "cdk", *arguments, environment=self.environment)
 
     def deploy(self, *arguments: str) -> Ran:
+        self._live = ("unknown",)
         ran = self.cdk("deploy", "local/*", "--require-approval", "never", *arguments)
         assert ran.returncode == 0, ran.stdout + ran.stderr
+        self._live = arguments
         return ran
+
+    def be_plain(self) -> None:
+        """Deployed last without an override, as it is when no test has deployed yet."""
+        if self._live:
+            self.deploy()
 
     def template(self) -> dict[str, Any]:
         (file,) = (self.project / "cdk.out" / "assembly-local").glob("*.template.json")

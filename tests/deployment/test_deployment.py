@@ -116,13 +116,13 @@ def test_what_a_readme_promises_of_the_golden_files_is_there() -> None:
 
 
 def test_a_second_deployment_changes_nothing(deployment: Deployment) -> None:
-    deployment.deploy()
+    deployment.be_plain()
     ran = deployment.deploy()
     assert "(no changes)" in ran.stdout + ran.stderr
 
 
 def test_diff_shows_what_an_override_would_change(deployment: Deployment) -> None:
-    deployment.deploy()
+    deployment.be_plain()
     ran = deployment.cdk("diff", "local/*", "-c", OVERRIDE)
     lines = [line.strip() for line in (ran.stdout + ran.stderr).splitlines()]
     assert any("MaxCapacity" in line for line in lines)

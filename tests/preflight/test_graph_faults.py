@@ -6,7 +6,7 @@ tried with the TensorFlow 2.12, 2.13, 2.14, 2.16, 2.20 and 2.21 of the wheels.
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import pytest
 
 from infra.catalog.ops import OpTable, op_table
 from infra.parameters.finding import Severity
+from infra.preflight import candidate
 from infra.preflight.check import RULES, check, check_all
 from infra.preflight.graph_faults import GraphFault, graph_faults
-from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.operations import GraphOperations, operations
 from servable_tensors import wire
 from tests.conftest import VALID, Environment
 from tests.preflight.graphs import Graph
@@ -387,3 +388,17 @@ def test_one_operation_is_accepted_by_its_name(environment: Environment, graph: 
     graph.write()
     text = VALID + '[acknowledge]\n"model-op-unknown:MyOp" = "our image of 2.20 links it"\n'
     assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+
+
+def test_a_graph_is_judged_once_for_all_rules(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[GraphOperations] = []
+
+    def count(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterator[GraphFault]:
+        judged.append(graph)
+        return graph_faults(graph, table, cpu=cpu)
+
+    monkeypatch.setattr(candidate, "graph_faults", count)
+    check(environment())
+    assert len(judged) == 1

@@ -53,7 +53,7 @@ class Stub:
         monkeypatch.setattr(runs, "prepared", self.prepared)
         self.variables: dict[str, dict[str, str]] = {}
 
-    def prepared(self, loaded: Any, *, variant: str) -> PreparedVariant:
+    def prepared(self, loaded: Any, *, variant: str, download: bool) -> PreparedVariant:
         return PreparedVariant(
             variant=variant,
             archive=Path("model.tar.gz"),

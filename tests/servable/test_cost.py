@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
+from infra.parameters.loading import load
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
 from servable.cost.cost import WHICH, cost, difference
 from tests.conftest import VALID
 from tests.servable.test_check_against import git
 
+ROOT = Path(__file__).resolve().parents[2]
 PRICE = 0.204  # ml.c5.xlarge in prices.json
 counts = some.integers(1, 200)
 
@@ -163,6 +165,63 @@ def test_containers_that_are_kept_warm_have_no_known_price(
     shown = json.loads(said(project, monkeypatch, warm, "--json"))
     assert shown["unknown_prices"] == ["provisioned concurrency"]
     assert shown["usd_per_hour"] == dict.fromkeys(WHICH)
+
+
+PRICED = (
+    VALID.replace("ml.c5.xlarge", "ml.c8g.large")
+    + """
+[prices]
+instance_usd_per_hour = { "ml.c8g.large" = 0.5 }
+"""
+)
+
+
+def test_the_files_price_goes_before_the_catalogs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = json.loads(
+        said(project, monkeypatch, PRICED.replace("ml.c8g.large", "ml.c5.xlarge"), "--json")
+    )
+    assert shown["usd_per_hour"]["min_instances"] == 0.5
+
+
+def test_a_price_in_the_file_leaves_nothing_unknown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert json.loads(said(project, monkeypatch, PRICED, "--json"))["unknown_prices"] == []
+
+
+def test_every_sum_says_what_it_is_without() -> None:
+    mixed = VALID + "\n[variants.other]\nmodel = 'ranker'\ninstance_type = 'ml.c8g.large'\n"
+    found = cost("prod", Environment.model_validate(tomllib.loads(mixed)))
+    assert found.missing_keys == ['prices.instance_usd_per_hour."ml.c8g.large"']
+
+
+def test_what_is_kept_warm_costs_its_price_also_while_nobody_asks(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = SERVERLESS.replace("= 10 }", "= 10, provisioned_concurrency = 2 }")
+    warm += "\n[prices]\nprovisioned_usd_per_gib_second = 0.00001\n"
+    shown = json.loads(said(project, monkeypatch, warm, "--json"))
+    assert shown["usd_per_hour"]["min_instances"] == pytest.approx(2 * 3 * 0.00001 * 3600)
+
+
+def test_no_example_has_a_price_unknown_but_those_that_no_source_states() -> None:
+    folders = [
+        ROOT / "environments",
+        *{file.parent for file in (ROOT / "examples").glob("*/*.toml")},
+    ]
+    unknown = {
+        key
+        for folder in folders
+        for loaded in load(ROOT, folder)
+        if loaded.environment is not None
+        for key in cost(loaded.name, loaded.environment).missing_keys
+    }
+    assert unknown == {
+        'prices.instance_usd_per_hour."ml.c6i.xlarge"',
+        "prices.provisioned_usd_per_gib_second",
+    }
 
 
 def test_a_change_to_serverless_says_that_it_is_paid_by_use() -> None:

@@ -136,6 +136,7 @@ def test_an_interruption_ends_everything_and_is_130(number: signal.Signals) -> N
         assert (process.wait(20), _alive(family)) == (130, [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", ["supervisor", "command"])
 def test_killing_it_ends_every_process_and_frees_every_port_within_five_seconds(
     killed: str,

@@ -120,6 +120,7 @@ def test_one_killed_costs_at_most_eight_requests_and_comes_back(endpoint: Endpoi
     check(callers)
 
 
+@pytest.mark.long
 def test_one_frozen_costs_at_most_eight_requests_and_comes_back(endpoint: EndpointProcess) -> None:
     frozen = endpoint.parts.model_servers[0]
     with Callers(endpoint.url) as callers:

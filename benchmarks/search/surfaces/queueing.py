@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.search.surfaces.surface import Surface, number, slowest
-from servable.tune.search.space import Point
+from servable.tune.search.space import BATCH_SIZE, Point
 
 USERS_PER_CORE = 8
 
@@ -43,7 +43,7 @@ def rps(point: Point, of: QueueingParameters) -> float:
         return 0.0
     users = USERS_PER_CORE * of.cores
     batch, waited = 1.0, 0.0
-    size = point["batching.max_batch_size"]
+    size = point[BATCH_SIZE]
     if size is not None:
         waited = int(point["batching.timeout_micros"] or 0) / 1e6
         arriving = 1 + waited * users / processes / (of.handler_s + of.rows_s + of.call_s) / 8
@@ -91,7 +91,7 @@ def surface(seed: int, *, cores: int) -> Surface:
         "gunicorn_workers": tuple(counts),
         "inter_op_threads": tuple(sorted({1, 2, 4, cores})),
         "intra_op_threads": tuple(sorted({1, 2, 4, cores})),
-        "batching.max_batch_size": (None, 8, 32, 128),
+        BATCH_SIZE: (None, 8, 32, 128),
         "batching.timeout_micros": (0, 1000, 5000),
     }
     return Surface(grid=grid, rps=lambda point: rps(point, of), vcpus=cores)

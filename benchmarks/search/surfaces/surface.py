@@ -1,9 +1,9 @@
 """A grid of settings, and the throughput of each of its points."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from servable.tune.search.space import Point, Value
+from servable.tune.search.space import Point, Space, Value
 
 # Relative standard deviation of one measurement, as of a load test of half a minute.
 NOISE = 0.05
@@ -17,6 +17,10 @@ class Surface:
     """setting -> what it may be, in order; batching.timeout_micros counts only with batching."""
     rps: Callable[[Point], float]
     vcpus: int
+    space: Space | None = None
+    """None: the whole grid."""
+    wanted: Sequence[Point] | None = None
+    """Tried first, today's settings before all. None: the rules of thumb."""
 
 
 def slowest(*limits: float, sharpness: float = 4.0) -> float:

@@ -53,6 +53,7 @@ class ServedVariant(Construct):
         self.capacity = variant.capacity
         self.start_seconds = found.start_seconds
         self._routing = found.routing.value
+        self._price = environment.prices.instance(variant.instance_type or "", environment.region)
         self._archive = _archive(cdk.Stack.of(self), environment, variant.model, root)
         self.model = ServedModel(
             self,
@@ -112,6 +113,7 @@ class ServedVariant(Construct):
             max_instances=variant.most_instances,
             scales=variant.scales and self._kind.has_instances,
             shadow=variant.shadow,
+            price=self._price,
         )
 
     @property

@@ -184,11 +184,11 @@ def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width
 
 def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Cost of the instances that answer; a text if no source states a price."""
-    known = price(variant.instance_type or "", endpoint.region)
+    known = variant.price or price(variant.instance_type or "", endpoint.region)
     if known is None:
         return text(
             f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
-            "is known to infra/catalog/prices.json",
+            "is known; state it as prices.instance_usd_per_hour",
             width=width,
         )
     count = endpoint.metrics.instances(variant.name)

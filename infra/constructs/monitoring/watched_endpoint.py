@@ -7,6 +7,7 @@ import aws_cdk as cdk
 
 from infra.catalog import metrics
 from infra.catalog.instances import instances
+from infra.catalog.prices import Price
 from infra.constructs.monitoring.measured import Computed, Measured
 from infra.policy.kinds import REAL_TIME, EndpointKind
 
@@ -137,6 +138,8 @@ class WatchedVariant:
     """Whether the number of instances scales; not a serverless variant's provisioned concurrency."""
     shadow: bool = False
     """Whether it is a shadow, which gets copies of requests and whose answers reach nobody."""
+    price: Price | None = None
+    """Price of an instance; None: the catalog's."""
 
     @property
     def gpus(self) -> int:

@@ -7,7 +7,6 @@ from infra.catalog.ops import op_table
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.graph_faults import graph_faults
 from infra.preflight.rule import Findings, Rule
 from model_packaging.refusal import PackagingError
 
@@ -45,12 +44,12 @@ class GraphRule(Rule):
             return
         for folder in folders:
             try:
-                graph = self.candidate.graph(folder)
+                faults = self.candidate.graph_faults(folder, table, cpu=cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
             inside = folder.is_relative_to(self.loaded.root)
             shown = folder.relative_to(self.loaded.root).as_posix() if inside else str(folder)
-            for fault in graph_faults(graph, table, cpu=cpu):
+            for fault in faults:
                 if fault.rule == self.id:
                     remedy = fault.remedy.replace("models.NAME", f"models.{name}")
                     problem = f"{shown}/saved_model.pb: {fault.problem}"

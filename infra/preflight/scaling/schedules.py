@@ -1,5 +1,6 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
+import functools
 import zoneinfo
 from collections.abc import Iterator
 
@@ -131,6 +132,12 @@ class ScalingSchedulePast(Rule):
                 )
 
 
+@functools.cache
+def _known_zones() -> frozenset[str]:
+    """Reads a thousand files: once in a process."""
+    return frozenset(zoneinfo.available_timezones())
+
+
 class ScalingTimezone(Rule):
     """Application Auto Scaling takes names of the IANA time zone database.
 
@@ -143,7 +150,7 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
 
     def check(self, environment: Environment) -> Findings:
         for key, _, one in _scheduled(environment):
-            zone, known = one.timezone, zoneinfo.available_timezones()
+            zone, known = one.timezone, _known_zones()
             if not known:
                 yield self.not_checked(key, "this computer a time zone database (tzdata)")
             elif zone not in known:

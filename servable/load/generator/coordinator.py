@@ -1,5 +1,6 @@
 """Runs the steps with Locust's runner: in one process, or over processes and computers."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ def _make(server: Any, socket_type: int, *more: Any) -> None:
 
 Progress = Callable[[dict[str, Any]], None]
 _READY_SECONDS = 60.0
+# Each load worker reports several times a second.
+_LOST_SECONDS = 8.0
 
 
 class GeneratorError(Exception):
@@ -100,9 +103,17 @@ class Coordinator:
     def _hold(self, options: dict[str, Any], tally: Tally, progress: Progress) -> None:
         """Wait until the throughput is known, the time is over, or the step is stopped."""
         known = 0
+        measured, moved_at = 0.0, time.monotonic() + options["warm_up_seconds"]
         while not self._stopping:
             gevent.sleep(REPORT_SECONDS)
             progress(tally.progress())
+            if tally.seconds > measured:
+                measured, moved_at = tally.seconds, time.monotonic()
+            if time.monotonic() - moved_at > _LOST_SECONDS:
+                raise GeneratorError(
+                    f"a generator process has not reported for {_LOST_SECONDS:g} s: it has ended, or "
+                    "its computer cannot be reached; start the load test again"
+                )
             if tally.seconds >= options["most_seconds"]:
                 return
             # Twice: among many looks one is good by chance.

@@ -3,11 +3,9 @@
 On the logarithm of the value, since settings multiply. Two points are alike in each setting for
 itself, and in all of them together: Matern 3/2 in each setting; the mean of the settings' kernels
 and their product, each with a size of its own. How far an effect reaches, how large it is and how
-noisy a measurement is are not known: a few likely answers are drawn (Metropolis, from the likeliest
-one), and what they expect is averaged.
+noisy a measurement is are not known: the likeliest answer is taken.
 Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning, chapters 2, 4 and 5;
-Duvenaud et al., Additive Gaussian Processes, 2011, for the kernel; Snoek et al., Practical Bayesian
-Optimization of Machine Learning Algorithms, 2012, for the averaging.
+Duvenaud et al., Additive Gaussian Processes, 2011, for the kernel.
 """
 
 from dataclasses import dataclass
@@ -28,10 +26,11 @@ TOGETHER = (np.log(0.15), 1.0)
 # The middle is what the caller expects.
 NOISE_WIDTH = 0.3
 STEPS = (0.8, 0.4, 0.2)
-# 95 of 100 values of a normal distribution lie within so many standard deviations.
+# So far below what all the others say a measurement was disturbed, or is a cliff: it is believed with
+# this standard deviation more, so that it is measured again where it might be the best.
+SURPRISING, DOUBTED = 3.0, 0.7
+# Of a normal distribution: 95 of 100 lie within so many standard deviations.
 WITHIN_95 = 1.96
-# Answers drawn beside the likeliest, and moves of every parameter until then.
-DRAWN, MOVES = 4, 3
 
 
 @dataclass(frozen=True)
@@ -74,78 +73,60 @@ def covariance(levels: Levels, parameters: Array) -> Array:
 
 @dataclass(frozen=True)
 class Expected:
-    """Mean and deviation of the value's logarithm at each point, by one of the likely answers."""
+    """Mean and deviation of the value's logarithm at each point asked for."""
 
     mean: Array
     deviation: Array
     noise: float
     """Relative standard deviation of one measurement."""
 
+    @property
+    def low(self) -> Array:
+        """What each point surely is: the low end of its 95 % interval."""
+        return self.mean - WITHIN_95 * self.deviation
+
 
 class GaussianProcess:
     """`x`: [n, settings], 0 to 1. `y`: logarithms. `noise`: what is expected of it, relative."""
 
-    def __init__(self, x: Array, y: Array, *, noise: float, drawn: int = DRAWN) -> None:
+    def __init__(self, x: Array, y: Array, *, noise: float) -> None:
         self._x, self._middle = x, float(np.mean(y))
         self._y = y - self._middle
         self._levels = Levels.of(x, x)
         likely = [*[REACH] * x.shape[1], ALONE, TOGETHER, (np.log(noise), NOISE_WIDTH)]
         self._prior, self._width = np.array(likely).T
-        best = self._likeliest()
-        self._likely = [best, *self._drawn(best, drawn)]
-        self._inverses = [np.linalg.inv(self._covariance(one)) for one in self._likely]
+        self._doubt = np.zeros(len(y))
+        self._fit()
+        # Each measurement from all the others, in standard deviations.
+        surprising = self._inverse @ self._y / np.sqrt(np.diag(self._inverse)) < -SURPRISING
+        if surprising.any():
+            self._doubt[surprising] = DOUBTED**2
+            self._fit()
+
+    def _fit(self) -> None:
+        self._likely = self._likeliest()
+        self._inverse = np.linalg.inv(self._covariance(self._likely))
 
     @property
     def noise(self) -> float:
         """Relative standard deviation of one measurement."""
-        return float(np.exp(np.mean([one[-1] for one in self._likely])))
+        return float(np.exp(self._likely[-1]))
 
-    def expected(self, at: Array) -> list[Expected]:
-        levels = Levels.of(at, self._x)
-        found = []
-        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
-            to = covariance(levels, parameters)
-            left = np.exp(2 * parameters[-1 - SIZES : -1]).sum() - ((to @ inverse) * to).sum(axis=1)
-            found.append(
-                Expected(
-                    to @ (inverse @ self._y) + self._middle,
-                    np.sqrt(np.maximum(left, 1e-12)),
-                    float(np.exp(parameters[-1])),
-                )
-            )
-        return found
-
-    def mean(self, at: Array) -> Array:
-        """By all of the likely answers."""
-        found: Array = np.mean([one.mean for one in self.expected(at)], axis=0)
-        return found
-
-    def low(self, at: Array) -> Array:
-        """What each point surely is: the low end of its 95 % interval, by all likely answers."""
-        every = self.expected(at)
-        means = np.array([one.mean for one in every])
-        variance = np.mean([one.deviation**2 for one in every], axis=0) + means.var(axis=0)
-        found: Array = means.mean(axis=0) - WITHIN_95 * np.sqrt(variance)
-        return found
-
-    def together(self, at: Array) -> list[Array]:
-        """[n, n]: how what is not known of one goes with that of another, by each likely answer."""
-        own, known = Levels.of(at, at), Levels.of(at, self._x)
-        found = []
-        for parameters, inverse in zip(self._likely, self._inverses, strict=True):
-            to = covariance(known, parameters)
-            found.append(covariance(own, parameters) - to @ inverse @ to.T)
-        return found
+    def expected(self, at: Array) -> Expected:
+        to = covariance(Levels.of(at, self._x), self._likely)
+        variance = np.exp(2 * self._likely[-1 - SIZES : -1]).sum() - (
+            (to @ self._inverse) * to
+        ).sum(axis=1)
+        mean = to @ (self._inverse @ self._y) + self._middle
+        return Expected(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
 
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of how much `one` is above `other`."""
         both = np.stack([one, other])
-        means = [float(each.mean[0] - each.mean[1]) for each in self.expected(both)]
-        variances = [
-            max(float(left[0, 0] + left[1, 1] - 2 * left[0, 1]), 0.0)
-            for left in self.together(both)
-        ]
-        return float(np.mean(means)), float(np.sqrt(np.mean(variances) + np.var(means)))
+        to = covariance(Levels.of(both, self._x), self._likely)
+        left = covariance(Levels.of(both, both), self._likely) - to @ self._inverse @ to.T
+        mean = float((to[0] - to[1]) @ self._inverse @ self._y)
+        return mean, float(np.sqrt(max(left[0, 0] + left[1, 1] - 2 * left[0, 1], 0.0)))
 
     def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
@@ -161,20 +142,6 @@ class GaussianProcess:
                         moved[parameter] += way
         return best
 
-    def _drawn(self, start: Array, count: int) -> list[Array]:
-        """The same ones for the same measurements."""
-        chance = np.random.default_rng([11, len(self._y)])
-        here, cost, drawn = start, self._cost(start), []
-        for _ in range(count):
-            for parameter in MOVES * [*range(len(start))]:
-                moved = here.copy()
-                moved[parameter] += chance.normal(0, self._width[parameter])
-                found = self._cost(moved)
-                if np.log(chance.uniform()) < cost - found:
-                    here, cost = moved, found
-            drawn.append(here)
-        return drawn
-
     def _cost(self, parameters: Array) -> float:
         """How unlikely, but for a constant."""
         try:
@@ -188,5 +155,5 @@ class GaussianProcess:
     def _covariance(self, parameters: Array) -> Array:
         """Return the covariance of the measurements, noise included."""
         found = covariance(self._levels, parameters)
-        found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9
+        found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9 + self._doubt
         return found

@@ -5,7 +5,7 @@ Every gain is of logarithms, so about relative.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,34 +13,36 @@ from numpy.typing import NDArray
 
 from servable.tune.search.gaussian_process import Array, Expected, GaussianProcess
 from servable.tune.search.space import Space
-from servable.tune.search.trial import TRIALS, bent, logarithms
+from servable.tune.search.trial import (
+    NOISE_REPEATS,
+    TRIALS,
+    Ranks,
+    bent,
+    logarithms,
+    noise_of,
+    undisturbed,
+)
 
 # Measured first, before a model is asked.
 STARTS = 10
 # Every second one differs in one setting from one of the best: the others look everywhere.
 LOCAL_EVERY, AROUND = 2, 3
-# From here on the question is which of them is the best, and no longer where others may be. This
-# and the next are of TRIALS: where there are more, as much later; where fewer, not sooner.
-ANSWER_FROM = 25
-# From here on every second one repeats a point: each is known by one noisy measurement and by what
-# is beside it, and it is one of them that is recommended.
-AGAIN_FROM, AGAIN_EVERY = 30, 2
-# The last ones repeat too: what is first seen then is known too little to be recommended.
-LAST = 3
-# How many of the points that could be better are compared for that.
-COMPARED = 60
-# Far less than the gain of a load test, on the average; but it is the average of many small losses
+# From here on (of TRIALS; of more as much later) every second one, and the last ones, repeat what could
+# still be the best: it is one of those known that is recommended.
+AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
+# Far less than a load test is worth, on the average; but it is the average of many small losses
 # and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
-# From here on a flat surface may be called one; by FLAT_UNTIL it must be, or it is not flat.
-FLAT_FROM, FLAT_UNTIL = 12, 15
-# The scatter that noise alone exceeds once in a hundred times, in standard deviations of the
-# chi-squared distribution's normal approximation (Wilson and Hilferty, 1931).
+STOP_FROM = 12
+# Today's settings are measured again at once, so often at most, and once for so many trials: all else
+# is compared with them, and how far repeats differ is the noise.
+MOST_REPEATS, REPEAT_EVERY = 2, 16
+# Repeats of the highest and of the lowest that show that a surface is flat: so far apart, in standard
+# deviations, it is not; further, it is not even after fewer.
+FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
+# The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
-# Points at which a normal distribution is weighed, exact for polynomials up to the 23rd degree.
-_AT, _WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-# Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
+# Of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
 _RAN_NOISE = 0.1
 
 
@@ -58,42 +60,39 @@ def propose(
     starts: Sequence[int],
     tried: Sequence[int],
     values: Sequence[float],
-    noise: float,
     trials: int = TRIALS,
 ) -> Proposal:
-    """`tried`: numbers of points, with repeats; `values`: theirs. `noise`: of one, relative.
-
-    `trials`: how many there may be, at most.
-    """
-    if len(tried) < len(starts):
-        return Proposal(number=starts[len(tried)])
-    logs, ran = logarithms(values), np.array(values) > 0
-    if FLAT_FROM <= len(tried) <= FLAT_UNTIL and flat(logs, noise) and ran.all():
-        return Proposal(number=None, stopped=_flat_sentence(logs), flat=True)
+    """`tried`: numbers of points, with repeats; `values`: theirs. `trials`: how many there may be."""
+    first = [starts[0]] * min(MOST_REPEATS, trials // REPEAT_EVERY) + [*starts]
+    for number in first:
+        if tried.count(number) < first.count(number):
+            return Proposal(number=number)
+    numbers, ran = np.array(tried), np.array(values) > 0
+    calm = undisturbed(numbers, values)
+    logs = logarithms(values)
+    noise = noise_of(numbers[calm & ran], logs[calm & ran])
+    if ran.all() and (found := _flat(numbers, logs, noise, len(first), trials)):
+        return found
     at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
-    learnt = ran if ran.any() else ~ran
-    known = np.array(tried)[learnt]
+    learnt = ran & calm if ran.any() else ~ran
+    known = numbers[learnt]
     model = GaussianProcess(at[known], bent(logs[learnt]), noise=noise)
     runs = chance_to_run(at, at[list(tried)], ran)
     expected = model.expected(at)
-    gains = runs * _mean(
-        expected_improvement(one, float(one.mean[known].max())) for one in expected
-    )
+    gains = runs * expected_improvement(expected, float(expected.mean[known].max()))
     best = int(gains.argmax())
     most = float(gains[best])
-    if most < WORTH and len(tried) >= FLAT_FROM:
+    if most < WORTH and len(tried) >= STOP_FROM:
         sentence = f"another measurement is expected to gain {most:.2%}: below {WORTH:.2%}"
         return Proposal(number=None, stopped=sentence)
-    later = max(1.0, trials / TRIALS)
-    if len(tried) >= ANSWER_FROM * later:
-        again = len(known) >= AGAIN_FROM * later and (
-            len(known) % AGAIN_EVERY == 0 or len(tried) >= trials - LAST
-        )
-        others = known if again else np.argsort(-gains, kind="stable")[:COMPARED]
-        best = _answering(model, at, known, np.union1d(others, known), runs)
+    turn = len(tried) % AGAIN_EVERY == 0
+    if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
+        turn or len(tried) >= trials - LAST
+    ):
+        best = int(known[gains[known].argmax()])
     elif len(tried) % LOCAL_EVERY == 0:
-        near = gains * _beside(space.coordinates, known, _mean(one.mean for one in expected))
+        near = gains * _beside(space.coordinates, known, expected.mean)
         best = int(near.argmax()) if near.max() > 0 else best
     return Proposal(number=best)
 
@@ -104,26 +103,6 @@ def _beside(at: Array, known: NDArray[np.intp], mean: Array) -> NDArray[np.bool_
     best = measured[np.argsort(-mean[measured], kind="stable")[:AROUND]]
     differs = (np.abs(at[:, None, :] - at[best][None]) > 1e-9).sum(axis=-1)
     found: NDArray[np.bool_] = differs.min(axis=1) <= 1
-    return found
-
-
-def _answering(
-    model: GaussianProcess,
-    at: Array,
-    known: NDArray[np.intp],
-    compared: NDArray[np.intp],
-    runs: Array,
-) -> int:
-    """The point that changes the answer most, of those `compared`, each once."""
-    measured, points = np.isin(compared, known), at[compared]
-    each = zip(model.expected(points), model.together(points), strict=True)
-    gains = _mean(knowledge_gradient(one, together, measured) for one, together in each)
-    return int(compared[(gains * runs[compared]).argmax()])
-
-
-def _mean(each: Iterable[Array]) -> Array:
-    """By all likely answers of the model."""
-    found: Array = np.mean(list(each), axis=0)
     return found
 
 
@@ -142,27 +121,11 @@ def expected_improvement(one: Expected, best: float) -> Array:
     return found
 
 
-def knowledge_gradient(one: Expected, together: Array, tried: NDArray[np.bool_]) -> Array:
-    """Knowledge gradient, of each point: how much better the answer is expected to be afterwards.
-
-    The answer is what is then expected most of, among the points that were measured. `together`:
-    covariance of the points with each other.
-    Source: Frazier, Powell and Dayanik, The Knowledge-Gradient Policy for Correlated Normal
-    Beliefs, 2009.
-    """
-    own = np.maximum(np.diag(together), 1e-12)
-    moved = together / np.sqrt(own + one.noise**2)[:, None]
-    others = one.mean[tried, None] + moved[:, tried, None] * _AT
-    itself = one.mean[:, None] + np.diag(moved)[:, None] * _AT
-    found: Array = np.maximum(others.max(axis=1), itself) @ _WEIGHTS - one.mean[tried].max()
-    return np.maximum(found, 0.0)
-
-
 def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
     """Return the chance that each point `at` runs at all, from which of those tried did."""
     if ran.all() or not ran.any():
         return np.ones(len(at))
-    expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE, drawn=0).expected(at)[0]
+    expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).expected(at)
     return _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
 
 
@@ -172,12 +135,41 @@ def _below(z: Array) -> Array:
     return found
 
 
-def flat(logs: Array, noise: float) -> bool:
-    """Whether points this different scatter no more than measurements of one point would."""
-    free = len(logs) - 1
-    scatter = float(((logs - logs.mean()) ** 2).sum()) / noise**2
-    at_most = free * (1 - 2 / (9 * free) + UNLIKELY * math.sqrt(2 / (9 * free))) ** 3
-    return scatter <= at_most
+def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) -> Proposal | None:
+    """Whether points as different as the space allows are all the same: until that is shown, or refuted.
+
+    Where all but the lowest scatter little enough for noise, the highest and the lowest are measured
+    again, in turn: only these new measurements decide, since the first ones were chosen by luck.
+    """
+    if not begun <= len(numbers) <= begun + 2 * FLAT_PAIRS or trials < begun + 2 * FLAT_PAIRS:
+        return None
+    first, at = np.unique(numbers[:begun], return_index=True)
+    once = logs[at]
+    if len(once) > 2:
+        scatter = float(np.sort(once)[1:].var(ddof=1)) / noise**2
+        if _paulson(scatter, len(once) - 2, begun - len(first) + NOISE_REPEATS) > UNLIKELY:
+            return None
+    ends = int(first[once.argmax()]), int(first[once.argmin()])
+    again = [logs[begun:][numbers[begun:] == end] for end in ends]
+    pairs = min(len(one) for one in again)
+    if pairs:
+        high, low = (float(np.sort(one[:pairs])[pairs // 2]) for one in again)
+        apart = (high - low) / (noise * math.sqrt(2 / pairs))
+        if apart > (APART if pairs == FLAT_PAIRS else FAR_APART):
+            return None
+        if pairs == FLAT_PAIRS:
+            return Proposal(number=None, stopped=_flat_sentence(once), flat=True)
+    return Proposal(number=ends[(len(numbers) - begun) % 2])
+
+
+def _paulson(ratio: float, one: int, other: int) -> float:
+    """A ratio of two variances of so many degrees of freedom, in standard deviations.
+
+    Source: Paulson, An Approximate Normalization of the Analysis of Variance Distribution, 1942.
+    """
+    root = math.cbrt(ratio)
+    a, b = 2 / (9 * one), 2 / (9 * other)
+    return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
 
 
 def _flat_sentence(logs: Array) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from servable.load.precision import Interval
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import Point, Space, Value
-from servable.tune.search.trial import Trial, logarithms
+from servable.tune.search.trial import Trial, logarithms, noise_of, undisturbed
 
 # Two measurements of the same settings differ by more than this one time in a hundred at 7 % noise:
 # what settings usually bring (10 to 30 %) drowns in it.
@@ -81,29 +81,30 @@ class ChosenPoint:
         return self.gain if self.rival is None else self.rival.gain
 
 
-def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> ChosenPoint | None:
+def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | None:
     """From all measurements together. None where nothing ran.
 
     The highest low end wins: of forty points the one expected most of is often one that was
     measured once, and luckily.
     """
-    numbers = [space.number(trial.point) for trial in trials]
-    known = [
-        (at, trial.measured.value)
-        for at, trial in zip(numbers, trials, strict=True)
-        # What did not run tells nothing of the points beside it; where the search began is compared.
-        if at is not None and (trial.measured.value > 0 or at == start)
-    ]
-    ran = sorted({at for at, value in known if value > 0})
-    if not ran:
+    measured = _measured(space, trials)
+    if not any(value for _, value in measured):
         return None
-    at = space.features
-    model = GaussianProcess(
-        at[[one for one, _ in known]], logarithms([value for _, value in known]), noise=noise
-    )
-    low = model.low(at[ran])
-    best = ran[int(low.argmax())]
-    others = [(sure, one) for sure, one in zip(low, ran, strict=True) if one != start]
+    numbers, values = (np.array(column) for column in zip(*measured, strict=True))
+    # What did not run tells nothing of the points beside it; where the search began is compared.
+    known = ((values > 0) | (numbers == start)) & undisturbed(numbers, values)
+    ran = np.unique(numbers[values > 0])
+    # What is being confirmed stays the choice, whatever its repeats do to the others.
+    again = {space.number(trial.point) for trial in trials if trial.confirms}
+    if again:
+        ran = ran[np.isin(ran, [start, *(one for one in again if one is not None)])]
+    at, logs = space.features, logarithms(values)
+    calm = known & (values > 0)
+    noise = noise_of(numbers[calm], logs[calm])
+    model = GaussianProcess(at[numbers[known]], logs[known], noise=noise)
+    low = model.expected(at[ran]).low
+    best = int(ran[low.argmax()])
+    others = [(sure, int(one)) for sure, one in zip(low, ran, strict=True) if one != start]
 
     def over_start(point: int) -> Interval:
         gain, deviation = model.difference(at[point], at[start])
@@ -116,7 +117,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
         rival = Rival(point=space.point(second), gain=over_start(second))
     return ChosenPoint(
         point=space.point(best),
-        value=math.exp(float(model.mean(at[[best]])[0])),
+        value=math.exp(float(model.expected(at[[best]]).mean[0])),
         start=space.point(start),
         gain=Interval(value=0.0, low=0.0, high=0.0) if best == start else over_start(best),
         noise=model.noise,
@@ -126,8 +127,14 @@ def choose(space: Space, start: int, trials: Sequence[Trial], noise: float) -> C
     )
 
 
+def _measured(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
+    """(number of the point, value); what the space no longer has is left out."""
+    known = [(space.number(trial.point), trial.measured.value) for trial in trials]
+    return [(number, value) for number, value in known if number is not None]
+
+
 def _confirmed(space: Space, best: int, start: int, trials: Sequence[Trial]) -> bool | None:
-    """A failure counts as nothing carried."""
+    """By the best of the repeats: what else runs on the computer only slows. One failure refutes."""
     again = [trial for trial in trials if trial.confirms]
     if best == start or not again:
         return None
@@ -135,7 +142,7 @@ def _confirmed(space: Space, best: int, start: int, trials: Sequence[Trial]) -> 
         [trial.measured.value for trial in again if space.number(trial.point) == number]
         for number in (best, start)
     )
-    return bool(of_best and of_start) and float(np.mean(of_best)) > float(np.mean(of_start))
+    return bool(of_best and of_start) and min(of_best) > 0 and max(of_best) > max(of_start)
 
 
 def _widest_repeats(space: Space, trials: Sequence[Trial]) -> Repeats | None:
@@ -164,9 +171,7 @@ def effects(
     space: Space, trials: Sequence[Trial], choice: ChosenPoint
 ) -> dict[str, tuple[Effect, ...]]:
     """setting -> each value that the space has beside the choice's others."""
-    known = [(space.number(trial.point), trial.measured.value) for trial in trials]
-    measured = [(number, value) for number, value in known if number is not None]
-    at = space.coordinates
+    measured, at = _measured(space, trials), space.coordinates
     model = GaussianProcess(
         at[[number for number, _ in measured]],
         logarithms([value for _, value in measured]),

@@ -1,5 +1,6 @@
 """The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,6 @@ from servable.tune.search.trial import Budget, Measurement, Trial
 
 # The study of a storage of ours; a file holds one.
 STUDY = "tune"
-# Assumption, until the measurements say otherwise: two load tests of the same differ by so much.
-NOISE = 0.05
 
 Measure = Callable[[Point], Measurement]
 
@@ -47,12 +46,11 @@ class Search:
         wanted: Sequence[Point],
         *,
         seed: int = 0,
-        noise: float = NOISE,
         confirm: int = 0,
         file: Path | None = None,
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._space, self._noise, self._confirm = space, noise, confirm
+        self._space, self._confirm = space, confirm
         self._starts = starts(space, wanted, count=STARTS, seed=seed)
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.grid.items()
@@ -82,26 +80,28 @@ class Search:
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
     ) -> Found:
         """Until it ends. `told` hears of each trial once it is kept."""
-        stopped: str | None = None
+        stopped, flat = None, False
         while stopped is None:
             kept = budget.without(2 * self._confirm, self.trials())
             stopped = kept.ended(self.trials())
             if stopped is None and self._confirmed():
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                proposal = self._proposal(budget.trials)
-                stopped = proposal.stopped
+                proposal = self._proposal(kept.fit(self.trials()))
+                stopped, flat = proposal.stopped, proposal.flat
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
-        # On a flat surface there is nothing to confirm: its points were as many measurements of one.
-        flat = self._confirm and not self._confirmed() and self._proposal(budget.trials).flat
+        # On a flat surface the highest was measured again already, and was no better.
         for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
             choice = self.choice()
             if choice is None or choice.compared is None or budget.ended(self.trials()):
                 break
             point = choice.start if number % 2 else choice.compared
             self._measure(point, measure, told, confirms=True)
-        return Found(trials=self.trials(), stopped=stopped, choice=self.choice())
+        choice = self.choice()
+        if flat and choice is not None and choice.better:
+            choice = dataclasses.replace(choice, confirmed=False)
+        return Found(trials=self.trials(), stopped=stopped, choice=choice)
 
     def _proposal(self, trials: int) -> Proposal:
         """It follows from what is kept: a search that was killed asks for what it would have asked for."""
@@ -111,7 +111,7 @@ class Search:
             if (number := self._space.number(trial.params)) is not None and trial.value is not None
         ]
         tried, values = [number for number, _ in known], [value for _, value in known]
-        return propose(self._space, self._starts, tried, values, self._noise, trials)
+        return propose(self._space, self._starts, tried, values, trials)
 
     def _done(self) -> list[FrozenTrial]:
         return self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -147,7 +147,7 @@ class Search:
             told(self.trials()[-1])
 
     def choice(self) -> ChosenPoint | None:
-        return choose(self._space, self._starts[0], self.trials(), self._noise)
+        return choose(self._space, self._starts[0], self.trials())
 
 
 def _storage(file: Path | None) -> BaseStorage:

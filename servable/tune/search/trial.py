@@ -1,6 +1,7 @@
 """One measured setting of everything, what a model learns from its value, and how many there may be."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.tune.search.space import Point
+
+Ranks = NDArray[np.intp]
+Values = Sequence[float] | NDArray[np.float64]
 
 # So much below the best, as a logarithm, is poor; how poor says nothing of where the best is.
 POOR = 2.0
@@ -44,7 +48,7 @@ class Trial:
         return float(self.measured.about.get("usd", 0.0))
 
 
-def logarithms(values: Sequence[float]) -> NDArray[np.float64]:
+def logarithms(values: Values) -> NDArray[np.float64]:
     """What a model learns from: a failure counts as the poorest that ran."""
     found = np.array(values, float)
     ran = found > 0
@@ -61,6 +65,32 @@ def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     top = logs.max()
     learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
     return learnt
+
+
+# Assumption until settings are measured twice: two load tests of the same differ by so much (relative
+# standard deviation). It counts as much as so many repeats.
+NOISE, NOISE_REPEATS = 0.06, 2
+# What else runs on a computer only slows: a repeat below this share of the others' middle was disturbed.
+DISTURBED = 0.65
+
+
+def undisturbed(tried: Ranks, values: Values) -> NDArray[np.bool_]:
+    """Which measurements to learn from. `tried`: which point each is of; failures stay."""
+    found = np.array(values, float)
+    middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
+    least = [DISTURBED * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
+    learnt: NDArray[np.bool_] = (found == 0) | (found >= least)
+    return learnt
+
+
+def noise_of(tried: Ranks, logs: NDArray[np.float64]) -> float:
+    """Relative standard deviation of one measurement, from those of the same points."""
+    squares, free = NOISE_REPEATS * NOISE**2, NOISE_REPEATS
+    for number in {*tried.tolist()}:
+        repeats = logs[tried == number]
+        squares += float(((repeats - repeats.mean()) ** 2).sum())
+        free += len(repeats) - 1
+    return math.sqrt(squares / free)
 
 
 # What the stages of the search were developed for.
@@ -87,6 +117,13 @@ class Budget:
         if self.usd is not None and sum(costs) + max(costs[-5:], default=0.0) > self.usd:
             return f"the dollars are spent: {sum(costs):.2f} in trials"
         return None
+
+    def fit(self, trials: Sequence[Trial]) -> int:
+        """How many trials there may be, as long as those so far."""
+        spent = sum(trial.seconds for trial in trials)
+        if self.minutes is None or spent <= 0:
+            return self.trials
+        return min(self.trials, int(60 * self.minutes / spent * len(trials)))
 
     def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
         """What is left for the others where `count` trials as long as the last ones are yet to come."""

@@ -22,7 +22,7 @@ SEARCHED = [trial(START, 100.0), trial(1, 110.0), trial(2, 150.0), trial(BETTER,
 
 def chosen(*again: tuple[int, float]) -> ChosenPoint:
     trials = [*SEARCHED, *(trial(point, value, confirms=True) for point, value in again)]
-    found = choose(SPACE, START, trials, 0.05)
+    found = choose(SPACE, START, trials)
     assert found is not None
     return found
 
@@ -33,6 +33,14 @@ CASES = {
     "today's settings are the better ones": (((BETTER, 180.0), (START, 185.0)), False),
     "as good as today's": (((BETTER, 180.0), (START, 180.0)), False),
     "only the choice was": (((BETTER, 190.0),), False),
+    "one of both was disturbed": (
+        ((BETTER, 60.0), (START, 101.0), (BETTER, 130.0), (START, 99.0)),
+        True,
+    ),
+    "the choice failed once": (
+        ((BETTER, 0.0), (START, 101.0), (BETTER, 190.0), (START, 99.0)),
+        False,
+    ),
 }
 
 
@@ -68,3 +76,7 @@ def test_repeats_are_noisy_where_they_differ_by_more_than_thirty_percent(
     highest: float, *, noisy: bool
 ) -> None:
     assert Repeats(lowest=100.0, highest=highest).noisy is noisy
+
+
+def test_what_is_being_confirmed_stays_the_choice() -> None:
+    assert chosen((2, 140.0), (START, 100.0)).point == SPACE.point(2)

@@ -12,7 +12,7 @@ from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
 from servable.load.load_target import Body
-from servable.tune.container_space import Grid, current, grid, settings_at, space
+from servable.tune.container_space import SettingsGrid, current, grid, settings_at, space
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import BATCH_SIZE, Point, Space
 from tests.preflight.overlay import overlaid
@@ -213,7 +213,7 @@ def test_without_our_handler_nothing_reads_the_transport() -> None:
     assert "no handler" in grid(loaded, placement, [SMALL]).left_out["transport"]
 
 
-def batched(peak_rps: float | None) -> Grid:
+def batched(peak_rps: float | None) -> SettingsGrid:
     """A model whose requests have 500 rows, with an alarm at 100 ms, on one instance."""
     loaded, placement = placed("local")
     environment = loaded.environment

@@ -196,3 +196,16 @@ def test_two_processes_send_the_rate_together(two_processes: LoadGenerator) -> N
         two_processes.aim(container(server.url), [BODY], loop="open")
         step = two_processes.step(60, BRIEF)
     assert step.sent / step.seconds == pytest.approx(60, rel=0.25)
+
+
+@pytest.mark.long
+def test_a_process_that_ends_during_a_step_ends_the_test() -> None:
+    nowhere = container("http://127.0.0.1:1")
+    processes = GeneratorProcesses(here=2)
+    with LoadGenerator(nowhere, [BODY], loop="closed", processes=processes) as generator:
+
+        def kill(found: dict[str, object]) -> None:
+            generator._workers[0].kill()
+
+        with pytest.raises(LoadError, match="has not reported"):
+            generator.step(2, Pace(warm_up_seconds=0.0), kill)

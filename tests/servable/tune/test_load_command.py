@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -175,27 +174,19 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
 
 
 @pytest.mark.long
-def test_a_process_elsewhere_joins_and_sends(server: Server, body: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{free.getsockname()[1]}"
-    test = started(
-        server.url,
-        "--users",
-        "2",
-        "--body",
-        body,
-        *STEP,
-        "--output",
-        tmp_path,
-        "--processes",
-        "0",
-        "--workers",
-        "1",
-        "--listen",
-        where,
-    )
-    worker = started("--join", where)
-    test.communicate(timeout=100)
-    worker.communicate(timeout=30)
-    assert (worker.returncode, len(LoadCurve.read(tmp_path / CURVE).steps)) == (0, 1)
+def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> None:
+    load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
+    with Server(ready) as server:
+        test = started(server.url, *load_test, "--processes", "1", "--workers", "1")
+        assert test.stderr is not None
+        # "waiting: servable load --join 127.0.0.1:5557"
+        worker = started("--join", test.stderr.readline().split()[-1])
+        test.communicate(timeout=100)
+        worker.communicate(timeout=30)
+    users = LoadCurve.read(tmp_path / CURVE).steps[0].users
+    assert (worker.returncode, len(server.ports), users) == (0, 4, 4)
+
+
+def test_no_other_computer_can_join_unless_an_address_is_named() -> None:
+    listen = next(option for option in load.params if option.name == "listen")
+    assert listen.default == ("127.0.0.1", 0)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.search.contenders import flat, run
-from benchmarks.search.surfaces import FAMILIES, SEEDS_TO_DEVELOP
+from benchmarks.search.contenders import run
+from benchmarks.search.surfaces import FAMILIES, FLAT
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search
@@ -31,13 +31,27 @@ def uninterrupted() -> Found:
 
 
 def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
-    assert run("detector on one GPU", "ours", 0).share_of_best >= 0.9
+    assert run("detector on one GPU", "ours", 0, 0.05).share_of_best >= 0.9
 
 
-@pytest.mark.parametrize("seed", SEEDS_TO_DEVELOP)
-def test_a_flat_surface_is_called_flat_within_fifteen_measurements(seed: int) -> None:
-    trials, why = flat(seed)
-    assert (trials <= 15, "flat" in why) == (True, True)
+@pytest.mark.parametrize("noise", [0.05, 0.15])
+def test_nine_in_ten_flat_surfaces_are_called_flat_within_twenty_measurements(noise: float) -> None:
+    found = [run(FLAT, "ours", seed, noise) for seed in range(10)]
+    assert sum(one.flat and one.measurements <= 20 for one in found) >= 9
+
+
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_a_flat_surface_of_few_points_is_called_flat(points: int) -> None:
+    space = Space({"tfs_processes": (1, 2, 4)[:points]})
+    found = Search(space, [{"tfs_processes": 1}], confirm=2).run(
+        lambda _: Measurement(value=100.0), Budget(trials=40)
+    )
+    assert "flat" in found.stopped
+
+
+def test_a_surface_that_is_called_flat_has_nothing_better() -> None:
+    found = [run(FLAT, "ours", seed, 0.15) for seed in range(10)]
+    assert not [one for one in found if one.flat and one.better]
 
 
 def test_a_surface_that_is_not_flat_is_not_called_so() -> None:
@@ -101,7 +115,7 @@ def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
         Trial(number=at, point=point, measured=Measurement(value=value), seconds=1.0)
         for at, (point, value) in enumerate(values)
     ]
-    found = choose(space, 3, trials, 0.05)
+    found = choose(space, 3, trials)
     assert found is not None
     assert found.point == good
 
@@ -129,7 +143,7 @@ def test_on_a_flat_surface_nothing_is_confirmed() -> None:
     found = Search(Space(GRID), [start], confirm=2).run(
         lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), Budget(trials=40)
     )
-    assert (len(found.trials) <= 15, "flat" in found.stopped) == (True, True)
+    assert (len(found.trials) <= 20, "flat" in found.stopped) == (True, True)
 
 
 def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -204,6 +218,12 @@ def test_minutes_are_a_budget() -> None:
     )
 
 
+def test_minutes_say_how_many_trials_there_may_be_once_some_were_measured() -> None:
+    trials = [Trial(number=0, point={}, measured=Measurement(value=1.0), seconds=30.0)] * 2
+    budget = Budget(trials=40, minutes=10)
+    assert (budget.fit(()), budget.fit(trials)) == (40, 20)
+
+
 def test_dollars_are_a_budget() -> None:
     measured = Measurement(value=1.0, about={"usd": 2.0})
     trials = [Trial(number=0, point={}, measured=measured, seconds=1800.0)]
@@ -222,9 +242,11 @@ def test_on_and_one_are_different_values() -> None:
 
 
 def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
-    spaces = [(Space(make(0).grid), make(0).vcpus) for make in FAMILIES.values()]
+    # The product's own grid has its own, and takes long to make.
+    surfaces = [make(0) for family, make in FAMILIES.items() if "own" not in family]
+    spaces = [(Space(one.grid), one.vcpus) for one in surfaces]
     found = [[one.nearest(r) for r in rules_of_thumb(one, vcpus=vcpus)] for one, vcpus in spaces]
-    assert [len(one) for one in found] == [4] * len(FAMILIES)
+    assert [len(one) for one in found] == [4] * len(surfaces)
 
 
 def test_a_failure_counts_as_the_poorest_that_ran() -> None:

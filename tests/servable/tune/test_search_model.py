@@ -5,14 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servable.tune.search import next_point
 from servable.tune.search.gaussian_process import (
     SIZES,
     Array,
     Expected,
     GaussianProcess,
     Levels,
-    Ranks,
     covariance,
 )
 from servable.tune.search.next_point import (
@@ -20,12 +18,12 @@ from servable.tune.search.next_point import (
     AGAIN_FROM,
     LAST,
     chance_to_run,
-    knowledge_gradient,
+    expected_improvement,
     propose,
 )
 from servable.tune.search.space import Space
 from servable.tune.search.start import rules_of_thumb
-from servable.tune.search.trial import TRIALS, bent
+from servable.tune.search.trial import NOISE, TRIALS, bent, noise_of, undisturbed
 
 SETTINGS, LEVELS = 3, 4
 GRIDS = st.lists(st.tuples(*[st.integers(0, LEVELS - 1)] * SETTINGS), min_size=2, max_size=12).map(
@@ -68,32 +66,14 @@ def test_a_covariance_has_no_negative_variance_in_any_direction(
 @settings(max_examples=10, deadline=None)
 def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> None:
     y = np.random.default_rng(seed).normal(size=len(points))
-    once, again = (GaussianProcess(points, y, noise=0.05).mean(points) for _ in range(2))
+    once, again = (GaussianProcess(points, y, noise=0.05).expected(points).mean for _ in range(2))
     assert once.tolist() == again.tolist()
 
 
-@given(points=GRIDS, seed=SEEDS)
-@settings(max_examples=10, deadline=None)
-def test_a_measurement_is_never_expected_to_make_the_answer_worse(points: Array, seed: int) -> None:
-    at = np.unique(points, axis=0)
-    model = GaussianProcess(at, np.random.default_rng(seed).normal(size=len(at)), noise=0.05)
-    worth = knowledge_gradient(
-        model.expected(at)[0], model.together(at)[0], np.ones(len(at), dtype=bool)
-    )
-    assert worth.min() >= 0
-
-
-def test_a_repeat_that_cannot_win_is_worth_nothing() -> None:
-    known = Expected(np.array([0.0, -3.0]), np.array([0.03, 0.03]), 0.05)
-    together = np.diag(known.deviation**2)
-    first, hopeless = knowledge_gradient(known, together, np.array([True, True]))
-    assert (first < 1e-6, hopeless < 1e-6) == (True, True)
-
-
-def test_a_repeat_that_could_still_win_is_worth_something() -> None:
-    known = Expected(np.array([0.0, -0.01]), np.array([0.03, 0.03]), 0.05)
-    worth = knowledge_gradient(known, np.diag(known.deviation**2), np.array([True, True]))
-    assert worth.min() > 1e-3
+def test_a_repeat_that_cannot_win_is_worth_less_than_one_that_could() -> None:
+    known = Expected(np.array([0.0, -0.01, -3.0]), np.array([0.03, 0.03, 0.03]), 0.05)
+    _, close, hopeless = expected_improvement(known, 0.0)
+    assert (close > 1e-3, hopeless < 1e-6) == (True, True)
 
 
 @given(points=GRIDS, seed=SEEDS)
@@ -169,48 +149,98 @@ def test_a_lone_server_leaves_no_vcpu_idle(vcpus: int) -> None:
     assert min(int(rule["inter_op_threads"] or 0) for rule in lone) >= vcpus
 
 
-def proposed(*, trials: int, more: int = 0) -> tuple[int | None, list[int]]:
-    """After AGAIN_FROM measurements, and `more`, of at most `trials`; and what was measured."""
+def proposed(*, trials: int, more: int = 0) -> bool:
+    """Whether a point that is known is proposed, after AGAIN_FROM measurements, and `more`, of at most
+    `trials`."""
     space, noise = Space(COUNTS), np.random.default_rng(2)
-    some = [int(one) for one in noise.choice(len(space), size=AGAIN_FROM // 2, replace=False)]
-    assert AGAIN_FROM % AGAIN_EVERY == 0
-    tried = some * 2 + some[:more]
-    values = [100 * float(np.exp(space.features[one, 0] + noise.normal(0, 0.05))) for one in tried]
-    return propose(space, tried[:10], tried, values, 0.05, trials).number, tried
-
-
-def test_late_every_second_measurement_repeats_one() -> None:
-    number, tried = proposed(trials=TRIALS)
-    assert number in tried
-
-
-@pytest.mark.parametrize(("left", "repeats"), [*((left, True) for left in (1, LAST)), (9, False)])
-def test_the_last_ones_repeat_too(
-    monkeypatch: pytest.MonkeyPatch, left: int, repeats: bool
-) -> None:
-    compared: list[int] = []
-
-    def answering(_: object, __: object, ___: object, those: Ranks, ____: object) -> int:
-        compared.extend(those.tolist())
-        return 0
-
-    monkeypatch.setattr(next_point, "_answering", answering)
-    _, tried = proposed(trials=AGAIN_FROM + 1 + left, more=1)
-    assert (set(compared) == set(tried)) == repeats
+    some = [0, *range(AGAIN_FROM // 4)]
+    tried = (some * 6)[: AGAIN_FROM + AGAIN_FROM % AGAIN_EVERY + more]
+    values = [100 * float(np.exp(noise.normal(0, 0.02) - 0.1 * (one > 2))) for one in tried]
+    return propose(space, some, tried, values, trials).number in tried
 
 
 @pytest.mark.parametrize(
-    ("trials", "late"), [(AGAIN_FROM + 1, True), (TRIALS, True), (2 * TRIALS, False)]
+    ("trials", "more", "repeats"),
+    [
+        (TRIALS, 0, True),
+        (TRIALS, 1, False),
+        (AGAIN_FROM + 1 + LAST, 1, True),
+        (2 * TRIALS, 0, False),
+    ],
+    ids=["late, every second one", "the next one", "the last ones", "of more trials not yet"],
 )
-def test_of_more_trials_more_are_for_finding(
-    monkeypatch: pytest.MonkeyPatch, trials: int, late: bool
+def test_late_and_last_measurements_repeat_what_could_be_the_best(
+    trials: int, more: int, *, repeats: bool
 ) -> None:
-    asked = []
+    assert proposed(trials=trials, more=more) == repeats
 
-    def answering(*_: object) -> int:
-        asked.append("which is the best")
-        return 0
 
-    monkeypatch.setattr(next_point, "_answering", answering)
-    proposed(trials=trials)
-    assert bool(asked) == late
+def test_repeats_say_how_noisy_a_measurement_is() -> None:
+    logs = np.random.default_rng(1).normal(0, 0.2, 200)
+    assert noise_of(np.repeat(np.arange(50), 4), logs) == pytest.approx(0.2, rel=0.15)
+
+
+def test_different_points_say_nothing_of_the_noise() -> None:
+    assert noise_of(np.arange(3), np.array([0.0, 1.0, 2.0])) == NOISE
+
+
+@pytest.mark.parametrize(
+    ("values", "learnt"),
+    [
+        ([100.0, 64.0, 100.0], [True, False, True]),
+        ([100.0, 66.0, 100.0], [True, True, True]),
+        ([50.0, 100.0], [False, True]),
+        ([0.0, 100.0], [True, True]),
+    ],
+    ids=["below two thirds", "above", "of two", "a failure"],
+)
+def test_a_repeat_that_something_slowed_is_not_learnt_from(
+    values: list[float], learnt: list[bool]
+) -> None:
+    assert undisturbed(np.zeros(len(values), int), values).tolist() == learnt
+
+
+def test_a_measurement_that_all_others_contradict_is_not_believed() -> None:
+    line = np.linspace(0, 1, 11)[:, None]
+    logs = np.zeros(11)
+    logs[5] = np.log(0.5)
+    found = GaussianProcess(line, logs, noise=0.05).expected(line)
+    assert found.mean[5] > np.log(0.9)
+
+
+@pytest.mark.parametrize(("trials", "times"), [(15, 1), (16, 2), (36, 3)])
+def test_todays_settings_are_repeated_at_once_as_often_as_the_trials_bear(
+    trials: int, times: int
+) -> None:
+    space, tried = Space(COUNTS), list[int]()
+    for _ in range(5):
+        number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials).number
+        tried.append(number or 0)
+    assert tried.count(3) == times
+
+
+def flat_until(lowest: float, again: float, *, after: int) -> tuple[int | None, bool]:
+    """What is proposed after so many repeats, where one point in ten measured `lowest`, then `again`."""
+    space, starts = Space(COUNTS), [*range(10)]
+    values = [1.0, 1.03, 0.98, *np.linspace(0.98, 1.04, 9)]
+    values[5] = lowest
+    tried = [0, 0, *starts]
+    for number in range(after):
+        proposal = propose(space, starts, tried, values, 36)
+        assert proposal.number is not None
+        tried.append(proposal.number)
+        values.append(again if proposal.number == 3 else 1.0 + number / 1000)
+    proposal = propose(space, starts, tried, values, 36)
+    return proposal.number, proposal.flat
+
+
+def test_a_low_measurement_that_is_not_repeated_makes_no_surface_uneven() -> None:
+    assert flat_until(0.5, 1.0, after=8) == (None, True)
+
+
+def test_what_might_be_flat_is_measured_again_where_it_is_lowest() -> None:
+    assert flat_until(0.5, 1.0, after=1)[0] == 3
+
+
+def test_a_low_measurement_that_repeats_is_no_flat_surface() -> None:
+    assert not flat_until(0.5, 0.5, after=8)[1]

@@ -1,0 +1,84 @@
+"""Locust's FastHttpUser as its guide shows it, in a process of its own: gevent patches it.
+
+    python -m benchmarks.load.fast_http_user URL SECONDS USERS [RATE] < BODY
+
+Prints what it measured as JSON. RATE: requests per second of all users together, each with Locust's
+constant_throughput; left out, a closed loop.
+Source: https://docs.locust.io/en/stable/increase-performance.html (2026-11-22)
+"""
+
+import locust  # noqa: F401  (first: it patches the process for gevent)
+
+# isort: split
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import gevent
+import numpy as np
+from locust import FastHttpUser, constant, constant_throughput, task
+from locust.env import Environment
+
+WARM_UP_SECONDS = 1.0
+
+
+def user_class(url: str, users: int, rate_rps: float | None, late: list[float]) -> Any:
+    body = sys.stdin.read()
+    period = users / rate_rps if rate_rps else None
+    waiting = constant_throughput(1 / period) if period else constant(0)
+
+    class Caller(FastHttpUser):
+        host = url
+        wait_time = waiting
+        started = 0
+
+        def on_start(self) -> None:
+            """Users of an open loop begin one after the other, so that requests are evenly spaced."""
+            Caller.started += 1
+            gevent.sleep((period or 0.0) * Caller.started / users)
+            # constant_throughput counts from here; left alone, from when all were made at once.
+            self.due = self._cp_last_run = time.perf_counter()
+
+        @task
+        def ask(self) -> None:
+            if period:
+                late.append(time.perf_counter() - self.due)
+                self.due += period
+            self.client.post("/invocations", body, headers={"Content-Type": "application/json"})
+
+    return Caller
+
+
+def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> None:
+    late: list[float] = []
+    caller = user_class(url, int(users), float(rate_rps) if rate_rps else None, late)
+    environment = Environment(user_classes=[caller])
+    runner = environment.create_local_runner()
+    runner.start(int(users), spawn_rate=int(users))
+    gevent.sleep(WARM_UP_SECONDS)
+    environment.stats.reset_all()
+    late.clear()
+    began, cpu = time.perf_counter(), time.process_time()
+    gevent.sleep(float(seconds))
+    took, used = time.perf_counter() - began, time.process_time() - cpu
+    total = environment.stats.total
+    found: dict[str, Any] = {
+        "sent": total.num_requests,
+        "failed": total.num_failures,
+        "errors": {one.error: one.occurrences for one in environment.stats.errors.values()},
+        "rps": (total.num_requests - total.num_failures) / took,
+        "p50_ms": total.get_response_time_percentile(0.5),
+        "p99_ms": total.get_response_time_percentile(0.99),
+        "cpu_share": used / took,
+    }
+    if late:
+        p50, p99 = (1000 * np.percentile(late, (50, 99))).tolist()
+        found |= {"send_lag_p50_ms": p50, "send_lag_p99_ms": p99}
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,84 @@
+"""AWS's Price List: the hosting prices of instance types, read with the caller's credentials."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from infra.catalog.instances import instances
+
+# The API is in three regions, with the prices of all.
+# https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html (2026-11-22)
+API_REGION = "us-east-1"
+SOURCE = "AWS Price List API, GetProducts AmazonSageMaker, component Hosting"
+
+
+class PriceListError(Exception):
+    """AWS answered with something else than one price. `str()` is a whole sentence."""
+
+
+def hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str, float]:
+    """Return US dollars per hour by instance type; a type that AWS lists without a price is missing.
+
+    `pricing`: the boto3 client. Needs pricing:GetProducts. Raises `PriceListError`, and boto3's
+    errors. An asynchronous endpoint's instances are taken to cost as much as a real-time one's.
+    """
+    found: dict[str, float] = {}
+    for name in names:
+        pages = pricing.get_paginator("get_products").paginate(
+            ServiceCode="AmazonSageMaker",
+            Filters=[
+                {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region},
+                {"Type": "TERM_MATCH", "Field": "instanceName", "Value": name},
+            ],
+        )
+        products = [json.loads(text) for page in pages for text in page["PriceList"]]
+        prices = {
+            row["usd_per_hour"]
+            for row in rows_of(products, as_of="")
+            if (row["instance"], row["region"]) == (name, region)
+        }
+        if len(prices) > 1:
+            listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
+            raise PriceListError(
+                f"{name}: AWS lists several hosting prices in {region} ({listed}); state yours as "
+                f'prices.instance_usd_per_hour."{name}"'
+            )
+        found.update((name, usd) for usd in prices)
+    return found
+
+
+def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
+    """One row of prices.json for each on-demand hosting price in US dollars of a type that we know."""
+    return [
+        {
+            "instance": name,
+            "usd_per_hour": usd,
+            "region": product["product"]["attributes"]["regionCode"],
+            "as_of": as_of,
+            "source": SOURCE,
+        }
+        for product in products
+        if (name := _hosted(product["product"]["attributes"])) in instances()
+        for usd in _hourly(product)
+    ]
+
+
+def _hosted(attributes: dict[str, str]) -> str:
+    """The instance type of a hosting product; "" of another one (training, notebooks, processing).
+
+    The same type is listed once for each use; its name ends with the use in older lists.
+    """
+    name = attributes.get("instanceName") or attributes.get("instanceType", "")
+    uses = (attributes.get("component"), attributes.get("platoinstancetype"))
+    usage = attributes.get("usagetype", "")
+    hosted = "Hosting" in uses or "Host:ml." in usage  # USE1-Host:ml.g5.xlarge
+    return name.removesuffix("-Hosting") if hosted or name.endswith("-Hosting") else ""
+
+
+def _hourly(product: dict[str, Any]) -> Iterator[float]:
+    for term in product["terms"].get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            usd = float(dimension["pricePerUnit"].get("USD", 0))
+            # 0 is a placeholder or the free tier's.
+            if usd > 0 and dimension["unit"].lower().startswith("h"):
+                yield usd

@@ -1,0 +1,111 @@
+"""`servable cost --refresh`: what AWS's Price List says, into the environment's file."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.loaders
+import click
+import pytest
+from botocore.stub import Stubber
+
+from infra.parameters.loading import load
+from servable.cost.price_list import PriceListError, hosting_prices, rows_of
+from servable.cost.refresh import refreshed
+from tests.conftest import VALID
+
+NAME, REGION = "ml.c5.xlarge", "eu-west-1"
+
+
+def product(usd: str, **attributes: str) -> str:
+    """A product in the API's form, as botocore's documented example of GetProducts has it."""
+    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
+        "GetProducts"
+    ]
+    row = json.loads(example["output"]["PriceList"][0])
+    row["product"]["attributes"] = {"instanceName": NAME, "regionCode": REGION, **attributes}
+    (term,) = row["terms"]["OnDemand"].values()
+    (dimension,) = term["priceDimensions"].values()
+    dimension.update({"unit": "Hrs", "pricePerUnit": {"USD": usd}})
+    return json.dumps(row)
+
+
+HOSTING = product("0.2310000000", usagetype="EU-Host:ml.c5.xlarge", platoinstancetype="Hosting")
+TRAINING = product("9.9", usagetype="EU-Train:ml.c5.xlarge", platoinstancetype="Training")
+
+
+def client(*products: str) -> Any:
+    """A client that answers one GetProducts for `NAME` in `REGION`, and refuses another request."""
+    pricing = boto3.client(
+        "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    stub = Stubber(pricing)
+    filters = {"regionCode": REGION, "instanceName": NAME}
+    stub.add_response(
+        "get_products",
+        {"FormatVersion": "aws_v1", "PriceList": list(products)},
+        {
+            "ServiceCode": "AmazonSageMaker",
+            "Filters": [{"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in filters.items()],
+        },
+    )
+    stub.activate()
+    return pricing
+
+
+def test_a_hosting_price_is_read_and_that_of_training_is_not() -> None:
+    assert hosting_prices(client(TRAINING, HOSTING), [NAME], REGION) == {NAME: 0.231}
+
+
+def test_a_type_without_a_hosting_price_has_none() -> None:
+    assert hosting_prices(client(TRAINING), [NAME], REGION) == {}
+
+
+def test_two_hosting_prices_are_refused() -> None:
+    other = product("0.3", component="Hosting")
+    with pytest.raises(PriceListError, match="several hosting prices"):
+        hosting_prices(client(HOSTING, other), [NAME], REGION)
+
+
+def test_the_documented_example_of_another_service_is_no_row() -> None:
+    (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
+        "GetProducts"
+    ]
+    assert rows_of(map(json.loads, example["output"]["PriceList"]), as_of="2017-09") == []
+
+
+@pytest.fixture
+def file(project: Path) -> Path:
+    path = project / "environments" / "prod.toml"
+    path.write_text(f"# kept\n{VALID}")
+    return path
+
+
+def test_refresh_writes_the_price_and_keeps_the_comments(project: Path, file: Path) -> None:
+    (loaded,) = load(project, file.parent)
+    list(refreshed(loaded, file, client(HOSTING)))
+    text = file.read_text()
+    written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
+    assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
+
+
+def test_a_file_with_new_prices_loads(project: Path, file: Path) -> None:
+    list(refreshed(load(project, file.parent)[0], file, client(HOSTING)))
+    (loaded,) = load(project, file.parent)
+    assert loaded.environment is not None
+    assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
+
+
+def test_an_answer_that_is_an_error_leaves_the_file_as_it_is(project: Path, file: Path) -> None:
+    before = file.read_bytes()
+    denied = boto3.client(
+        "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    stub = Stubber(denied)
+    stub.add_client_error("get_products", "AccessDeniedException")
+    stub.activate()
+    with pytest.raises(click.ClickException, match="pricing:GetProducts"):
+        list(refreshed(load(project, file.parent)[0], file, denied))
+    assert file.read_bytes() == before

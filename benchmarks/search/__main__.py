@@ -24,7 +24,7 @@ from benchmarks.search.report import RESULT
 from benchmarks.search.surfaces import FAMILIES
 
 NOISES = (0.05, 0.15)
-# Of numpy, read when it is imported: with threads of its own it is slower on matrices this small,
+# NumPy reads these when it is imported: with threads of its own it is slower on matrices this small,
 # and many times slower where cores are shared.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

@@ -37,7 +37,7 @@ class KnownSurface:
 
     space: Space
     rps: NDArray[np.float64]
-    """Of each point of the space, without noise."""
+    """Requests per second at each point of the space, without noise."""
     wanted: tuple[Point, ...]
     """Tried first: today's settings, then the rules of thumb."""
 
@@ -137,7 +137,7 @@ def forest(surface: KnownSurface, seed: int, noise: float) -> SearchAnswer:
 
 
 def optunas(surface: KnownSurface, seed: int, noise: float, *, sampler: str) -> SearchAnswer:
-    """As it comes: a whole number for each setting, its rank; told our first points. The highest wins."""
+    """Optuna as it comes: each setting is the whole number of its rank; told our first points."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space, factors = surface.space, disturbed(seed, noise)
     study = optuna.create_study(

@@ -7,7 +7,7 @@ import numpy as np
 from servable.tune.search.gaussian_process import Array, Expected, Ranks
 
 TREES, SMALLEST = 20, 3
-# Of a measurement, which a forest does not tell from an effect.
+# The noise of a measurement, which a forest does not tell from an effect.
 NOISE = 0.05
 
 

@@ -45,7 +45,7 @@ def section() -> str:
             "times: numbers of theirs,",
             "as on earlier versions of this page, were too good. These seeds were looked at once. The "
             "surfaces are formulas, and",
-            "the simulator where it says so; of the simulated machines a seed draws only the noise. No "
+            "the simulator where it says so; of the simulated computers a seed draws only the noise. No "
             "real endpoint was measured.",
         ],
         _table(result),

@@ -1,6 +1,6 @@
 """Made-up endpoints whose requests per second are a formula of their settings.
 
-A seed draws the formula's parameters (of the simulated machines only the noise). The seeds 0 to 49
+A seed draws the formula's parameters (of the simulated computers only the noise). The seeds 0 to 49
 were looked at while the search was developed; the benchmark draws others, from a date.
 """
 

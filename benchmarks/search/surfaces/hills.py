@@ -1,6 +1,6 @@
 """Surfaces that mislead: a broad hill that is not the highest, and a slope that ends at a cliff.
 
-No machine is behind them, as behind the plateaus.
+No computer is behind them, as behind the plateaus.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def cliff(seed: int) -> Surface:
 
 
 def _surface(shape: Shape) -> Surface:
-    """Of each setting's rank, 0 to 1."""
+    """A surface whose formula takes each setting's rank, 0 to 1."""
 
     def rps(point: Point) -> float:
         ranks = [GRID[name].index(point[name]) / (len(GRID[name]) - 1) for name in GRID]

@@ -29,7 +29,7 @@ STEPS = (0.8, 0.4, 0.2)
 # So far below what all the others say a measurement was disturbed, or is a cliff: it is believed with
 # this standard deviation more, so that it is measured again where it might be the best.
 SURPRISING, DOUBTED = 3.0, 0.7
-# Of a normal distribution: 95 of 100 lie within so many standard deviations.
+# 95 of 100 values of a normal distribution lie within so many standard deviations.
 WITHIN_95 = 1.96
 
 

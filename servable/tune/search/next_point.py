@@ -30,7 +30,7 @@ LOCAL_EVERY, AROUND = 2, 3
 # From here on (of TRIALS; of more as much later) every second one, and the last ones, repeat what could
 # still be the best: it is one of those known that is recommended.
 AGAIN_FROM, AGAIN_EVERY, LAST = 25, 2, 3
-# Far less than a load test is worth, on the average; but it is the average of many small losses
+# Far less than the gain of a load test, on the average; but it is the average of many small losses
 # and a few large ones. With 0.001 the worst of the development seeds lost 11 %.
 WORTH = 0.0003
 STOP_FROM = 12
@@ -42,7 +42,7 @@ MOST_REPEATS, REPEAT_EVERY = 2, 16
 FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
-# Of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
+# Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
 _RAN_NOISE = 0.1
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from scripts import timeline
-from servable_local.aws import EmbeddedAws
+from servable_local.aws import LocalAws
 
 ENDPOINT = "ranker-local"
 P99_LATENCY_MS = 250  # what the alarm allows: a busy computer alone must not set it off
@@ -22,7 +22,7 @@ class Fault:
     name: str
     said: str
     metric: str
-    make: Callable[[EmbeddedAws], None]
+    make: Callable[[LocalAws], None]
     again: bool = False
 
 
@@ -72,7 +72,7 @@ class FaultOutcome:
 class Demonstration:
     """Over one deployed endpoint, under load."""
 
-    def __init__(self, aws: EmbeddedAws, began: datetime) -> None:
+    def __init__(self, aws: LocalAws, began: datetime) -> None:
         assert aws.seconds_per_minute is not None  # a clock that goes by itself
         self._seconds_per_minute = aws.seconds_per_minute
         self._aws = aws

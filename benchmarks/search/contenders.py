@@ -137,7 +137,10 @@ def forest(surface: KnownSurface, seed: int, noise: float) -> SearchAnswer:
 
 
 def optunas(surface: KnownSurface, seed: int, noise: float, *, sampler: str) -> SearchAnswer:
-    """Optuna as it comes: each setting is the whole number of its rank; told our first points."""
+    """Optuna as it comes: each setting is the whole number of its rank; told our first points.
+
+    The point with the highest measurement wins.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space, factors = surface.space, disturbed(seed, noise)
     study = optuna.create_study(

@@ -146,7 +146,7 @@ OPTIONS = (
         type=Address(),
         default=("127.0.0.1", 0),
         show_default="127.0.0.1, a free port: this computer only",
-                help="Address of this computer where --join connects, HOST:PORT; unencrypted, for private networks.",
+        help="Address of this computer where --join connects, HOST:PORT; unencrypted, for private networks.",
     ),
     click.option(
         "--join",

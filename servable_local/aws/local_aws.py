@@ -17,7 +17,7 @@ REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class EmbeddedAws:
+class LocalAws:
     """One that runs. `already_up`: somebody else had started it."""
 
     url: str

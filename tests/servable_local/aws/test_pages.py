@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws import ACCOUNT, EmbeddedAws
-from servable_local.aws.embedded_aws import REGION
+from servable_local.aws import ACCOUNT, LocalAws
 from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -173,7 +173,7 @@ def answers(server: Server) -> Iterator[Answers]:
     server._server.app = router
 
 
-def _state(aws: EmbeddedAws) -> dict[str, Any]:
+def _state(aws: LocalAws) -> dict[str, Any]:
     """What there is, of every kind that the pages try to make."""
     sagemaker = aws.client("sagemaker")
     return {
@@ -196,7 +196,7 @@ def _attack(browser: Any, target: str) -> list[Any]:
 
 
 @pytest.fixture
-def kept(embedded: EmbeddedAws) -> dict[str, Any]:
+def kept(embedded: LocalAws) -> dict[str, Any]:
     """Something that a page could destroy, and all the rest."""
     s3 = embedded.client("s3")
     if "kept" not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
@@ -218,7 +218,7 @@ PLACES = {
 def test_a_page_gets_nothing_done_and_learns_nothing(
     browser: Any,
     page: int,
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     kept: dict[str, Any],
     answers: Answers,
     place: str,
@@ -235,7 +235,7 @@ def test_a_page_gets_nothing_done_and_learns_nothing(
 
 
 def test_a_name_that_was_made_to_point_here_is_no_origin_of_ours(
-    browser: Any, embedded: EmbeddedAws, answers: Answers
+    browser: Any, embedded: LocalAws, answers: Answers
 ) -> None:
     """Its page would then be of the same origin: without an Origin header, with a Host alone."""
     browser.get(f"http://{REBOUND}:{embedded.port}/")

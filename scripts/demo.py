@@ -14,9 +14,9 @@ from typing import Any
 from rich.table import Table
 
 from scripts.demo_steps import CdkError, cdk, console, short_name, show_line, step
-from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws import LocalAws, LocalAwsStartError, running
 from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
@@ -34,7 +34,7 @@ class DemoError(Exception):
 class Demo:
     """The steps, over one local AWS."""
 
-    def __init__(self, aws: EmbeddedAws) -> None:
+    def __init__(self, aws: LocalAws) -> None:
         self._aws = aws
         # In its folder, which it removes however this process ends.
         self._out = aws.folder / "cdk.out"

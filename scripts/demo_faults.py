@@ -26,9 +26,9 @@ from scripts.fault_demonstration import (
     FaultOutcome,
 )
 from scripts.timeline import SteadyLoad
-from servable_local.aws import EmbeddedAws, LocalAwsStartError, running
+from servable_local.aws import LocalAws, LocalAwsStartError, running
 from servable_local.aws.clock import floor
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import ACCOUNT, REGION
 
 BODY = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
 SECONDS_PER_MINUTE = 2.0
@@ -36,7 +36,7 @@ REQUESTS_PER_SECOND = 20
 MINUTE_SECONDS = 60
 
 
-def show(aws: EmbeddedAws, *, as_json: bool) -> None:
+def show(aws: LocalAws, *, as_json: bool) -> None:
     screen = errors if as_json else console
     runtime, body = aws.client("sagemaker-runtime"), BODY.read_bytes()
 
@@ -84,7 +84,7 @@ def report_text(found: Sequence[timeline.Minute], findings: Sequence[FaultOutcom
         )
 
 
-def aws_clock(aws: EmbeddedAws) -> Callable[[], datetime]:
+def aws_clock(aws: LocalAws) -> Callable[[], datetime]:
     """Its time without asking it for every request: told once, then counted on."""
     told, at = aws.now(), time.monotonic()
     speed = MINUTE_SECONDS / SECONDS_PER_MINUTE

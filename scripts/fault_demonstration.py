@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from scripts import timeline
-from servable_local.aws import EmbeddedAws
+from servable_local.aws import LocalAws
 
 ENDPOINT = "ranker-local"
 P99_LATENCY_MS = 250  # what the alarm allows: a busy computer alone must not set it off
@@ -22,7 +22,7 @@ class Fault:
     name: str
     said: str
     metric: str
-    make: Callable[[EmbeddedAws], None]
+    make: Callable[[LocalAws], None]
     again: bool = False
 
 
@@ -31,20 +31,20 @@ FAULTS = (
         "slowed",
         f"every prediction takes {SLOW_MS} ms longer",
         "ModelLatency",
-        lambda aws: aws.trouble(ENDPOINT, latency_ms=SLOW_MS),
+        lambda aws: aws.inject_fault(ENDPOINT, latency_ms=SLOW_MS),
     ),
     Fault(
         "killed",
         f"the model server is killed every {KILL_EVERY_SECONDS:g} s; its supervisor starts it again",
         "Invocation5XXErrors",
-        lambda aws: aws.trouble(ENDPOINT, kill="model server"),
+        lambda aws: aws.inject_fault(ENDPOINT, kill="model server"),
         again=True,
     ),
     Fault(
         "answering 503",
         "the model server answers 503 to every prediction",
         "Invocation5XXErrors",
-        lambda aws: aws.trouble(ENDPOINT, status=503),
+        lambda aws: aws.inject_fault(ENDPOINT, status=503),
     ),
 )
 
@@ -72,7 +72,7 @@ class FaultOutcome:
 class Demonstration:
     """Over one deployed endpoint, under load."""
 
-    def __init__(self, aws: EmbeddedAws, began: datetime) -> None:
+    def __init__(self, aws: LocalAws, began: datetime) -> None:
         assert aws.seconds_per_minute is not None  # a clock that goes by itself
         self._seconds_per_minute = aws.seconds_per_minute
         self._aws = aws
@@ -108,7 +108,7 @@ class Demonstration:
 
         self._until(f"the alarm on {fault.metric} goes off", alarmed)
         fired = self._changed(alarm, "ALARM", began)
-        self._aws.trouble(ENDPOINT, end=True)
+        self._aws.inject_fault(ENDPOINT, end=True)
         ended = self._note("the fault ends")
         self._until("the alarm recovers", lambda: self._states()[alarm] == "OK")
         recovered = self._changed(alarm, "OK", ended)

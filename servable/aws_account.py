@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
 from servable.project_folder import state_folder
-from servable_local.aws import EmbeddedAws, status
+from servable_local.aws import LocalAws, status
 
 # A command waits for each call at most this long, and then reports that AWS did not answer.
 CONNECT_TIMEOUT_SECONDS = 5
@@ -33,7 +33,7 @@ class Account:
         *,
         region: str,
         number: str,
-        aws: EmbeddedAws | None = None,
+        aws: LocalAws | None = None,
         endpoint_url: str | None = None,
     ) -> None:
         """`number`: the expected account id, 12 digits. No request is sent yet.

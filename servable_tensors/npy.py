@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, TensorTooLargeError
+from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.predict_messages import places_in
-from servable_tensors.seen_forms import SeenForms
 from servable_tensors.signature import Signature
 from servable_tensors.tensors import (
     BFLOAT16,
@@ -55,7 +55,7 @@ class _Layout(NamedTuple):
     start: int
 
 
-_SEEN: SeenForms[_Layout] = SeenForms()
+_SEEN: LayoutCache[_Layout] = LayoutCache()
 
 
 def from_npy(
@@ -294,7 +294,7 @@ class NpyRelay:
 
 
 # An answer's new beginning, and from where to where its numbers are.
-_ANSWERS: SeenForms[tuple[bytes, int, int]] = SeenForms()
+_ANSWERS: LayoutCache[tuple[bytes, int, int]] = LayoutCache()
 
 
 def npy_in(reply: bytes) -> bytes | None:

@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from servable_tensors import wire
-from servable_tensors.seen_forms import SeenForms
+from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.signature import Signature
 from servable_tensors.tensor_walk import shape_of
 from servable_tensors.tensors import (
@@ -148,7 +148,7 @@ class Place(NamedTuple):
         return self.start + self.elements * self.dtype.itemsize
 
 
-_SEEN: SeenForms[tuple[Place, ...]] = SeenForms()
+_SEEN: LayoutCache[tuple[Place, ...]] = LayoutCache()
 
 
 def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from servable_tensors import TensorError, wire
-from servable_tensors.seen_forms import SeenForms
+from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (
     BOOL,
@@ -58,7 +58,7 @@ class _Known(NamedTuple):
     """Where the contents of bool tensors are: each byte must be 0 or 1."""
 
 
-_SEEN: SeenForms[_Known] = SeenForms()
+_SEEN: LayoutCache[_Known] = LayoutCache()
 
 
 def check_predict_request(body: bytes) -> DescribedRequest:

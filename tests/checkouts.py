@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(

@@ -14,7 +14,7 @@ from servable.project_folder import state_folder
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection
-from servable_local.aws import EmbeddedAws, status
+from servable_local.aws import LocalAws, status
 
 CONTENT_TYPES = {
     ".json": "application/json",
@@ -30,7 +30,7 @@ class InvokeTarget:
     """Where the request is sent. `url`: a container; `aws`: the local AWS; neither: AWS."""
 
     url: str | None = None
-    aws: EmbeddedAws | None = None
+    aws: LocalAws | None = None
 
 
 def embedded() -> InvokeTarget:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from servable.project_folder import state_folder
-from servable_local.aws import EmbeddedAws, LocalAwsStartError, down, status, up
+from servable_local.aws import LocalAws, LocalAwsStartError, down, status, up
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 
 DONE, FOUND_PROBLEMS = 0, 1
@@ -101,7 +101,7 @@ def down_command(as_json: bool) -> None:
         click.echo(f"local AWS: {there}")
 
 
-def _described(aws: EmbeddedAws) -> dict[str, Any]:
+def _described(aws: LocalAws) -> dict[str, Any]:
     return {
         "url": aws.url,
         "port": aws.port,
@@ -112,7 +112,7 @@ def _described(aws: EmbeddedAws) -> dict[str, Any]:
     }
 
 
-def _for_the_shell(aws: EmbeddedAws) -> str:
+def _for_the_shell(aws: LocalAws) -> str:
     """Return lines to paste or to `eval`; every other printed line is a comment."""
     lines = [
         '# paste these, or eval "$(servable local up)": cdk, boto3 and aws then use the local AWS'

@@ -9,14 +9,14 @@
 docs/local.md says what it does not emulate.
 """
 
-from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
 from servable_local.aws.inventory import inventory
 from servable_local.aws.lifecycle import LocalAwsStartError, down, running, status, up
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 __all__ = [
     "ACCOUNT",
     "REGION",
-    "EmbeddedAws",
+    "LocalAws",
     "LocalAwsStartError",
     "down",
     "inventory",

@@ -7,7 +7,7 @@ from typing import Any
 from moto.core.exceptions import ServiceException
 
 from servable_local.aws.clock import Clock, ManualClock
-from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.instances import InstanceFaults
 
@@ -15,8 +15,8 @@ Answer = tuple[str, dict[str, Any]]
 # (account, region, endpoint's name) -> the endpoint. Raises an exception that says what is wrong.
 Target = Callable[[str, str, str], HostedEndpoint]
 _MILLISECONDS_PER_SECOND = 1000
-# What the local container's troublemaker does for each kind.
-_TROUBLES = {
+# What the local container does for each kind.
+_METHODS = {
     "latency_ms": "slow",
     "status": "fail",
     "queue_full": "fill_queue",
@@ -39,9 +39,9 @@ class Controls:
             return "200 OK", {"pid": os.getpid()}
         if path == CLOCK_PATH:
             return self._tell_time(asked)
-        if path == TROUBLE_PATH and asked is not None:
+        if path == FAULT_PATH and asked is not None:
             try:
-                make_trouble(self._target, asked)
+                inject(self._target, asked)
             except (KeyError, ValueError, ServiceException) as error:
                 return "400 Bad Request", {"error": str(error)}
             return "200 OK", {}
@@ -60,7 +60,7 @@ class Controls:
         }
 
 
-def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
+def inject(target: Target, asked: Mapping[str, Any]) -> None:
     """For all containers of an endpoint, or what is before them.
 
     `asked` names account, region and endpoint, and any of: latency_ms, status, queue_full;
@@ -85,11 +85,11 @@ def make_trouble(target: Target, asked: Mapping[str, Any]) -> None:
                     _do(container.faults, kind, value)
 
 
-def _do(trouble: Any, kind: str, value: Any) -> None:
+def _do(faults: Any, kind: str, value: Any) -> None:
     if kind == "end":
-        trouble.end()
-    elif kind in _TROUBLES:
-        getattr(trouble, _TROUBLES[kind])(value)
+        faults.end()
+    elif kind in _METHODS:
+        getattr(faults, _METHODS[kind])(value)
     else:
-        known = ", ".join([*_TROUBLES, "end", "overhead_ms", "start_seconds", "capacity"])
+        known = ", ".join([*_METHODS, "end", "overhead_ms", "start_seconds", "capacity"])
         raise ValueError(f"{kind} is not a fault that can be injected; allowed: {known}")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 Client = Callable[[str], Any]
 
 
 def inventory(
-    aws: EmbeddedAws, *, account: str = ACCOUNT, region: str = REGION
+    aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION
 ) -> list[tuple[str, str]]:
     """(CloudFormation type, physical name), sorted.
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.loopback import HEALTH_PATH, Access
 from servable_local.aws.state_file import (
     EXIT_HELD,
@@ -55,12 +55,12 @@ def port_holder(port: int) -> str:
         if "servable_local.aws" in words:
             return f"another local AWS, process {pid}"
         return f"process {pid} ({' '.join(words)[:_LONGEST_COMMAND]})"
-    if _is_embedded_aws(port):  # of another user, whose processes are not shown
+    if _is_local_aws(port):  # of another user, whose processes are not shown
         return "a local AWS of another user"
     return "a process that is not ours to see"
 
 
-def _is_embedded_aws(port: int) -> bool:
+def _is_local_aws(port: int) -> bool:
     """It says so, to who has no key of it too."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -131,7 +131,7 @@ def up(
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
     most_containers: int = 1,
-) -> EmbeddedAws:
+) -> LocalAws:
     """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; `most_containers`:
@@ -166,7 +166,7 @@ def up(
     return found
 
 
-def status(*, folder: Path | None = None) -> EmbeddedAws | None:
+def status(*, folder: Path | None = None) -> LocalAws | None:
     """The one that runs, or None."""
     return _found(StateFile(folder or default_folder()))
 
@@ -194,11 +194,11 @@ def down(*, folder: Path | None = None) -> bool:
 @contextlib.contextmanager
 def running(
     *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int = 1
-) -> Iterator[EmbeddedAws]:
+) -> Iterator[LocalAws]:
     """A private one, in a temporary folder; it ends with the block, or with this process.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
-    clock that stands still until `EmbeddedAws.advance`. `most_containers`: of a variant.
+    clock that stands still until `LocalAws.advance`. `most_containers`: of a variant.
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
@@ -225,7 +225,7 @@ def _require_moto() -> None:
         raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name="moto")
 
 
-def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> EmbeddedAws:
+def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> LocalAws:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()
@@ -248,11 +248,11 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
     )
 
 
-def _found(state_file: StateFile) -> EmbeddedAws | None:
+def _found(state_file: StateFile) -> LocalAws | None:
     state = state_file.read()
     if state is None or not _healthy(state):
         return None
-    return EmbeddedAws(
+    return LocalAws(
         state.url,
         state.pid,
         state.started,

@@ -18,10 +18,10 @@ from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
 from servable_local.aws.controls import Controls
-from servable_local.aws.gateway import Gateway, RequestHandler
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import cloudformation, s3, session_keys, topics
 from servable_local.aws.moto_patches.logs import LogsApi
+from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.hosting import RegionalHosting, close_endpoints
@@ -117,7 +117,9 @@ class Server:
         )
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
-        self._server.app = Gateway(dispatcher, controls, Verifier(AccessKeys(secret)), self.port)
+        self._server.app = RequestRouter(
+            dispatcher, controls, Verifier(AccessKeys(secret)), self.port
+        )
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from servable_local.aws.inventory import inventory
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
@@ -20,7 +20,7 @@ OVERRIDE = "local.variants.primary.max_instances=4"
 class Deployment:
     """A copy of the project, and the local AWS it is deployed to."""
 
-    def __init__(self, project: Path, aws: EmbeddedAws) -> None:
+    def __init__(self, project: Path, aws: LocalAws) -> None:
         self.project = project
         self.aws = aws
         self.before: Inventory = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws.embedded_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import Ran, run_in
 from tests.deployment.conftest import Deployment, bootstrapped_copy
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture
@@ -13,7 +13,7 @@ WHO = {"account": "333333333333", "region": "eu-west-1"}
 
 
 class Production:
-    def __init__(self, aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def __init__(self, aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> None:
         self.aws = aws
         self._project = checkout(tmp_path_factory.mktemp("production") / "project")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, bootstrapped, checkout, run_in
 
 pytestmark = pytest.mark.long
@@ -17,7 +17,7 @@ KEYS = ("compression=none", 'warm_up=["examples/ranker/golden/request-rows.json"
 
 
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     project = checkout(tmp_path_factory.mktemp("uncompressed") / "project")
     with running() as aws:
         environment = aws.environment_over({**os.environ, "PATH": PATH})
@@ -33,7 +33,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
         yield aws
 
 
-def source(aws: EmbeddedAws) -> tuple[str, str]:
+def source(aws: LocalAws) -> tuple[str, str]:
     """Bucket and prefix of the deployed model."""
     sagemaker = aws.client("sagemaker")
     (model,) = sagemaker.list_models()["Models"]
@@ -43,7 +43,7 @@ def source(aws: EmbeddedAws) -> tuple[str, str]:
     return bucket, prefix
 
 
-def test_every_file_lies_under_the_prefix(aws: EmbeddedAws) -> None:
+def test_every_file_lies_under_the_prefix(aws: LocalAws) -> None:
     bucket, prefix = source(aws)
     found = aws.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
     assert {one["Key"].removeprefix(prefix) for one in found} == {
@@ -56,7 +56,7 @@ def test_every_file_lies_under_the_prefix(aws: EmbeddedAws) -> None:
     }
 
 
-def test_every_file_is_encrypted_with_a_key_that_the_models_role_may_use(aws: EmbeddedAws) -> None:
+def test_every_file_is_encrypted_with_a_key_that_the_models_role_may_use(aws: LocalAws) -> None:
     bucket, prefix = source(aws)
     s3, iam = aws.client("s3"), aws.client("iam")
     found = s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
@@ -73,7 +73,7 @@ def test_every_file_is_encrypted_with_a_key_that_the_models_role_may_use(aws: Em
     assert [arn.rpartition("/")[2] for arn in allowed] == sorted(keys)
 
 
-def test_it_predicts_what_tensorflow_predicts(aws: EmbeddedAws) -> None:
+def test_it_predicts_what_tensorflow_predicts(aws: LocalAws) -> None:
     answer = aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName="ranker-local",
         ContentType="application/json",

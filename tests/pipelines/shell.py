@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from servable_local.aws import EmbeddedAws
+from servable_local.aws import LocalAws
 from tests.checkouts import PATH, ROOT
 from tests.pipelines.workflows import STEPS, Step
 
@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 200
 class Runner:
     """`gh` is a stand-in that keeps what it was told: nothing leaves this computer."""
 
-    def __init__(self, project: Path, aws: EmbeddedAws, **variables: str) -> None:
+    def __init__(self, project: Path, aws: LocalAws, **variables: str) -> None:
         self.project = project
         (project / ".venv").symlink_to(ROOT / ".venv")
         (project / "node_modules").symlink_to(ROOT / "node_modules")

@@ -4,14 +4,14 @@ import json
 import time
 from pathlib import Path
 
-from servable_local.aws import EmbeddedAws
+from servable_local.aws import LocalAws
 from tests.servable_handler.endpoints import RANKER, packed
 from tests.servable_local.aws.deployed_templates import serving
 
 NAME = "ranker"
 
 
-def deploy(aws: EmbeddedAws, folder: Path) -> None:
+def deploy(aws: LocalAws, folder: Path) -> None:
     """Returns once the endpoint `ranker` is in service."""
     archive = packed(folder / "model.tar.gz", {"ranker": RANKER / "model"})
     s3 = aws.client("s3")

@@ -20,7 +20,7 @@ from servable_client import (
     JobFailedError,
     RefusedError,
 )
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from tests.servable_client.deployed_ranker import NAME, deploy
 from tests.servable_handler.endpoints import RANKER, golden
 
@@ -30,14 +30,14 @@ CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
 
 
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     with running() as embedded:
         deploy(embedded, tmp_path_factory.mktemp("deployed"))
         yield embedded
 
 
 @pytest.fixture
-def environment(aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(aws: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the shell of somebody who pasted what `servable local up` prints."""
     for name, value in aws.environment().items():
         monkeypatch.setenv(name, value)
@@ -102,7 +102,7 @@ def test_plain_boto3_gets_an_answer(environment: None) -> None:
     close(json.loads(answer["Body"].read())["outputs"])
 
 
-def test_sagemakers_own_client_gets_an_answer(aws: EmbeddedAws, environment: None) -> None:
+def test_sagemakers_own_client_gets_an_answer(aws: LocalAws, environment: None) -> None:
     """The `sagemaker` SDK, version 3: the resource classes of sagemaker.core."""
     resources = pytest.importorskip("sagemaker.core.resources")
     told = aws.environment()
@@ -120,7 +120,7 @@ def test_sagemakers_own_client_gets_an_answer(aws: EmbeddedAws, environment: Non
     close(json.loads(answer.body.read())["outputs"])
 
 
-def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_the_aws_cli_gets_an_answer(aws: LocalAws, tmp_path: Path) -> None:
     here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = shutil.which("aws", path=here)
     if command is None:
@@ -139,7 +139,7 @@ def test_the_aws_cli_gets_an_answer(aws: EmbeddedAws, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def queue(aws: EmbeddedAws) -> str:
+def queue(aws: LocalAws) -> str:
     """The same model behind an asynchronous endpoint."""
     pytest.importorskip(
         "servable_local.aws.sagemaker.queued_invocation", reason="this embedded AWS has no queues"

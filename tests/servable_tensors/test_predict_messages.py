@@ -1,4 +1,4 @@
-"""servable_tensors/predict_messages.py and seen_forms.py: what protobuf reads, read again or not."""
+"""servable_tensors/predict_messages.py and layout_cache.py: what protobuf reads, read again or not."""
 
 from contextlib import suppress
 from typing import Any
@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from servable_tensors import wire
+from servable_tensors.layout_cache import LayoutCache
 from servable_tensors.predict_messages import arrays_in
-from servable_tensors.seen_forms import SeenForms
 from servable_tensors.tensors import UnknownTypeError, to_array, to_proto
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
@@ -83,13 +83,13 @@ def test_a_damaged_answer_is_what_protobuf_makes_of_it(data: st.DataObject) -> N
 
 
 def test_what_has_much_structure_is_not_kept() -> None:
-    seen: SeenForms[int] = SeenForms()
+    seen: LayoutCache[int] = LayoutCache()
     seen.keep(bytes(2000), [(0, 900)], 1)
     assert seen.get(bytes(2000)) is None
 
 
 def test_forms_are_forgotten_before_they_are_many() -> None:
-    seen: SeenForms[int] = SeenForms()
+    seen: LayoutCache[int] = LayoutCache()
     for length in range(1000):
         seen.keep(bytes(length), [], length)
     assert len(seen._by_length) <= 64

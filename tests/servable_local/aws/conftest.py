@@ -8,11 +8,11 @@ import pytest
 from hypothesis import settings
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
 from tests.servable_local.aws.everything_on import watching
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import synthesise
 from tests.servable_local.aws.watched_endpoint import Watched
 
@@ -56,9 +56,9 @@ def nothing_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedAws:
+def embedded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> LocalAws:
     folder = tmp_path_factory.mktemp("client")
-    return EmbeddedAws(server.url, os.getpid(), "now", folder, server.access.secret_access_key)
+    return LocalAws(server.url, os.getpid(), "now", folder, server.access.secret_access_key)
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +74,7 @@ def watching_template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
 
 
 @pytest.fixture
-def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
     return Account(embedded, launcher)
 
 

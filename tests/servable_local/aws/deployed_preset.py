@@ -3,16 +3,16 @@
 import copy
 from typing import Any
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 class Preset:
     """`archive` is what the stand-in containers serve, and what they answer with."""
 
-    def __init__(self, aws: EmbeddedAws, launcher: Launcher, name: str) -> None:
+    def __init__(self, aws: LocalAws, launcher: Launcher, name: str) -> None:
         self.account = Account(aws, launcher)
         self.region = environments()[name].environment.region  # type: ignore[union-attr]
         self.templates = copy.deepcopy(templates(name))

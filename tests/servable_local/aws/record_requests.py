@@ -25,7 +25,7 @@ import boto3
 import moto.sts.models
 from moto.iam.models import iam_backends
 
-from servable_local.aws.embedded_aws import ACCOUNT, REGION, EmbeddedAws
+from servable_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from servable_local.aws.moto_patches import session_keys
 from servable_local.aws.server import Server
 from servable_local.aws.state_file import write_client_settings
@@ -210,7 +210,7 @@ def main() -> None:
         server = Server(folder=folder / "endpoints", secret_access_key=RUN_SECRET)
         server._server.app = recorder = Recorder(server._server.app)
         server.start()
-        aws = EmbeddedAws(server.url, os.getpid(), "now", folder, RUN_SECRET)
+        aws = LocalAws(server.url, os.getpid(), "now", folder, RUN_SECRET)
         environment = aws.environment_over(os.environ)
         os.environ.clear()
         os.environ.update(environment)

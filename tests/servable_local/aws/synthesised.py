@@ -10,10 +10,10 @@ from typing import Any
 from infra.parameters.loading import load
 from infra.parameters.sources import names
 from servable.plan.synthesis import endpoint_template
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 ENVIRONMENTS = names(ROOT / "environments")
 
@@ -29,7 +29,7 @@ def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
 class Deployed:
     """One environment in an account of its own, whatever account its file names."""
 
-    def __init__(self, aws: EmbeddedAws, launcher: Launcher, template: dict[str, Any]) -> None:
+    def __init__(self, aws: LocalAws, launcher: Launcher, template: dict[str, Any]) -> None:
         self.account = Account(aws, launcher)
         bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
         self.account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")

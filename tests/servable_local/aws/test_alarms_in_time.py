@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.alarm_weather import Weather
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
 from tests.servable_local.aws.everything_on import QUEUED, watching
+from tests.servable_local.aws.local_account import Account
 
 OBJECTIVE = "ranker-objective"
 BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
@@ -90,7 +90,7 @@ def _group(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def watch(
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     launcher: Launcher,
     clock: ManualClock,
     watching_template: dict[str, Any],
@@ -164,7 +164,7 @@ def test_nothing_else_pages(courses: dict[str, Course]) -> None:
 
 @pytest.fixture(scope="module")
 def queue_courses(
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     launcher: Launcher,
     clock: ManualClock,
     tmp_path_factory: pytest.TempPathFactory,

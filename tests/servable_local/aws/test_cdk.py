@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, inventory, running
+from servable_local.aws import ACCOUNT, REGION, LocalAws, inventory, running
 
 PROJECT = Path(__file__).resolve().parents[3]
 CDK = PROJECT / "node_modules" / ".bin" / "cdk"
@@ -75,7 +75,7 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def _told(aws: EmbeddedAws, folder: Path) -> Story:
+def _told(aws: LocalAws, folder: Path) -> Story:
     story = Story({}, {}, b"", 0)
     environment = aws.environment_over(os.environ) | {"PATH": _path(), "CI": "true"}
 

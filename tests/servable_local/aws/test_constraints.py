@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE, serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 @pytest.fixture(scope="module")
-def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
     """With the endpoint `ranker` of one variant, `primary`."""
     account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"a")))

@@ -5,29 +5,29 @@ from datetime import timedelta
 
 import pytest
 
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from servable_local.aws.clock import ScaledClock
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import CLOCK_PATH
 
 
 @pytest.fixture(scope="module")
-def still() -> Iterator[EmbeddedAws]:
+def still() -> Iterator[LocalAws]:
     """One whose clock stands still."""
     with running(seconds_per_minute=None) as aws:
         yield aws
 
 
-def test_a_clock_that_stands_still_stands_still(still: EmbeddedAws) -> None:
+def test_a_clock_that_stands_still_stands_still(still: LocalAws) -> None:
     assert still.now() == still.now()
 
 
-def test_a_clock_that_stands_still_is_moved_from_outside(still: EmbeddedAws) -> None:
+def test_a_clock_that_stands_still_is_moved_from_outside(still: LocalAws) -> None:
     before = still.now()
     assert still.advance(minutes=3) - before == timedelta(minutes=3)
 
 
-def test_an_alarm_fires_when_the_clock_is_moved(still: EmbeddedAws) -> None:
+def test_an_alarm_fires_when_the_clock_is_moved(still: LocalAws) -> None:
     cloudwatch = still.client("cloudwatch")
     cloudwatch.put_metric_alarm(
         AlarmName="silence",
@@ -53,6 +53,6 @@ def test_a_clock_that_goes_by_itself_cannot_be_moved() -> None:
     )
 
 
-def test_trouble_for_an_endpoint_that_is_not_there_is_refused(still: EmbeddedAws) -> None:
+def test_trouble_for_an_endpoint_that_is_not_there_is_refused(still: LocalAws) -> None:
     with pytest.raises(ValueError, match="Could not find endpoint"):
-        still.trouble("absent", latency_ms=100)
+        still.inject_fault("absent", latency_ms=100)

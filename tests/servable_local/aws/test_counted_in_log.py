@@ -14,13 +14,13 @@ import pytest
 
 from infra.catalog.log_filters import log_filters
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.moto_patches.logs import compiled
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
 from tests.servable_local.aws.everything_on import watching
 from tests.servable_local.aws.gunicorn_log import gunicorn_log
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 GROUP = "/aws/sagemaker/Endpoints/ranker"
@@ -103,7 +103,7 @@ class Log:
 
 @pytest.fixture(scope="module")
 def written(
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     launcher: Launcher,
     clock: ManualClock,
     server: Server,

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.servable_local.aws.deployed_templates import alarm, serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 

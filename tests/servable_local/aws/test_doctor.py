@@ -17,12 +17,12 @@ from servable.doctor.look import Look
 from servable.doctor.machine import machine
 from servable.doctor.machine import project_files as project_files_look
 from servable.new.project_files import STAMP, project_files, write_all
-from servable_local.aws import EmbeddedAws
+from servable_local.aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable.test_cost import environment
 
 
-def asked(embedded: EmbeddedAws, number: str = "111111111111") -> dict[str, Look]:
+def asked(embedded: LocalAws, number: str = "111111111111") -> dict[str, Look]:
     told = Account(region="us-west-2", number=number, aws=embedded)
     return {one.name: one for one in account(environment(rps=10), told)}
 
@@ -118,16 +118,16 @@ def test_a_folder_without_cdk_json_is_told_what_writes_it(tmp_path: Path) -> Non
     assert project_files_look(tmp_path).mend == "`servable init` writes what is missing"
 
 
-def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: EmbeddedAws) -> None:
+def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: LocalAws) -> None:
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
 
 
-def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: EmbeddedAws) -> None:
+def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: LocalAws) -> None:
     look = asked(embedded)["quotas"]
     assert (look.state, look.said) == ("open", "the local AWS has none")
 
 
-def test_credentials_of_another_account_are_a_problem(embedded: EmbeddedAws) -> None:
+def test_credentials_of_another_account_are_a_problem(embedded: LocalAws) -> None:
     assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 def _ask(account: Account, **more: str) -> dict[str, object]:
@@ -19,7 +19,7 @@ def _ask(account: Account, **more: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def served(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def served(embedded: LocalAws, launcher: Launcher) -> Account:
     """One for all who only look."""
     account = Account(embedded, launcher)
     archive = account.put_archive(b"this very archive")
@@ -110,7 +110,7 @@ def test_deleting_the_stack_ends_its_containers(account: Account, launcher: Laun
 
 
 @pytest.fixture(scope="module")
-def not_created(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def not_created(embedded: LocalAws, launcher: Launcher) -> Account:
     account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"BROKEN")))
     return account
@@ -138,7 +138,7 @@ class FailedUpdate:
 
 
 @pytest.fixture(scope="module")
-def not_updated(embedded: EmbeddedAws, launcher: Launcher) -> FailedUpdate:
+def not_updated(embedded: LocalAws, launcher: Launcher) -> FailedUpdate:
     account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"good", "good")))
     broken = serving(account.put_archive(b"BROKEN", "broken"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.synthesised import ENVIRONMENTS, Deployed
@@ -50,7 +50,7 @@ def environment(request: pytest.FixtureRequest) -> str:
 def deployed(
     environment: str,
     project_templates: dict[str, dict[str, Any]],
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     launcher: Launcher,
 ) -> Iterator[Deployed]:
     made = Deployed(embedded, launcher, project_templates[environment])

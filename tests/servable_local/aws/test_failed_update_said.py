@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from servable_local.aws.embedded_aws import REGION, EmbeddedAws
+from servable_local.aws.local_aws import REGION, LocalAws
 from tests.checkouts import PATH, Ran, run_in
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 @pytest.fixture(scope="module")
-def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
     return Account(embedded, launcher)
 
 

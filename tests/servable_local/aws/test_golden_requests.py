@@ -15,7 +15,7 @@ from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.synthesised import Deployed
@@ -37,7 +37,7 @@ def templates() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def quiet(templates: list[dict[str, Any]], embedded: EmbeddedAws, launcher: Launcher) -> Deployed:
+def quiet(templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher) -> Deployed:
     return Deployed(embedded, launcher, templates[0])
 
 
@@ -67,7 +67,7 @@ Failing = Callable[[bool], str]
 
 @pytest.fixture
 def failing(
-    templates: list[dict[str, Any]], embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock
+    templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher, clock: ManualClock
 ) -> Failing:
     """What becomes of an update whose new version answers 503, with golden requests or without."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
 from tests.servable_local.aws.synthesised import Deployed, synthesise
@@ -59,7 +59,7 @@ class Update:
 
 @pytest.fixture(scope="module")
 def deployed(
-    templates: list[dict[str, dict[str, Any]]], embedded: EmbeddedAws, launcher: Launcher
+    templates: list[dict[str, dict[str, Any]]], embedded: LocalAws, launcher: Launcher
 ) -> dict[str, Deployed]:
     """Each once; every test updates what the one before it left."""
     return {name: Deployed(embedded, launcher, templates[0][name]) for name in GUARDED}

@@ -19,7 +19,7 @@ from servable.history import restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write
 from tests.conftest import VALID
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 STACK = "prod-endpoint"
 TEXT = VALID.replace("eu-west-1", "us-east-1")

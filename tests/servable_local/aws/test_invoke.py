@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 @pytest.fixture(scope="module")
-def ranker(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def ranker(embedded: LocalAws, launcher: Launcher) -> Account:
     """One for all who only ask."""
     account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"a")))
@@ -63,7 +63,7 @@ def test_the_caller_learns_which_variant_answered(ranker: Account) -> None:
 
 
 @pytest.fixture(scope="module")
-def refusing(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def refusing(embedded: LocalAws, launcher: Launcher) -> Account:
     account = Account(embedded, launcher)
     account.deploy(serving(account.put_archive(b"a"), variables={"STATUS": "400"}))
     return account

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
 
 @pytest.fixture(scope="module")
-def queue(embedded: EmbeddedAws, launcher: Launcher) -> Preset:
+def queue(embedded: LocalAws, launcher: Launcher) -> Preset:
     """Asynchronous, with SQS queues that hear of answers and of failures."""
     preset = Preset(embedded, launcher, "variants/asynchronous")
     for topic in preset.client("sns").list_topics()["Topics"]:
@@ -27,7 +27,7 @@ def queue(embedded: EmbeddedAws, launcher: Launcher) -> Preset:
 
 
 @pytest.fixture(scope="module")
-def shadow(embedded: EmbeddedAws, launcher: Launcher) -> Preset:
+def shadow(embedded: LocalAws, launcher: Launcher) -> Preset:
     return Preset(embedded, launcher, "variants/shadow")
 
 
@@ -205,7 +205,7 @@ def test_a_shadow_that_fails_hurts_nobody(shadow: Preset, launcher: Launcher) ->
 
 
 @pytest.fixture
-def split(embedded: EmbeddedAws, launcher: Launcher) -> Preset:
+def split(embedded: LocalAws, launcher: Launcher) -> Preset:
     return Preset(embedded, launcher, "variants/ab-test")
 
 
@@ -244,7 +244,7 @@ def test_a_scaled_out_count_survives_an_update(split: Preset) -> None:
 
 
 def test_with_scaling_on_hold_the_count_survives_an_update(
-    embedded: EmbeddedAws, launcher: Launcher
+    embedded: LocalAws, launcher: Launcher
 ) -> None:
     held = Preset(embedded, launcher, "scaling/hold")
     held.client("sagemaker").update_endpoint_weights_and_capacities(
@@ -255,7 +255,7 @@ def test_with_scaling_on_hold_the_count_survives_an_update(
     assert (status, live(held)["primary"]["CurrentInstanceCount"]) == ("UPDATE_COMPLETE", 5)
 
 
-def test_with_scaling_on_hold_there_is_no_target(embedded: EmbeddedAws, launcher: Launcher) -> None:
+def test_with_scaling_on_hold_there_is_no_target(embedded: LocalAws, launcher: Launcher) -> None:
     held = Preset(embedded, launcher, "scaling/hold")
     client = held.client("application-autoscaling")
     assert client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []

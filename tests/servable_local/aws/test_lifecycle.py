@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from servable_local.aws import ACCOUNT, EmbeddedAws, LocalAwsStartError, down, running, status, up
+from servable_local.aws import ACCOUNT, LocalAws, LocalAwsStartError, down, running, status, up
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -83,10 +83,10 @@ def test_a_second_one_on_its_port_says_that_it_holds_it(
 
 
 @pytest.fixture(scope="module")
-def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EmbeddedAws], Path]:
+def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[LocalAws], Path]:
     """What two got that were started at the same moment, and were ended then."""
     folder = tmp_path_factory.mktemp("raced")
-    found: list[EmbeddedAws] = []
+    found: list[LocalAws] = []
     threads = [threading.Thread(target=lambda: found.append(up(folder=folder))) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -96,12 +96,12 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EmbeddedAws], 
     return found, folder
 
 
-def test_two_at_once_are_one(raced: tuple[list[EmbeddedAws], Path]) -> None:
+def test_two_at_once_are_one(raced: tuple[list[LocalAws], Path]) -> None:
     assert len({one.pid for one in raced[0]}) == 1
 
 
 def test_of_two_at_once_the_second_does_not_come_up_after_the_first(
-    raced: tuple[list[EmbeddedAws], Path],
+    raced: tuple[list[LocalAws], Path],
 ) -> None:
     time.sleep(1.5)  # longer than one waits for the lock
     assert status(folder=raced[1]) is None
@@ -124,18 +124,18 @@ def test_after_a_kill_it_is_known_to_be_down(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ended() -> EmbeddedAws:
+def ended() -> LocalAws:
     """A private one, after its block."""
     with running() as aws:
         pass
     return aws
 
 
-def test_a_private_one_ends_with_its_block(ended: EmbeddedAws) -> None:
+def test_a_private_one_ends_with_its_block(ended: LocalAws) -> None:
     assert _gone(ended.pid)
 
 
-def test_a_private_one_leaves_no_file(ended: EmbeddedAws) -> None:
+def test_a_private_one_leaves_no_file(ended: LocalAws) -> None:
     assert not ended.folder.exists()
 
 

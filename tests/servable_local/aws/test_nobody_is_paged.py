@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 def test_an_address_elsewhere_is_not_posted_to(

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from servable_local.aws.gateway import check_origin
 from servable_local.aws.refusals import AccessError
+from servable_local.aws.request_router import check_origin
 from servable_local.aws.signed_request import ReceivedRequest
 
 PORT = 4566

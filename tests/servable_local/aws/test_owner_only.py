@@ -20,9 +20,9 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from servable_local.aws import ACCOUNT, REGION, EmbeddedAws, down, up
-from servable_local.aws.loopback import CLOCK_PATH, HEALTH_PATH, TROUBLE_PATH
-from tests.servable_local.aws.embedded_account import Account
+from servable_local.aws import ACCOUNT, REGION, LocalAws, down, up
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
+from tests.servable_local.aws.local_account import Account
 
 OTHER_ACCOUNT = "222222222222"
 ROLE = f"arn:aws:iam::{OTHER_ACCOUNT}:role/deploy"
@@ -43,7 +43,7 @@ ASKED: Mapping[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def client(aws: EmbeddedAws, service: str, **more: Any) -> Any:
+def client(aws: LocalAws, service: str, **more: Any) -> Any:
     """With a wrong secret, unless another is given."""
     given = {"aws_access_key_id": ACCOUNT, "aws_secret_access_key": "guessed"} | more
     config = Config(retries={"total_max_attempts": 1}).merge(more.get("config", Config()))
@@ -58,28 +58,28 @@ def refused(call: Any) -> ClientError:
 
 
 @pytest.mark.parametrize("service", ASKED)
-def test_a_wrong_secret_has_the_code_of_the_service(embedded: EmbeddedAws, service: str) -> None:
+def test_a_wrong_secret_has_the_code_of_the_service(embedded: LocalAws, service: str) -> None:
     operation, given, code = ASKED[service]
     error = refused(lambda: getattr(client(embedded, service), operation)(**given))
     assert error.response["Error"]["Code"] == code
 
 
 @pytest.mark.parametrize("service", ASKED)
-def test_a_wrong_secret_is_told_what_to_do(embedded: EmbeddedAws, service: str) -> None:
+def test_a_wrong_secret_is_told_what_to_do(embedded: LocalAws, service: str) -> None:
     operation, given, _ = ASKED[service]
     error = refused(lambda: getattr(client(embedded, service), operation)(**given))
     assert '`eval "$(servable local up)"` sets the keys of this run' in str(error)
 
 
 @pytest.mark.parametrize("service", ASKED)
-def test_who_does_not_sign_is_refused(embedded: EmbeddedAws, service: str) -> None:
+def test_who_does_not_sign_is_refused(embedded: LocalAws, service: str) -> None:
     operation, given, _ = ASKED[service]
     unsigned = client(embedded, service, config=Config(signature_version=UNSIGNED))
     assert "is not signed" in str(refused(lambda: getattr(unsigned, operation)(**given)))
 
 
 def test_a_role_for_a_web_identity_is_not_given_to_who_does_not_sign(
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
 ) -> None:
     sts = client(embedded, "sts")
     error = refused(
@@ -90,7 +90,7 @@ def test_a_role_for_a_web_identity_is_not_given_to_who_does_not_sign(
     assert "is not signed" in str(error)
 
 
-def _identity(aws: EmbeddedAws, key: Mapping[str, Any], token: str | None = None) -> str:
+def _identity(aws: LocalAws, key: Mapping[str, Any], token: str | None = None) -> str:
     """The account for which a key that was issued speaks."""
     sts = client(
         aws,
@@ -103,7 +103,7 @@ def _identity(aws: EmbeddedAws, key: Mapping[str, Any], token: str | None = None
 
 
 @pytest.fixture(scope="module")
-def sessions(embedded: EmbeddedAws) -> dict[str, dict[str, Any]]:
+def sessions(embedded: LocalAws) -> dict[str, dict[str, Any]]:
     sts = embedded.client("sts")
     return {
         "AssumeRole": sts.assume_role(RoleArn=ROLE, RoleSessionName="session")["Credentials"],
@@ -117,13 +117,13 @@ def sessions(embedded: EmbeddedAws) -> dict[str, dict[str, Any]]:
     [("AssumeRole", OTHER_ACCOUNT), ("GetSessionToken", ACCOUNT), ("GetFederationToken", ACCOUNT)],
 )
 def test_a_session_acts_for_its_account(
-    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]], kind: str, account: str
+    embedded: LocalAws, sessions: dict[str, dict[str, Any]], kind: str, account: str
 ) -> None:
     assert _identity(embedded, sessions[kind]) == account
 
 
 def test_every_session_has_secrets_of_its_own(
-    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]]
+    embedded: LocalAws, sessions: dict[str, dict[str, Any]]
 ) -> None:
     again = embedded.client("sts").get_session_token()["Credentials"]
     everyone = [*sessions.values(), again]
@@ -133,7 +133,7 @@ def test_every_session_has_secrets_of_its_own(
 
 @pytest.mark.parametrize("kind", ["AssumeRole", "GetSessionToken", "GetFederationToken"])
 def test_a_session_needs_its_token(
-    embedded: EmbeddedAws, sessions: dict[str, dict[str, Any]], kind: str
+    embedded: LocalAws, sessions: dict[str, dict[str, Any]], kind: str
 ) -> None:
     with pytest.raises(ClientError, match="session token is not the one that was issued"):
         _identity(embedded, sessions[kind], token="another")
@@ -174,7 +174,7 @@ def test_boto3_presigns_with_what_is_taken(account: Account) -> None:
         assert answer.read() == b"content"
 
 
-def test_a_presigned_request_of_another_service_reaches_it(embedded: EmbeddedAws) -> None:
+def test_a_presigned_request_of_another_service_reaches_it(embedded: LocalAws) -> None:
     sts = embedded.client("sts", account=OTHER_ACCOUNT)
     url = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
     with urllib.request.urlopen(url) as answer:
@@ -195,7 +195,7 @@ def test_nobody_names_another_account_in_a_header_of_moto(account: Account) -> N
 
 
 def plain(
-    aws: EmbeddedAws, method: str, path: str, headers: Mapping[str, str] | None = None
+    aws: LocalAws, method: str, path: str, headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     """What comes back to who speaks HTTP and signs nothing, unless in `headers`."""
     connection = http.client.HTTPConnection("127.0.0.1", aws.port, timeout=10)
@@ -211,24 +211,24 @@ def plain(
     ("method", "path"),
     [
         ("GET", "/"), ("PUT", "/bucket"), ("HEAD", "/bucket"), ("OPTIONS", "/"),
-        ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", TROUBLE_PATH),
+        ("GET", HEALTH_PATH), ("GET", CLOCK_PATH), ("POST", CLOCK_PATH), ("POST", FAULT_PATH),
         ("GET", "/moto-api/"), ("POST", "/moto-api/reset"), ("GET", "/moto-api/data.json"),
         ("GET", "/latest/meta-data/iam/security-credentials/x"), ("GET", "/favicon.ico"),
     ],
 )  # fmt: skip
 def test_nothing_is_answered_without_a_signature(
-    embedded: EmbeddedAws, method: str, path: str
+    embedded: LocalAws, method: str, path: str
 ) -> None:
     assert plain(embedded, method, path)[0] == 403
 
 
-def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: EmbeddedAws) -> None:
+def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: LocalAws) -> None:
     with pytest.raises(ClientError, match="does not answer /servable/clock"):
         embedded.client("s3").put_object(Bucket="servable", Key="clock", Body=b"{}")
 
 
 @pytest.fixture(scope="module")
-def readable(embedded: EmbeddedAws) -> str:
+def readable(embedded: LocalAws) -> str:
     """The path, with its signature, of an object whose bucket allows every page to read it."""
     s3 = embedded.client("s3")
     s3.create_bucket(Bucket="readable")
@@ -255,14 +255,14 @@ def readable(embedded: EmbeddedAws) -> str:
     ],
 )
 def test_no_answer_has_a_header_for_pages(
-    embedded: EmbeddedAws, readable: str, method: str, headers: dict[str, str], status: int
+    embedded: LocalAws, readable: str, method: str, headers: dict[str, str], status: int
 ) -> None:
     found, answered, _ = plain(embedded, method, readable, headers)
     assert (found, [one for one in answered if "access-control" in one]) == (status, [])
 
 
 @pytest.fixture(scope="module")
-def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """As `servable local up` leaves it, over what an earlier release left readable by everybody."""
     folder = tmp_path_factory.mktemp("private")
     folder.chmod(0o755)
@@ -276,7 +276,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     down(folder=folder)
 
 
-def test_state_and_logs_are_their_owners_only(private: EmbeddedAws) -> None:
+def test_state_and_logs_are_their_owners_only(private: LocalAws) -> None:
     everything = [private.folder, *private.folder.rglob("*")]
     open_ones = {
         str(one.relative_to(private.folder)): oct(one.stat().st_mode)
@@ -286,31 +286,31 @@ def test_state_and_logs_are_their_owners_only(private: EmbeddedAws) -> None:
     assert open_ones == {}
 
 
-def test_the_secret_is_in_no_command_line_and_no_environment(private: EmbeddedAws) -> None:
+def test_the_secret_is_in_no_command_line_and_no_environment(private: LocalAws) -> None:
     process = psutil.Process(private.pid)
     told = json.dumps([process.cmdline(), process.environ()])
     assert private.secret_access_key not in told
 
 
 def test_the_process_has_no_credentials_that_a_container_could_inherit(
-    private: EmbeddedAws,
+    private: LocalAws,
 ) -> None:
     names = psutil.Process(private.pid).environ()
     given = {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED"}
     assert {name for name in names if name.startswith("AWS_")} == given
 
 
-def test_the_secret_is_in_no_log(private: EmbeddedAws) -> None:
+def test_the_secret_is_in_no_log(private: LocalAws) -> None:
     private.client("sts").get_caller_identity()
     refused(lambda: client(private, "s3").list_buckets())
     assert private.secret_access_key not in (private.folder / "aws.log").read_text()
 
 
-def test_the_secret_is_not_in_what_python_shows_of_it(private: EmbeddedAws) -> None:
+def test_the_secret_is_not_in_what_python_shows_of_it(private: LocalAws) -> None:
     assert private.secret_access_key not in repr(private)
 
 
-def test_every_run_has_a_secret_of_its_own(private: EmbeddedAws, embedded: EmbeddedAws) -> None:
+def test_every_run_has_a_secret_of_its_own(private: LocalAws, embedded: LocalAws) -> None:
     assert private.secret_access_key != embedded.secret_access_key
 
 
@@ -319,13 +319,13 @@ def test_every_run_has_a_secret_of_its_own(private: EmbeddedAws, embedded: Embed
     [["sts", "get-caller-identity"], ["s3", "cp", "-", "s3://by-cli/key"]],
     ids=["sts", "s3"],
 )
-def test_the_aws_cli_is_let_in_with_what_up_sets(private: EmbeddedAws, words: list[str]) -> None:
+def test_the_aws_cli_is_let_in_with_what_up_sets(private: LocalAws, words: list[str]) -> None:
     if words[0] == "s3":
         private.client("s3").create_bucket(Bucket="by-cli")
     assert _cli(private, *words).returncode == 0
 
 
-def test_the_aws_cli_presigns_with_what_is_taken(private: EmbeddedAws) -> None:
+def test_the_aws_cli_presigns_with_what_is_taken(private: LocalAws) -> None:
     s3 = private.client("s3")
     s3.create_bucket(Bucket="presigned")
     s3.put_object(Bucket="presigned", Key="key", Body=b"content")
@@ -334,7 +334,7 @@ def test_the_aws_cli_presigns_with_what_is_taken(private: EmbeddedAws) -> None:
         assert answer.read() == b"content"
 
 
-def test_boto3_with_the_settings_of_up_presigns_with_what_is_taken(private: EmbeddedAws) -> None:
+def test_boto3_with_the_settings_of_up_presigns_with_what_is_taken(private: LocalAws) -> None:
     code = (
         "import boto3, urllib.request\n"
         "s3 = boto3.client('s3')\n"
@@ -351,7 +351,7 @@ def test_boto3_with_the_settings_of_up_presigns_with_what_is_taken(private: Embe
     assert ran.stdout == "b'content'\n", ran.stderr
 
 
-def _cli(aws: EmbeddedAws, *words: str) -> "subprocess.CompletedProcess[str]":
+def _cli(aws: LocalAws, *words: str) -> "subprocess.CompletedProcess[str]":
     command = Path(sys.executable).parent / "aws"
     if not command.exists():
         pytest.skip("the AWS CLI is not installed here")

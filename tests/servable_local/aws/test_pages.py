@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws import ACCOUNT, EmbeddedAws
-from servable_local.aws.embedded_aws import REGION
+from servable_local.aws import ACCOUNT, LocalAws
 from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -42,7 +42,7 @@ const calls = [
     "&AssumeRolePolicyDocument=%%7B%%7D"],
   ["POST", "/", "sagemaker", '{"ModelName":"page","ExecutionRoleArn":"arn:aws:iam::1:role/page"}'],
   ["POST", "/", "sagemaker", '{"EndpointName":"page","EndpointConfigName":"page"}'],
-  ["POST", "/servable/trouble", "servable", "{}"],
+  ["POST", "/servable/fault", "servable", "{}"],
   ["POST", "/servable/clock", "servable", '{"seconds":3600}'],
   ["POST", "/moto-api/reset", "s3", ""],
   ["GET", "/", "s3", undefined],
@@ -159,21 +159,21 @@ class Answers:
 @pytest.fixture
 def answers(server: Server) -> Iterator[Answers]:
     seen = Answers([])
-    gateway = server._server.app
+    router = server._server.app
 
     def application(environ: dict[str, Any], start: Any) -> Any:
         def noted(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             seen.found.append((environ.get("HTTP_HOST", ""), status, headers))
             return start(status, headers, *more)
 
-        return gateway(environ, noted)
+        return router(environ, noted)
 
     server._server.app = application
     yield seen
-    server._server.app = gateway
+    server._server.app = router
 
 
-def _state(aws: EmbeddedAws) -> dict[str, Any]:
+def _state(aws: LocalAws) -> dict[str, Any]:
     """What there is, of every kind that the pages try to make."""
     sagemaker = aws.client("sagemaker")
     return {
@@ -196,7 +196,7 @@ def _attack(browser: Any, target: str) -> list[Any]:
 
 
 @pytest.fixture
-def kept(embedded: EmbeddedAws) -> dict[str, Any]:
+def kept(embedded: LocalAws) -> dict[str, Any]:
     """Something that a page could destroy, and all the rest."""
     s3 = embedded.client("s3")
     if "kept" not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
@@ -218,7 +218,7 @@ PLACES = {
 def test_a_page_gets_nothing_done_and_learns_nothing(
     browser: Any,
     page: int,
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     kept: dict[str, Any],
     answers: Answers,
     place: str,
@@ -235,7 +235,7 @@ def test_a_page_gets_nothing_done_and_learns_nothing(
 
 
 def test_a_name_that_was_made_to_point_here_is_no_origin_of_ours(
-    browser: Any, embedded: EmbeddedAws, answers: Answers
+    browser: Any, embedded: LocalAws, answers: Answers
 ) -> None:
     """Its page would then be of the same origin: without an Origin header, with a Host alone."""
     browser.get(f"http://{REBOUND}:{embedded.port}/")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from servable.package.pin import PinError, read, write
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 BODY = gzip.compress(b"an archive" * 1_000_000, mtime=0)
 URI = "s3://models/run-17/model.tar.gz"
@@ -47,7 +47,7 @@ def servable(account: Account, file: Path, *arguments: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def pinned(
-    embedded: EmbeddedAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
 ) -> Pinned:
     account = Account(embedded, launcher)
     s3 = account.client("s3")

@@ -14,11 +14,11 @@ from servable.plan.live import live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads_of_plan
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 ENV, STACK, ENDPOINT = "staging", "ranker-staging-endpoint", "ranker-staging"
 OTHER_TYPE = {"variants.primary.instance_type": "ml.c5.9xlarge"}
@@ -91,13 +91,13 @@ class Live:
 
 
 @pytest.fixture(scope="module")
-def nowhere(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> Live:
+def nowhere(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
     """An account without the environment."""
     return Live(Account(embedded, launcher), clock)
 
 
 @pytest.fixture(scope="module")
-def deployed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> Live:
+def deployed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
     """As the file is; no test of these changes it."""
     made = Live(Account(embedded, launcher), clock)
     assert made.deploy() == "CREATE_COMPLETE"
@@ -138,7 +138,7 @@ def test_what_is_not_there_is_created_by_one_deploy(nowhere: Live) -> None:
 
 
 def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
-    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock, deployed: Live
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock, deployed: Live
 ) -> None:
     one = deployed.loaded({"service": "another"})
     now = live(one, deployed.client)
@@ -192,7 +192,7 @@ def test_the_instances_that_run_now_are_known(deployed: Live) -> None:
 
 
 @pytest.fixture(scope="module")
-def changed(embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock) -> dict[str, Any]:
+def changed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> dict[str, Any]:
     """What became of a change of type: in one deploy, then in the two that the plan names."""
     made = Live(Account(embedded, launcher), clock)
     made.deploy()
@@ -256,7 +256,7 @@ def test_the_count_that_scaling_had_reached_survives_both(changed: dict[str, Any
 
 
 def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
-    embedded: EmbeddedAws, launcher: Launcher, clock: ManualClock
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock
 ) -> None:
     made = Live(Account(embedded, launcher), clock)
     made.deploy()

@@ -6,8 +6,8 @@ import socket
 import psutil
 import pytest
 
-from servable_local.aws.embedded_aws import EmbeddedAws
 from servable_local.aws.lifecycle import port_holder
+from servable_local.aws.local_aws import LocalAws
 
 
 def test_a_listening_process_is_named_with_its_command() -> None:
@@ -18,7 +18,7 @@ def test_a_listening_process_is_named_with_its_command() -> None:
 
 
 def test_an_embedded_aws_whose_process_is_not_shown_is_known_by_its_refusal(
-    embedded: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+    embedded: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "net_connections", lambda kind: [])
     assert port_holder(embedded.port) == "a local AWS of another user"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.api_calls import calls
 from tests.presets import environments
 from tests.servable_local.aws.container_stand_in import Launcher
@@ -24,7 +24,7 @@ Deploy = Callable[[str], Preset]
 
 
 @pytest.fixture(scope="module")
-def deploy(embedded: EmbeddedAws, launcher: Launcher) -> Deploy:
+def deploy(embedded: LocalAws, launcher: Launcher) -> Deploy:
     made: dict[str, Preset] = {}
 
     def once(name: str) -> Preset:

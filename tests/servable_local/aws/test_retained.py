@@ -1,7 +1,7 @@
 """Counts and weights across an update: retained, excluded, or taken from the file."""
 
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 def _scaled_out_then_updated(account: Account, **retained: object) -> dict[str, object]:

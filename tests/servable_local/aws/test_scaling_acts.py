@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.embedded_aws import REGION
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import TARGET, serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 KEY = {

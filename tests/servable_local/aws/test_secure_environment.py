@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
 from tests.servable_local.aws.everything_on import FLAGS
+from tests.servable_local.aws.local_account import Account
 
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
 TRUST = {
@@ -46,7 +46,7 @@ def synthesised(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def account(
-    embedded: EmbeddedAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
 ) -> Account:
     """With what the file names and does not make: the bootstrap, a caller's role."""
     templates = synthesised(tmp_path_factory.mktemp("secure"))

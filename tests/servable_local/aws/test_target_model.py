@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 from model_packaging.archive import pack
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.servable import Servable
-from servable_local.aws import EmbeddedAws, running
+from servable_local.aws import LocalAws, running
 from tests.checkouts import ROOT
 from tests.conformance.archives import MODELS
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 
@@ -72,7 +72,7 @@ def test_a_request_without_a_target_is_refused(many: Account) -> None:
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[EmbeddedAws]:
+def real() -> Iterator[LocalAws]:
     """The local container itself, with the example's model under a prefix."""
     with running() as aws:
         s3, cfn = aws.client("s3"), aws.client("cloudformation")
@@ -87,7 +87,7 @@ def real() -> Iterator[EmbeddedAws]:
 
 
 @pytest.mark.long
-def test_the_double_predicts_with_the_target(real: EmbeddedAws) -> None:
+def test_the_double_predicts_with_the_target(real: LocalAws) -> None:
     answer = real.client("sagemaker-runtime").invoke_endpoint(
         EndpointName="ranker",
         TargetModel="ranker.tar.gz",
@@ -101,7 +101,7 @@ def test_the_double_predicts_with_the_target(real: EmbeddedAws) -> None:
 
 @pytest.mark.long
 def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
-    real: EmbeddedAws,
+    real: LocalAws,
 ) -> None:
     """Since 2.20: the first request after its model server has ended is answered 404."""
     runtime = real.client("sagemaker-runtime")
@@ -112,7 +112,7 @@ def test_a_target_that_the_container_has_unloaded_is_loaded_by_the_next_request(
         "Body": (GOLDEN / "request-rows.json").read_bytes(),
     }
     runtime.invoke_endpoint(**asked)
-    real.trouble("ranker", kill="model server")
+    real.inject_fault("ranker", kill="model server")
     statuses: list[int] = []
     until = time.monotonic() + 30  # until the container has noticed, it is a 500
     while 200 not in statuses[1:] and time.monotonic() < until:
@@ -147,7 +147,7 @@ def _with_hooks(folder: Path, factor: int) -> bytes:
 
 @pytest.mark.long
 def test_two_models_with_hooks_of_their_own_answer_in_one_endpoint(
-    real: EmbeddedAws, tmp_path: Path
+    real: LocalAws, tmp_path: Path
 ) -> None:
     s3, runtime = real.client("s3"), real.client("sagemaker-runtime")
     for factor in (5, 7):

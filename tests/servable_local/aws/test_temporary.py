@@ -21,19 +21,19 @@ from servable.load.reached import deployed
 from servable.load.temporary.endpoints import BudgetSpentError, TemporaryEndpoints
 from servable.load.temporary.live import TemporaryError, live_variant
 from servable.load.temporary.removal import PREFIX, TAG, is_abandoned, owner, remove_endpoint, tags
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 ENOUGH_USD = 10.0
 PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 
 
 @pytest.fixture(scope="module")
-def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
     """With the endpoint `ranker` deployed in it."""
     one = Account(embedded, launcher)
     status = one.deploy(serving(one.put_archive(b"the model"), variables={"SIZE": "live"}))

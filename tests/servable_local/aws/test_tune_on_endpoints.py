@@ -33,19 +33,19 @@ from servable.tune.command import tune
 from servable.tune.machine_space import machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.temporary_trials import LEDGER, TemporaryTrials
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 QUICK = Pace(warm_up_seconds=0.2, least_seconds=0.5, most_seconds=0.5)
 WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 
 
 @pytest.fixture(scope="module")
-def account(embedded: EmbeddedAws, launcher: Launcher) -> Account:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
     """With the endpoint `ranker` deployed in it, as another tool would: a variable of its own."""
     one = Account(embedded, launcher)
     archive = one.put_archive(b"the model")

@@ -14,7 +14,7 @@ from servable.verify import model as verified_model
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.run import Report
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
@@ -32,12 +32,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def deployed(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Verified:
+def deployed(embedded: LocalAws, launcher: Launcher, written: Project) -> Verified:
     return Verified(embedded, launcher, written)
 
 
 @pytest.fixture(scope="module")
-def untouched(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Verified:
+def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verified:
     """For tests that change nothing."""
     return Verified(embedded, launcher, written)
 
@@ -192,7 +192,7 @@ Planted = Callable[[Callable[[Verified], None]], Report]
 
 
 @pytest.fixture(scope="module")
-def planted(embedded: EmbeddedAws, launcher: Launcher, written: Project) -> Planted:
+def planted(embedded: LocalAws, launcher: Launcher, written: Project) -> Planted:
     """What is found after each way of planting, which is done once."""
 
     @functools.cache
@@ -259,7 +259,7 @@ def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
 
 @pytest.fixture(scope="module")
 def slow(
-    embedded: EmbeddedAws, launcher: Launcher, written: Project, clock: ManualClock
+    embedded: LocalAws, launcher: Launcher, written: Project, clock: ManualClock
 ) -> tuple[Report, Report]:
     """What is found after one slow minute, and after four."""
     deployed = Verified(embedded, launcher, written)
@@ -294,7 +294,7 @@ def running(version: str, account: Account) -> Deployed:
 
 @pytest.mark.parametrize(("version", "kinds"), [("2.19", ["ended image"]), ("2.20", [])])
 def test_an_image_whose_patches_have_ended_is_named(
-    embedded: EmbeddedAws, written: Project, version: str, kinds: list[str]
+    embedded: LocalAws, written: Project, version: str, kinds: list[str]
 ) -> None:
     assert written.loaded.environment is not None
     nobody = Account(region="us-east-1", number="111111111111", aws=embedded)

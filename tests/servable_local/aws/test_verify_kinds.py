@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from servable.verify.run import Difference, Report
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified_kind import VerifiedKind, written
 
@@ -135,7 +135,7 @@ Planted = Callable[[str, Plant], list[Difference]]
 
 @pytest.fixture(scope="module")
 def fresh(
-    embedded: EmbeddedAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
 ) -> Deployed:
     """One deployment of each kind, and what is found in it before anything is done to it."""
 

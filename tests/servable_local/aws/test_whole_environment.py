@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.servable_local.aws.deployed_templates import environment
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 _BESIDE = [("AWS::S3::Bucket", 1)]  # the one that holds the archive
 

@@ -3,7 +3,7 @@
 import json
 import time
 
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 _DEADLINE_SECONDS = 10
 

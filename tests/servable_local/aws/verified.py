@@ -9,10 +9,10 @@ from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack, synthesised
 from servable.verify.run import Report, compare
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 PLACEHOLDER = "111111111111"
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
@@ -72,7 +72,7 @@ class Project:
 class Verified:
     """One deployment of it, in an account of its own."""
 
-    def __init__(self, aws: EmbeddedAws, launcher: Launcher, project: Project) -> None:
+    def __init__(self, aws: LocalAws, launcher: Launcher, project: Project) -> None:
         self.account = Account(aws, launcher)
         self.project = project
         self._aws = aws

@@ -10,11 +10,11 @@ from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
 from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 PLACEHOLDER = "111111111111"
 REGION = "us-east-1"  # the stand-in account's
@@ -39,7 +39,7 @@ def written(folder: Path, kind: str, models: tuple[str, ...]) -> Loaded:
 class VerifiedKind:
     """In an account of its own; its stand-in containers answer what the golden answer says."""
 
-    def __init__(self, aws: EmbeddedAws, launcher: Launcher, loaded: Loaded) -> None:
+    def __init__(self, aws: LocalAws, launcher: Launcher, loaded: Loaded) -> None:
         assert loaded.environment is not None, loaded.findings
         self.loaded, self.endpoint = loaded, loaded.environment.endpoint.name
         self.account = Account(aws, launcher)

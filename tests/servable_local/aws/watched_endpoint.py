@@ -7,11 +7,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.embedded_aws import REGION
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import StandIn
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 class Watched:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.aws.loopback import CLOCK_PATH, TROUBLE_PATH, Access
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, Access
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class EmbeddedAws:
+class LocalAws:
     """One that runs. `already_up`: somebody else had started it."""
 
     url: str
@@ -85,15 +85,15 @@ class EmbeddedAws:
         asked = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
         return datetime.fromisoformat(self._control(CLOCK_PATH, asked)["now"])
 
-    def trouble(
+    def inject_fault(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
     ) -> None:
         """Makes a deployed endpoint slow, failing, frozen or dead: servable_local/aws/controls.py says how.
 
-        `aws.trouble("ranker", latency_ms=300)`, `aws.trouble("ranker", end=True)`
+        `aws.inject_fault("ranker", latency_ms=300)`, `aws.inject_fault("ranker", end=True)`
         """
         whose = {"account": account, "region": region, "endpoint": endpoint}
-        self._control(TROUBLE_PATH, whose | kinds)
+        self._control(FAULT_PATH, whose | kinds)
 
     def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
         try:

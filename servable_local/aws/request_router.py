@@ -77,7 +77,7 @@ class RequestHandler(MotoRequestHandler):
         return environ
 
 
-class Gateway:
+class RequestRouter:
     """A WSGI application around another. `port` is its server's."""
 
     def __init__(

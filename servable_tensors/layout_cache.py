@@ -8,14 +8,14 @@ would find the same.
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-_MOST_FORMS = 64
+_MOST_LAYOUTS = 64
 _MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
 Found = TypeVar("Found")
 Range = tuple[int, int]
 
 
-class SeenForms(Generic[Found]):
-    """What was found in messages, by their form. One for each length."""
+class LayoutCache(Generic[Found]):
+    """Cache of parsed layouts: what was read from a message of the same structure, one for each length."""
 
     def __init__(self) -> None:
         self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Found]] = {}
@@ -37,6 +37,6 @@ class SeenForms(Generic[Found]):
             at = end
         if sum(end - start for start, end, _ in pieces) > _MOST_BYTES:
             return
-        if len(self._by_length) >= _MOST_FORMS:
+        if len(self._by_length) >= _MOST_LAYOUTS:
             self._by_length.clear()
         self._by_length[len(message)] = tuple(pieces), found

@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.servable_local.aws.embedded_account import Account
+from tests.servable_local.aws.local_account import Account
 
 
 def test_an_access_key_of_twelve_digits_is_that_account(account: Account) -> None:

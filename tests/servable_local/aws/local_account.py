@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from servable_local.aws.cloudformation.api import CloudFormationApi
-from servable_local.aws.embedded_aws import REGION, EmbeddedAws
 from servable_local.aws.inventory import inventory
+from servable_local.aws.local_aws import REGION, LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 
 
 class Account:
     """One account of the local AWS, empty when the test begins."""
 
-    def __init__(self, aws: EmbeddedAws, launcher: Launcher) -> None:
+    def __init__(self, aws: LocalAws, launcher: Launcher) -> None:
         self.aws = aws
         self.launcher = launcher
         self.number = "".join(random.SystemRandom().choice("123456789") for _ in range(12))

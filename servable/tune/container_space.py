@@ -158,7 +158,9 @@ def space(
     whole = known.values
     for name in only:
         if name not in whole:
-            why = known.left_out.get(name) or known.left_out.get(name.partition(".")[0], "not a setting")
+            why = known.left_out.get(name) or known.left_out.get(
+                name.partition(".")[0], "not a setting"
+            )
             raise ValueError(f"{name}: {why}; allowed: {', '.join(whole)}")
     chosen = {name: values for name, values in whole.items() if not only or name in only}
     everything = Space(chosen)

@@ -20,13 +20,19 @@ def inventory(
     """(CloudFormation type, physical name), sorted.
 
     Two things cannot be told apart from outside: a policy inside a role is counted as an
-    AWS::IAM::Policy, and a topic has a topic policy when it is not SNS's default one.
+    AWS::IAM::Policy, and a topic has a topic policy when it is not SNS's default one. The alarms that
+    Application Auto Scaling makes for a tracking policy are left out: no template declares them.
     """
 
     def client(service: str) -> Any:
         return aws.client(service, account=account, region=region)
 
-    return sorted((kind, name) for kind, names in _LOOK.items() for name in names(client))
+    return sorted(
+        (kind, name)
+        for kind, names in _LOOK.items()
+        for name in names(client)
+        if not name.startswith("TargetTracking-")
+    )
 
 
 def _all(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:

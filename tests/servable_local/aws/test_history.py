@@ -237,7 +237,7 @@ def test_an_image_that_nobody_knows_any_more_is_refused(past: Past) -> None:
     deployment = past.found()[1]
     assert deployment.record is not None
     deployment.record["variants"][0]["tensorflow"] = "1.0"
-    with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is not known"):
+    with pytest.raises(PackagingError, match="the image of TensorFlow 1.0 is no longer known"):
         restored(past.loaded(), deployment, past.asked)
 
 

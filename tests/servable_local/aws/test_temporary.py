@@ -209,7 +209,7 @@ def test_that_it_is_deleted_is_told(client: Any) -> None:
     )
     with one.like("ranker") as name:
         pass
-    assert [line.split(":")[0] for line in heard] == [f"deleting {name}"]
+    assert [line.split(",")[0] for line in heard] == [f"deleting {name}"]
 
 
 def test_an_error_in_the_budget_s_end_is_left_to_whoever_leaves(client: Any) -> None:

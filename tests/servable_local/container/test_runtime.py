@@ -60,7 +60,7 @@ def test_tensorflows_refusal_is_a_sentence_without_python_stacks() -> None:
     [
         (tfrecord.frame([b""])[:-1], "the file ends inside the record"),
         (tfrecord.frame([b"\x0a"]), "Error parsing message"),
-        (tfrecord.frame([b""]), "record 1: only predict records are replayed"),
+        (tfrecord.frame([b""]), "record 1: the local container replays only predict records"),
     ],
     ids=["cut", "no message", "no predict record"],
 )

@@ -33,14 +33,22 @@ class ReportTable:
 def sentence(content: Content) -> str:
     """The answer, in one sentence."""
     if content.knee is None:
-        return f"{content.label}: no load met the objective."
+        return f"{content.label}: {_without_knee(content)}"
     knee = content.knee
     objective = f"p{knee.objective.percent:g} at most {knee.objective.most_ms:g} ms"
     least = "" if knee.bounded else "at least "
     return (
-        f"{content.label}: {least}{knee.rps} requests/s at {objective} "
-        f"({knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
+        f"{content.label}: {least}{knee.rps} requests/s at {objective}"
+        f", with {knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'}."
     )
+
+
+def _without_knee(content: Content) -> str:
+    steps = content.curve.valid
+    if not steps:
+        return "no step counts, for in every one requests were sent late."
+    most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
+    return f"at most {most} requests/s were answered; no load is known to keep an objective."
 
 
 def where(content: Content) -> str:
@@ -107,7 +115,7 @@ def advice(content: Content) -> list[str]:
     lines = [headline(found.choice, content.goal)]
     if found.withheld:
         keys = ", ".join(".".join(change.key) for change in found.withheld)
-        lines.append(f"Not written, because measured on this machine: {keys}.")
+        lines.append(f"Not written, because measured on this computer: {keys}.")
     else:
         lines.append(
             f"Scaling target: {found.scaling_target_per_minute:,.0f} invocations a minute and instance."
@@ -121,7 +129,7 @@ def changes(content: Content) -> ReportTable:
         Row(tuple(map(Cell, (".".join(change.key), shown(change.value), change.reason, written))))
         for written, several in (
             ("yes", found.changes if found else ()),
-            ("no: measured on this machine", found.withheld if found else ()),
+            ("no: measured on this computer", found.withheld if found else ()),
         )
         for change in several
     ]

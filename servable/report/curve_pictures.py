@@ -54,7 +54,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
         below.axhline(objective.most_ms, color=style.RED, linestyle=":", label=label)
     below.set_yscale("log")
     below.yaxis.set_major_formatter(style.NUMBERS)
-    below.yaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 3.0, 5.0)))
+    below.yaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
     below.yaxis.set_minor_formatter(style.NUMBERS)
     below.tick_params(axis="y", which="minor", labelsize=9.5)
     load = _load_label(contents[0].curve)

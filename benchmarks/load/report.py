@@ -82,7 +82,7 @@ def _row(
 
 
 def _failed(runs: list[dict[str, Any]]) -> list[str]:
-    """The failures of all generators: one that fails has measured something else."""
+    """Names what failed, whoever sent it: a generator that fails has measured something else."""
     sent, failed = (sum(one[key] for one in runs) for key in ("sent", "failed"))
     kinds = sorted({f"{one['generator']}: {kind}" for one in runs for kind in one["errors"]})
     said = f" ({', '.join(kinds)})" if kinds else ""

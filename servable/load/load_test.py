@@ -21,7 +21,7 @@ def measure(
     asked: Asked,
     *,
     target_pid: int | None = None,
-    attempts: int = 1,
+    attempts: int = 2,
     kept: Kept = lambda curve: None,
     progress: Progress = lambda curve, load, found: None,
 ) -> LoadCurve:

@@ -105,7 +105,8 @@ class LoadStep:
             return None
         return (
             f"requests were sent {lag:.1f} ms late at p99, at most {most:.1f} ms is allowed; the "
-            "generator cannot keep up: lower the load, or give it more processes"
+            "generator cannot keep up: lower the load, give it more processes, or end other work on its "
+            "computer"
         )
 
 

@@ -20,7 +20,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
     """Requests per second above, latency bands below, the knee in both."""
     if not any(content.curve.valid for content in contents):
         return style.nothing(NO_STEP, title="Throughput against load")
-    figure = style.figure(inches=(12.0, 8.4))
+    figure = style.figure(high=7.4)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
         steps = content.curve.valid
@@ -53,9 +53,10 @@ def throughput(contents: Sequence[Content]) -> bytes:
         label = f"objective: p{objective.percent:g} at most {objective.most_ms:g} ms"
         below.axhline(objective.most_ms, color=style.RED, linestyle=":", label=label)
     below.set_yscale("log")
-    below.yaxis.set_major_formatter("{x:g}")
-    below.yaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 3.0, 5.0)))
-    below.yaxis.set_minor_formatter("{x:g}")
+    below.yaxis.set_major_formatter(style.NUMBERS)
+    below.yaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
+    below.yaxis.set_minor_formatter(style.NUMBERS)
+    below.tick_params(axis="y", which="minor", labelsize=9.5)
     load = _load_label(contents[0].curve)
     style.finish(
         above, title=f"Throughput against load{_label(contents)}", x="", y="requests per second"
@@ -91,13 +92,13 @@ def distribution(contents: Sequence[Content]) -> bytes:
             axes.plot(at, 100 - percent, "o", color=colour)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("{x:g}")
+    axes.xaxis.set_major_formatter(style.NUMBERS)
+    axes.xaxis.set_minor_formatter(style.NUMBERS)
     axes.set_yticks(
         [100, 50, 10, 5, 1, 0.1], ["100", "50 (p50)", "10 (p90)", "5 (p95)", "1 (p99)", "0.1"]
     )
     axes.set_ylim(bottom=0.08, top=130)
-    axes.tick_params(axis="x", which="minor", labelsize=9)
+    axes.tick_params(axis="x", which="minor", labelsize=9.5)
     axes.xaxis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
     style.finish(
         axes,
@@ -115,7 +116,7 @@ def machine(contents: Sequence[Content]) -> bytes:
         return style.nothing(
             "Not known: only an endpoint on this computer is looked at.", title=title
         )
-    figure = style.figure(inches=(12.0, 7.0))
+    figure = style.figure(high=6.2)
     above, below = figure.subplots(2, 1, sharex=True)
     for content, colour in zip(contents, style.OF_RUNS, strict=False):
         steps = [(step, step.target) for step in content.curve.valid if step.target]

@@ -87,22 +87,29 @@ def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
             curve_pictures.distribution(contents),
         ),
         pictured(
-            "trials",
-            "Trials",
-            "every trial's value",
-            trial_pictures.trials(contents),
-            texts=tuple(f"{one.label} ended: {one.stopped}." for one in contents if one.stopped),
-            tables=tuple(tables.trials(content) for content in contents if content.trials),
-        ),
-        Tab("settings", "Settings", tuple(_effects(contents))),
-        pictured("cost", "Cost", "cost against p99 of each trial", trial_pictures.cost(contents)),
-        pictured(
             "machine",
             "CPU and memory",
             "CPU and memory against load",
             curve_pictures.machine(contents),
         ),
     ]
+    if any(content.trials for content in contents):
+        found[2:2] = [
+            pictured(
+                "trials",
+                "Trials",
+                "every trial's value",
+                trial_pictures.trials(contents),
+                texts=tuple(
+                    f"{one.label} ended: {one.stopped}." for one in contents if one.stopped
+                ),
+                tables=tuple(tables.trials(content) for content in contents if content.trials),
+            ),
+            Tab("settings", "Settings", tuple(_effects(contents))),
+            pictured(
+                "cost", "Cost", "cost against p99 of each trial", trial_pictures.cost(contents)
+            ),
+        ]
     advised = [one for one in contents if one.recommendation is not None]
     if advised:
         advice = tuple(line for one in advised for line in tables.advice(one))
@@ -119,7 +126,7 @@ def _effects(contents: Sequence[Content]) -> Iterator[Picture]:
 
 def write_load_report(folder: Path, curve: LoadCurve, objective: Objective | None) -> Path | None:
     """The page of a load test; None: no step was measured."""
-    if not curve.valid:
+    if not curve.steps:
         return None
     label = curve.asked.environment or curve.asked.address
     return write(folder, [load_content(curve, objective, label)])

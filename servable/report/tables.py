@@ -33,14 +33,22 @@ class ReportTable:
 def sentence(content: Content) -> str:
     """The answer, in one sentence."""
     if content.knee is None:
-        return f"{content.label}: no load met the objective."
+        return f"{content.label}: {_without_knee(content)}"
     knee = content.knee
     objective = f"p{knee.objective.percent:g} at most {knee.objective.most_ms:g} ms"
     least = "" if knee.bounded else "at least "
     return (
-        f"{content.label}: {least}{knee.rps} requests/s at {objective} "
-        f"({knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'})."
+        f"{content.label}: {least}{knee.rps} requests/s at {objective}"
+        f", with {knee.load} {'users' if content.curve.loop == 'closed' else 'sent per second'}."
     )
+
+
+def _without_knee(content: Content) -> str:
+    steps = content.curve.valid
+    if not steps:
+        return "no step counts, for in every one requests were sent late."
+    most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
+    return f"at most {most} requests/s were answered; no load is known to keep an objective."
 
 
 def where(content: Content) -> str:

@@ -59,12 +59,12 @@ def trials(contents: Sequence[Content]) -> bytes:
 
 def effects(content: Content) -> bytes:
     """What each value of each setting is expected to do, the others as chosen."""
-    title = f"The effect of each setting, the others as chosen; 95 % intervals ({content.label})"
+    title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
     if not content.effects:
         return style.nothing(NO_SEARCH, title=title)
     rows = -(-len(content.effects) // _COLUMNS)
-    figure = style.figure(inches=(12.0, 0.9 + 2.9 * rows))
-    figure.suptitle(title, x=0.01, ha="left", fontsize=14)
+    figure = style.figure(high=0.8 + 2.3 * rows)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     _bars(figure, content, rows)
     return style.png(figure)
 
@@ -81,12 +81,12 @@ def _bars(figure: Figure, content: Content, rows: int) -> None:
         errors = style.errors([one.relative for one in values])
         axes.errorbar(places, middle, yerr=errors, fmt="o", color=style.BLUE, capsize=3)
         axes.axhline(1.0, color=style.GREY, linestyle=":", lw=1)
-        axes.set_xticks(list(places), [shown(one.value) for one in values], fontsize=11)
+        axes.set_xticks(list(places), [shown(one.value) for one in values], fontsize=9.5)
         axes.set_xlim(-0.5, len(values) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
         style.finish(axes, title="", x=name, y="", legend=False)
     for axes in grid[:, 0]:
-        axes.set_ylabel(f"{what}, the choice = 1", fontsize=11)
+        axes.set_ylabel(f"{what}, the choice = 1", fontsize=9.5)
     for axes in list(grid.flat)[len(effects) :]:
         axes.set_visible(False)
 

@@ -10,6 +10,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from servable.load.latencies import Latencies
 from servable.report import page
 from servable.report.command import report
 from servable.report.content import RUN, Content, told_apart
@@ -59,6 +60,20 @@ def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None
     assert write_load_report(tmp_path, empty, OBJECTIVE) is None
     page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
     assert (tmp_path / "pictures" / "throughput.png").exists()
+
+
+def test_a_run_whose_every_step_was_refused_has_a_page_that_says_so(tmp_path: Path) -> None:
+    curve = content().curve
+    late = dataclasses.replace(curve.steps[0], send_lags=Latencies.of([60.0] * 101))
+    refused = dataclasses.replace(curve, steps=(late,))
+    written = write_load_report(tmp_path, refused, OBJECTIVE)
+    assert written is not None
+    assert "no step counts, for in every one" in written.read_text(encoding="utf-8")
+
+
+def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
+    alone = dataclasses.replace(content(), trials=(), effects={}, recommendation=None)
+    assert [tab.id for tab in page.tabs([alone])] == ["throughput", "latency", "machine"]
 
 
 def test_two_runs_of_the_same_are_told_apart_by_when_they_began() -> None:
@@ -115,13 +130,33 @@ def test_every_tab_shows_its_part_and_hides_the_others(
 
 
 @pytest.mark.long
-def test_nothing_is_wider_than_1200_pixels(written: Path, browser: webdriver.Chrome) -> None:
+@pytest.mark.parametrize("width", [1200, 390], ids=["desktop", "phone"])
+def test_nothing_is_wider_than_the_screen(
+    written: Path, browser: webdriver.Chrome, width: int
+) -> None:
+    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     browser.get(written.as_uri())
     wide = []
     for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
-        tab.click()
+        browser.execute_script("arguments[0].click()", tab)
         wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
-    assert max(wide) <= 1200
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert max(wide) <= width
+
+
+@pytest.mark.long
+def test_words_are_light_where_the_reader_prefers_dark_pages(
+    written: Path, browser: webdriver.Chrome
+) -> None:
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    browser.get(written.as_uri())
+    script = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+    colours = browser.execute_script(script)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    text, page_colour = (int(re.findall(r"\d+", colour)[0]) for colour in colours)
+    assert text - page_colour > 150
 
 
 @pytest.mark.long

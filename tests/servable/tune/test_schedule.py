@@ -4,10 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from servable.load.latencies import Latencies
+from servable.load.load_generator import LoadGenerator, Progress
+from servable.load.load_test import measure
 from servable.load.measurement import LoadStep
+from servable.load.pace import Pace
 from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
-from tests.servable.tune.measured import step
+from tests.servable.tune.measured import ASKED, step
 
 HUNDRED = Objective(most_ms=100.0)
 
@@ -77,3 +81,20 @@ def test_after_fixed_loads_it_goes_further_while_more_is_borne() -> None:
 def test_after_fixed_loads_it_stops_where_the_objective_is_broken() -> None:
     schedule = Schedule(loop="closed", fixed=(20, 40), objective=HUNDRED, further=3)
     assert loads(schedule, full_at_20) == [20, 40]
+
+
+class LateOnce(LoadGenerator):
+    """Its first step was sent late, the others were not; no process is started."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
+        self.steps += 1
+        return step(round(load), 100.0, send_lags=Latencies.of([60.0 if self.steps == 1 else 0.1]))
+
+
+def test_a_step_that_was_sent_late_is_measured_once_more() -> None:
+    schedule = Schedule(loop="closed", fixed=(1.0, 2.0))
+    found = measure(LateOnce(), schedule, Pace(), ASKED)
+    assert [one.refused for one in found.steps] == [None, None]

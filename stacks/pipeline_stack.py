@@ -13,6 +13,7 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
+from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded
@@ -180,12 +181,21 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "sagemaker:DescribeEndpoint": [sagemaker[0]],
         "sagemaker:DescribeEndpointConfig": [sagemaker[1]],
         "sagemaker:DescribeModel": [sagemaker[2]],
+        **_reads_packages(stack, environment),
         "sagemaker:InvokeEndpoint": [sagemaker[0]],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **_asks_the_queue(environment, sagemaker[0], samples),
         **_uses_keys(stack, environment),
     }
+
+
+def _reads_packages(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Model packages whose approval `servable verify` compares."""
+    artifacts = [model.artifact for model in environment.models.values() if model.artifact]
+    names = sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
+    arns = [model_package_arn(stack, name) for name in names]
+    return {"sagemaker:DescribeModelPackage": arns} if arns else {}
 
 
 def _reads_archives(

@@ -13,8 +13,19 @@ from infra.policy.sizing import Served
 
 
 class Artifact(Table):
-    """An archive in S3 that was packed elsewhere, identified by its hash."""
+    """An archive in S3 that was packed elsewhere, identified by its hash; `servable pin ENV` writes the
+    keys about a model package and its archive."""
 
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
+    model_package: str | None = Field(
+        default=None,
+        max_length=176,
+        pattern=r"^(arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:model-package/)?"
+        r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?/[1-9][0-9]{0,8}$",
+    )
+    """Approved version of a model package of SageMaker's registry: GROUP/VERSION, or the ARN of another
+    account's. Write it alone; `servable pin ENV` adds the archive's uri and hash, and the image that the
+    package names, and refuses a version that is not approved. Default: none, `uri` is the model."""
     uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
     """Location of the archive, for example s3://bucket/run-17/model.tar.gz."""
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")

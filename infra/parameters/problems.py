@@ -72,6 +72,8 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         allowed = _NAMES.get(key[-2], "letters, digits and hyphens, at most 63")
         return f"{key[-1]!r} is not a valid name", allowed, "rename it"
     if kind == "missing":
+        if key[0] == "models" and key[2:-1] == ("artifact",):
+            return "missing", _meaning(key), f"add {_line(key)}, or `servable pin ENV` writes it"
         return "missing", _meaning(key), f"add {_line(key)}"
     if kind == "extra_forbidden":
         if now := renamed(key):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,18 @@ def pin(environment: str, folder: str, as_json: bool) -> int:
     for model, table in source.values.get("models", {}).items():
         if "artifact" not in table:
             continue
-        file = root / source.origin(("models", model, "artifact", "uri"), "")
+        given = table["artifact"]
+        key = "model_package" if "model_package" in given else "uri"
+        file = root / source.origin(("models", model, "artifact", key), "")
         try:
             region = source.values.get("region")
-            pinned = read(boto3.client("s3", region_name=region), table["artifact"]["uri"])
-            changed = write(file, model, pinned)
+            uri, image = given.get("uri", ""), None
+            if key == "model_package":
+                sagemaker = boto3.client("sagemaker", region_name=region)
+                arn = package_arn(given[key], str(region), str(source.values.get("account")))
+                uri, image = approved(sagemaker, arn)
+            pinned = read(boto3.client("s3", region_name=region), uri)
+            changed = write(file, model, pinned, image=image)
         except PinError as wrong:
             click.echo(str(wrong), err=True)
             sys.exit(1)
@@ -79,6 +87,42 @@ class Pinned:
     """Unpacked size, rounded up; None if the object is not gzip."""
 
 
+def package_arn(name: str, region: str, account: str) -> str:
+    """ARN of GROUP/VERSION in this account and region; an ARN stays as it is."""
+    if name.startswith("arn:"):
+        return name
+    partition = boto3.session.Session().get_partition_for_region(region)
+    return f"arn:{partition}:sagemaker:{region}:{account}:model-package/{name}"
+
+
+def approved(sagemaker: Any, arn: str) -> tuple[str, str]:
+    """Return the archive's address and the image of a model package that is approved.
+
+    Raises `PinError` if it is not there, not approved, or not one container with one archive: CreateModel
+    is not known to refuse what is not approved.
+    """
+    try:
+        package = sagemaker.describe_model_package(ModelPackageName=arn)
+    except (BotoCoreError, ClientError) as wrong:
+        raise PinError(
+            f"{arn}: cannot be read: {wrong}; check model_package and your credentials "
+            "(sagemaker:DescribeModelPackage)"
+        ) from None
+    status = package.get("ModelApprovalStatus")
+    if status != "Approved":
+        raise PinError(
+            f"{arn}: its ModelApprovalStatus is {status}; allowed: Approved; have it approved in the "
+            "registry, or name another version"
+        )
+    containers = package.get("InferenceSpecification", {}).get("Containers", [])
+    if len(containers) != 1 or not str(containers[0].get("ModelDataUrl", "")).endswith(".tar.gz"):
+        raise PinError(
+            f"{arn}: it has {len(containers)} containers, or no ModelDataUrl of a .tar.gz; allowed: one "
+            "container with one archive; register the model as such"
+        )
+    return str(containers[0]["ModelDataUrl"]), str(containers[0]["Image"])
+
+
 def read(s3: Any, uri: str) -> Pinned:
     """Hash and unpack an object in chunks. Raises `PinError` if it cannot be read."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -97,13 +141,19 @@ def read(s3: Any, uri: str) -> Pinned:
     return Pinned(uri, digest.hexdigest(), size_bytes, _gib(unpacked.bytes))
 
 
+def _of_image(image: str) -> dict[str, str]:
+    stock = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", image)
+    return {"tensorflow": stock[1]} if stock else {"image": image}
+
+
 def _gib(count: int | None) -> float | None:
     return math.ceil(count / 2**30 * 1000) / 1000 if count else None
 
 
-def write(file: Path, model: str, pinned: Pinned) -> bool:
+def write(file: Path, model: str, pinned: Pinned, *, image: str | None = None) -> bool:
     """Write the values into [models.NAME]; comments and order are kept.
 
+    `image` is that of a model package: AWS's image becomes the key tensorflow, another one image.
     Returns False if the file has these values already. Raises `PinError` if the file does not name
     the artifact itself (its base does).
     """
@@ -115,8 +165,11 @@ def write(file: Path, model: str, pinned: Pinned) -> bool:
         )
     stated = dict(table["artifact"])
     wanted = {key: value for key, value in vars(pinned).items() if value is not None}
-    if {**stated, **wanted} == stated:
+    about = {} if image is None else _of_image(image)
+    if {**stated, **wanted} == stated and {**table, **about} == table:
         return False
+    for key, value in about.items():
+        table[key] = value
     for key, value in wanted.items():
         table["artifact"][key] = value
     with beside(file) as to:

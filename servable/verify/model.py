@@ -19,6 +19,7 @@ from servable.verify.resolving import UNKNOWN
 
 CHUNK_BYTES = 8 * 1024 * 1024
 PINNED = "SERVABLE_ARTIFACT_SHA256"
+APPROVED = "Approved"
 _STOCK = re.compile(r"/tensorflow-inference:([0-9]+\.[0-9]+)")
 IMAGE_RULE = "image-ended"
 REMEDY = (
@@ -32,6 +33,10 @@ def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> It
     packed = _packed(loaded, models, note)
     for resource in models:
         container = resource.properties["PrimaryContainer"]
+        name = container.get("ModelPackageName")
+        if name is not None:
+            yield from _package(stack, str(name), container["Environment"][PINNED], note)
+            continue
         single = container.get("ModelDataUrl", UNKNOWN)
         source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
         url = str(source or single)
@@ -41,6 +46,30 @@ def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> It
         pinned = container.get("Environment", {}).get(PINNED)
         wanted = {key: pinned} if pinned else _wanted(key, packed)
         yield from _objects(stack, bucket, key, wanted, note)
+
+
+def _package(
+    stack: Deployed, name: str, pinned: str, note: Callable[[str], None]
+) -> Iterator[Difference]:
+    """Whether a model package is still there and approved, and its archive what was pinned."""
+    client = stack.account.client("sagemaker")
+    package = unless_absent(client.describe_model_package, ModelPackageName=name)
+    if package is None:
+        yield gone("model package", name)
+        return
+    status = package.get("ModelApprovalStatus")
+    if status != APPROVED:
+        yield Difference(
+            kind="model package",
+            resource=name,
+            key="ModelApprovalStatus",
+            wanted=APPROVED,
+            found=str(status),
+            remedy="name a version that is approved as artifact.model_package, pin it, and deploy",
+        )
+    url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    yield from _objects(stack, bucket, key, {key: pinned}, note)
 
 
 def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None]) -> list[Package]:
@@ -121,6 +150,7 @@ def patched_images(
     uris = {
         resource.properties["PrimaryContainer"]["Image"]
         for resource in stack.of("AWS::SageMaker::Model")
+        if "Image" in resource.properties["PrimaryContainer"]  # a model package has its own
     }
     for uri in sorted(map(str, uris)):
         version = _STOCK.search(uri)

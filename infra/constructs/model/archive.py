@@ -128,10 +128,23 @@ def pinned_archive(stack: cdk.Stack, artifact: Artifact) -> Archive:
         fingerprint=artifact.sha256,
         url=artifact.uri,
         objects=_arn(stack, bucket, object_key),
-        data={"model_data_url": artifact.uri},
+        data={"model_data_url": artifact.uri}
+        if artifact.model_package is None
+        else {"model_package_name": model_package_arn(stack, artifact.model_package)},
         key_arns=[artifact.kms_key] if artifact.kms_key else [],
         variables={"SERVABLE_ARTIFACT_SHA256": artifact.sha256},
     )
+
+
+def model_package_arn(stack: cdk.Stack, name: str) -> str:
+    """ARN of GROUP/VERSION in the stack's account; an ARN stays as it is.
+
+    CreateModel finds a version only by its ARN.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-deploy.html (2026-11-22)
+    """
+    if name.startswith("arn:"):
+        return name
+    return stack.format_arn(service="sagemaker", resource="model-package", resource_name=name)
 
 
 def _published(

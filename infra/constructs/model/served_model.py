@@ -62,7 +62,8 @@ class ServedModel(Construct):
             if network.subnets
             else None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
-                image=image.uri,
+                # A model package has its own; `image` is the one that the settings are chosen for.
+                image=None if "model_package_name" in archive.data else image.uri,
                 **archive.data,
                 environment={**variables, **archive.variables},
             ),

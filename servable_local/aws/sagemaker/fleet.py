@@ -12,7 +12,7 @@ from typing import Any
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
 from servable_local.aws.sagemaker.instances import VariantInstances
-from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
+from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
 from servable_local.container.image_code import version_of_image
@@ -176,7 +176,7 @@ class FleetLauncher:
         if model is None:
             raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
         containers = model.get("Containers") or [model["PrimaryContainer"]]
-        container = containers[0]
+        container = of_package(containers[0], self.aws)
         url = data_url(container)
         if len(containers) != 1 or url is None:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")

@@ -13,7 +13,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
-from servable_local.aws.sagemaker.model_data import check_model_data, data_url
+from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
 
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
@@ -102,7 +102,7 @@ class ModelApi(SageMakerResponse):
             raise SageMakerError("You must provide either PrimaryContainer or Containers.")
         self._check_role(asked.get("ExecutionRoleArn"))
         for container in containers:
-            if url := data_url(container):
+            if url := data_url(of_package(container, here.aws)):
                 check_model_data(url, here.aws)
         return ActionResult({"ModelArn": self._add(here.models, name, asked)})
 

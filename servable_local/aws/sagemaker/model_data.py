@@ -53,6 +53,25 @@ def data_url(container: Mapping[str, Any]) -> str | None:
     )
 
 
+def of_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]:
+    """The container with what its model package names: image, data, and variables that it does not set.
+
+    Raises `SageMakerError` for a package that is not there. That CreateModel refuses a version that is
+    not approved is documented nowhere, and not done here.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-deploy.html (2026-11-22)
+    """
+    name = container.get("ModelPackageName")
+    if name is None:
+        return container
+    try:
+        package = aws.client("sagemaker").describe_model_package(ModelPackageName=name)
+    except ClientError:
+        raise SageMakerError(f"Could not find model package {name}.") from None
+    (packaged,) = package["InferenceSpecification"]["Containers"]
+    variables = {**packaged.get("Environment", {}), **container.get("Environment", {})}
+    return {**packaged, **container, "Environment": variables}
+
+
 def check_model_data(url: str, aws: Loopback) -> None:
     """CreateModel looks for the object, so a wrong address fails there and then."""
     bucket, key = s3_location(url)

@@ -8,6 +8,8 @@ from tests.presets import environments, templates
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
+IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
+
 
 class Preset:
     """`archive` is what the stand-in containers serve, and what they answer with."""
@@ -33,6 +35,8 @@ class Preset:
                 container = one["Properties"]["PrimaryContainer"]
                 if container.get("Mode") == "MultiModel":
                     container["ModelDataUrl"] = self._models()
+                elif "ModelPackageName" in container:
+                    container["ModelPackageName"] = self._package()
                 else:
                     content = f"{self.archive} {'next' if 'next' in key else 'primary'}"
                     container["ModelDataUrl"] = self.account.put_archive(
@@ -51,6 +55,22 @@ class Preset:
         for one in self.templates["data"]["Outputs"].values():
             if "Export" in one:
                 yield one["Export"]["Name"].rsplit("-queue", 1)[0].rsplit("-samples", 1)[0]
+
+    def _package(self) -> str:
+        """An approved version of the registry, with the archive; returns its ARN."""
+        sagemaker = self.client("sagemaker")
+        sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+        url = self.account.put_archive(self.archive.encode(), "package.tar.gz")
+        arn: str = sagemaker.create_model_package(
+            ModelPackageGroupName="ranker",
+            ModelApprovalStatus="Approved",
+            InferenceSpecification={
+                "Containers": [{"Image": IMAGE, "ModelDataUrl": url}],
+                "SupportedContentTypes": ["application/json"],
+                "SupportedResponseMIMETypes": ["application/json"],
+            },
+        )["ModelPackageArn"]
+        return arn
 
     def _models(self) -> str:
         for model in ("berlin", "paris"):

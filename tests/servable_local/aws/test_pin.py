@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servable.package.pin import PinError, read, write
+from servable.package.pin import Pinned as Archive
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
@@ -113,3 +114,21 @@ def test_a_profile_that_is_not_there_is_a_sentence(pinned: Pinned) -> None:
     ran = run_in(project, sys.executable, "-m", "servable", "pin", "prod", environment=nobodys)
     said = "prod: The config profile (nobody) could not be found; check your AWS configuration\n"
     assert (ran.returncode, ran.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("image", "line"),
+    [
+        (f"{'1' * 12}.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.19.0-cpu", '"2.19"'),
+        (f"{'1' * 12}.dkr.ecr.eu-west-1.amazonaws.com/serving:v3", 'serving:v3"'),
+    ],
+)
+def test_a_package_written_alone_gets_its_archive_and_image(
+    tmp_path: Path, image: str, line: str
+) -> None:
+    file = tmp_path / "prod.toml"
+    alone = 'artifact = { model_package = "ranker/7" }'
+    file.write_text(VALID.replace('saved_model = "model"', alone))
+    write(file, "ranker", Archive(URI, "a" * 64, 12, None), image=image)
+    text = file.read_text()
+    assert [part in text for part in (f'uri = "{URI}"', 'package = "ranker/7"', line)] == [True] * 3

@@ -89,7 +89,9 @@ def test_the_live_scaling_is_the_templates(deploy: Deploy, name: str) -> None:
         assert same(order, sorted(found, key=lambda one: str(one[by]))) == [], operation
 
 
-@pytest.mark.parametrize("name", ["variants/serverless", "variants/ab-test", "variants/shadow"])
+@pytest.mark.parametrize(
+    "name", ["variants/serverless", "variants/ab-test", "variants/shadow", "variants/registry"]
+)
 def test_it_answers(deploy: Deploy, name: str) -> None:
     preset = deploy(name)
     answer = preset.client("sagemaker-runtime").invoke_endpoint(

@@ -1,6 +1,7 @@
 """An environment of examples/variants/, deployed whole and with its golden request, to be verified."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,19 @@ answer = "examples/ranker/golden/answer-rows.json"
 """
 
 
-def written(folder: Path, kind: str, models: tuple[str, ...]) -> Loaded:
-    """`models`: those that have a golden request."""
+def written(
+    folder: Path,
+    kind: str,
+    models: tuple[str, ...],
+    replaced: Callable[[str], str] = lambda text: text,
+) -> Loaded:
+    """`models`: those that have a golden request. `replaced` gives the file other values."""
     source = ROOT / "examples" / "variants"
     base = (source / "base.toml").read_text().replace("eu-west-1", REGION)
     (folder / "base.toml").write_text(base)
     asks = "".join(ASKS.format(model=one) for one in models)
-    (folder / f"{kind}.toml").write_text((source / f"{kind}.toml").read_text() + asks)
+    text = (source / f"{kind}.toml").read_text().replace("eu-west-1", REGION)
+    (folder / f"{kind}.toml").write_text(replaced(text) + asks)
     return next(one for one in load(ROOT, folder) if one.name == kind)
 
 
@@ -67,7 +74,7 @@ class VerifiedKind:
     def _publish(self) -> None:
         """What the CDK CLI publishes: an archive under its key, or each model's under the prefix."""
         urls = [
-            one["Properties"]["PrimaryContainer"]["ModelDataUrl"]
+            one["Properties"]["PrimaryContainer"].get("ModelDataUrl", "")
             for one in self.stacks[-1].template["Resources"].values()
             if one["Type"] == "AWS::SageMaker::Model"
         ]

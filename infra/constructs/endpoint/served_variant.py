@@ -65,6 +65,7 @@ class ServedVariant(Construct):
                 dependencies,
                 execution_role_arn=found.model.execution_role
                 or environment.endpoint.execution_role,
+                core_dumps=variant.core_dumps,
             ),
             network_isolation=found.model.network_isolation
             or environment.security.network_isolation,
@@ -100,6 +101,11 @@ class ServedVariant(Construct):
             if self._routing
             else None,
             enable_ssm_access=variant.ssm_access or None,
+            core_dump_config=Config.CoreDumpConfigProperty(
+                destination_s3_uri=variant.core_dumps.uri, kms_key_id=variant.core_dumps.kms_key
+            )
+            if variant.core_dumps
+            else None,
         )
 
     @property

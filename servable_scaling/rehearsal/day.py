@@ -15,7 +15,13 @@ from servable_scaling.alarms.alarm_rule import AlarmRule
 from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import AlarmChange, Autoscaling
 from servable_scaling.choices import ScalingChoices
-from servable_scaling.rehearsal.fleet import SECONDS, Fleet, InstanceModel, Routing, Served
+from servable_scaling.rehearsal.fleet import (
+    SECONDS,
+    InstanceModel,
+    QueuedFleet,
+    Routing,
+    ServedMinute,
+)
 from servable_scaling.schedule import DEFAULTS
 from servable_scaling.target_scaler import ScaledResource
 
@@ -26,7 +32,7 @@ ZONES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployment:
+class PlacedDeployment:
     """A second fleet, as large as the first, starts at `minute` and takes `shares` of the traffic.
 
     `shares`: percent after each bake; the old fleet ends a bake after the last of them, 100.
@@ -58,7 +64,7 @@ class Scenario:
     p99_ms: float | None = None
     """The objective; without one every answered request meets it."""
     begins: datetime = datetime(2026, 11, 23)
-    deployment: Deployment | None = None
+    deployment: PlacedDeployment | None = None
     instance_dies: tuple[int, ...] = ()
     """Minutes in which an instance dies; its successor starts at once."""
     zone_fails: tuple[int, ...] = ()
@@ -67,7 +73,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Minute:
+class RehearsedMinute:
     """What callers saw, and what ran. `paid` includes those that start, and a second fleet."""
 
     requests: float
@@ -83,7 +89,7 @@ class Minute:
 class RehearsedDay:
     """`woken`: the minutes in which the composite alarm began to hold."""
 
-    minutes: list[Minute] = field(default_factory=list)
+    minutes: list[RehearsedMinute] = field(default_factory=list)
     activities: list[ScalingActivity] = field(default_factory=list)
     alarms: list[AlarmChange] = field(default_factory=list)
     woken: list[int] = field(default_factory=list)
@@ -113,7 +119,7 @@ class _Measured:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.minutes: list[Minute] = []
+        self.minutes: list[RehearsedMinute] = []
         self.served: list[list[tuple[float, float, float, float]]] = []
 
     def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
@@ -173,8 +179,8 @@ class _Running:
             created=scenario.begins,
             choices=scenario.choices,
         )
-        self.fleet = Fleet(scenario.model, scenario.routing, scenario.instances)
-        self.second: Fleet | None = None
+        self.fleet = QueuedFleet(scenario.model, scenario.routing, scenario.instances)
+        self.second: QueuedFleet | None = None
         self.desired = scenario.instances
         self.starting: list[tuple[int, int]] = []  # (ready, count)
         self.page = AlarmRule(scenario.page) if scenario.page else None
@@ -239,7 +245,7 @@ class _Running:
         begins = plan.minute + self.scenario.start_minutes
         ends = begins + len(plan.shares) * plan.bake_minutes
         if minute == plan.minute:
-            self.second = Fleet(self.scenario.model, self.scenario.routing, 0)
+            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
         if self.second is None:
             return
         if minute == begins:
@@ -273,14 +279,16 @@ class _Running:
         refused = min(requests, lost + sum(one.refused for _, one in served))
         use = max(one.use for _, one in served)
         paid = self.fleet.count + waiting + both
-        self.day.minutes.append(Minute(requests, answering, paid, use, p50, p99, refused))
+        self.day.minutes.append(RehearsedMinute(requests, answering, paid, use, p50, p99, refused))
         most = self.scenario.p99_ms
         slow = most is not None and p99 is not None and p99 > most
         if slow or refused > MOST_REFUSED_SHARE * requests:
             self.day.broken.append(minute)
 
 
-def _together(served: Sequence[tuple[float, Served]]) -> list[tuple[float, float, float, float]]:
+def _together(
+    served: Sequence[tuple[float, ServedMinute]],
+) -> list[tuple[float, float, float, float]]:
     parts: dict[tuple[float, float, float], float] = {}
     for share, one in served:
         for part, *rest in one.parts:

@@ -91,7 +91,7 @@ class Cohort:
 
 
 @dataclass
-class Served:
+class ServedMinute:
     """What one minute brought. `use` is of the instances' rate, and above 1 where a backlog grows."""
 
     parts: list[Part]
@@ -99,7 +99,7 @@ class Served:
     use: float
 
 
-class Fleet:
+class QueuedFleet:
     """Cohorts behind one routing strategy."""
 
     def __init__(self, model: InstanceModel, routing: Routing, count: int) -> None:
@@ -129,10 +129,10 @@ class Fleet:
                 self.cohorts.pop()
         return lost
 
-    def serve(self, requests: float) -> Served:
+    def serve(self, requests: float) -> ServedMinute:
         """One minute. Without an instance everything is refused."""
         if not self.count:
-            return Served([], requests, 0.0)
+            return ServedMinute([], requests, 0.0)
         self._merge()
         each = requests / self.count
         joined = 1 if self.routing == "random" else self.count
@@ -142,7 +142,7 @@ class Fleet:
             share = one.count / self.count
             parts += [(share * part[0], *part[1:]) for part in own]
             refused += turned_away * one.count
-        return Served(parts, refused, each / (self.model.rate_rps * SECONDS))
+        return ServedMinute(parts, refused, each / (self.model.rate_rps * SECONDS))
 
     def _minute(self, one: Cohort, arriving: float, joined: int) -> tuple[list[Part], float]:
         rate = self.model.rate_rps

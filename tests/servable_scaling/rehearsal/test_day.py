@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from servable_scaling.rehearsal.day import Deployment, RehearsedDay, Scenario, rehearse
+from servable_scaling.rehearsal.day import PlacedDeployment, RehearsedDay, Scenario, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from tests.servable_scaling.minutes import RESOURCE, target
@@ -86,13 +86,13 @@ def test_a_zone_that_fails_takes_a_third_of_the_instances() -> None:
 
 
 def test_both_fleets_are_paid_while_a_deployment_bakes() -> None:
-    plan = Deployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
+    plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
     assert paid == [2] * 2 + [4] * 10 + [2] * 8
 
 
 def test_nothing_scales_while_a_deployment_runs() -> None:
-    plan = Deployment(minute=9, shares=(100.0,), bake_minutes=15)
+    plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
     answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
     assert max(answering[:28]) == 4
 

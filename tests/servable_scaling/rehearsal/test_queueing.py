@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from servable_scaling.rehearsal.fleet import Fleet, InstanceModel, Routing
+from servable_scaling.rehearsal.fleet import InstanceModel, QueuedFleet, Routing
 from servable_scaling.rehearsal.queueing import Service, mean_wait
 
 USES = (0.5, 0.8, 0.95)
@@ -95,25 +95,25 @@ def test_routing_is_within_5_percent_of_a_simulation_of_events(
 ) -> None:
     service = Service(0.1, 0.3)
     model = InstanceModel(servers / service.mean_seconds, service, queue=1000)
-    fleet = Fleet(model, routing, instances)
+    fleet = QueuedFleet(model, routing, instances)
     ((_, delay, waits, each),) = fleet.serve(use * model.rate_rps * 60 * instances).parts
     found = service.mean_seconds + delay + waits * each
     assert found == pytest.approx(simulated(model, routing, instances, use), rel=0.05)
 
 
 def test_a_backlog_is_carried_to_the_next_minute() -> None:
-    fleet = Fleet(InstanceModel(10, Service(0.1, 0.2), queue=1000), "random", 1)
+    fleet = QueuedFleet(InstanceModel(10, Service(0.1, 0.2), queue=1000), "random", 1)
     fleet.serve(700)
     assert fleet.cohorts[0].backlog == pytest.approx(100)
 
 
 def test_a_full_queue_refuses_what_is_above_it() -> None:
-    fleet = Fleet(InstanceModel(10, Service(0.1, 0.2), queue=40), "random", 1)
+    fleet = QueuedFleet(InstanceModel(10, Service(0.1, 0.2), queue=40), "random", 1)
     assert fleet.serve(700).refused == pytest.approx(60)
 
 
 def test_a_new_instance_begins_without_the_backlog_of_the_others() -> None:
-    fleet = Fleet(InstanceModel(10, Service(0.1, 0.2), queue=1000), "random", 1)
+    fleet = QueuedFleet(InstanceModel(10, Service(0.1, 0.2), queue=1000), "random", 1)
     fleet.serve(700)
     fleet.add(1)
     fleet.serve(1200)
@@ -122,7 +122,7 @@ def test_a_new_instance_begins_without_the_backlog_of_the_others() -> None:
 
 def test_least_outstanding_requests_evens_the_backlog_out() -> None:
     model = InstanceModel(10, Service(0.1, 0.2), queue=1000)
-    fleet = Fleet(model, "least_outstanding_requests", 1)
+    fleet = QueuedFleet(model, "least_outstanding_requests", 1)
     fleet.serve(700)
     fleet.add(1)
     fleet.serve(1200)

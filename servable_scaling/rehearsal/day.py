@@ -252,6 +252,7 @@ class _Running:
             self.second.add(self.desired)
         if minute >= ends and self.second.count:
             self.fleet, self.second = self.second, None
+            self.starting.clear()  # they were the old fleet's
 
     def _share(self, minute: int) -> float:
         """Of the traffic, to the second fleet."""

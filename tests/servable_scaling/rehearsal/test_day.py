@@ -97,6 +97,12 @@ def test_nothing_scales_while_a_deployment_runs() -> None:
     assert max(answering[:28]) == 4
 
 
+def test_an_instance_that_dies_before_its_fleet_ends_is_not_replaced_in_the_new_one() -> None:
+    plan = PlacedDeployment(minute=2, shares=(100.0,), bake_minutes=3)
+    found = day([3000.0] * 20, deployment=plan, instance_dies=(7,))
+    assert found.minutes[-1].answering == 2
+
+
 def test_two_hundred_instances_come_and_go() -> None:
     wide = {"targets": {"t": target(2, 200)}, "policies": {"track": TRACKING}}
     requests = [6000.0] * 30 + [600_000.0] * 30 + [6000.0] * 600

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import Loaded
+from servable.load.measurement import CURVE
 from servable.rehearse.command import rehearse
 from servable.rehearse.traffic import PROFILES, profile
 from tests.conftest import VALID
+from tests.servable.tune.example_content import content
 
 Write = Callable[..., Loaded]
 SCALED = VALID + (
@@ -90,6 +93,20 @@ def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
     given = ("--rate-per-instance", "50", "--p50-ms", "10", "--p99-ms", "30")
     found = result(run("--profile", "daily", "--json", *given))["measured"]
     assert (found["rate_rps"], found["p50_ms"], found["p99_ms"]) == (50, 10, 30)
+
+
+def test_the_newest_load_test_of_the_environment_is_the_instance(
+    run: Callable[..., Result], environment: Write
+) -> None:
+    curve = content(trials=4).curve
+    root = environment(SCALED).root
+    for name, of in (("older", "prod"), ("newer", "staging")):
+        file = root / ".servable" / "load" / name / CURVE
+        file.parent.mkdir(parents=True)
+        replace(curve, asked=replace(curve.asked, environment=of)).write(file)
+    fastest = max(one.throughput_rps.value for one in curve.valid)
+    found = result(run("--profile", "daily", "--json"))["measured"]
+    assert (found["rate_rps"], found["source"][:19]) == (fastest, "rate: servable load")
 
 
 def test_a_key_that_is_set_for_this_run_counts(run: Callable[..., Result]) -> None:

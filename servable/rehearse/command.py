@@ -29,8 +29,14 @@ BASE_SHARE = 0.1
     help="CSV of minute,requests; all variants together.",
 )
 @click.option("--profile", "shape", type=click.Choice(list(PROFILES)), help="A day of this shape.")
-@click.option("--peak-rps", type=POSITIVE, help="Of the shape (default: traffic.peak_rps).")
-@click.option("--base-rps", type=click.FloatRange(0), help="Of the shape (default: quiet_rps).")
+@click.option(
+    "--peak-rps", type=POSITIVE, help="Peak of the shape, requests/s (default: traffic.peak_rps)."
+)
+@click.option(
+    "--base-rps",
+    type=click.FloatRange(0),
+    help="Least of the shape, requests/s (default: traffic.quiet_rps).",
+)
 @click.option("--rate-per-instance", type=POSITIVE, help="Requests/s that one instance answers.")
 @click.option("--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do.")
 @click.option("--p99-ms", type=POSITIVE, help="p99 latency of an instance with little to do.")

@@ -28,7 +28,7 @@ def show(result: Rehearsed) -> None:
 
 
 def rows(result: Rehearsed) -> Iterator[tuple[str, ...]]:
-    """Of equal stretches of the day: the busiest, the slowest, the sum of refused."""
+    """Yield a row for each of equal stretches of the day: the busiest, the slowest, the sum of refused."""
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):

@@ -37,7 +37,7 @@ def _kind(row: tuple[str, ...]) -> str:
 def _day(result: Rehearsed) -> bytes:
     minutes = result.day.minutes
     hours = [minute / 60 for minute in range(len(minutes))]
-    figure = style.figure(inches=(12.0, 10.0))
+    figure = style.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     traffic.plot(hours, [one.requests / 60 for one in minutes], color=style.BLUE, label="sent")
     refused = [one.refused / 60 for one in minutes]

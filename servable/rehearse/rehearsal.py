@@ -211,7 +211,7 @@ def _scenario(
 
 
 def _share(environment: Environment, placed: Placement) -> float:
-    """Of the endpoint's requests, by the variants' weights; a shadow variant gets a copy of each."""
+    """The variant's share of the endpoint's requests, by weights; a shadow variant gets a copy of each."""
     whole = sum(one.weight for one in environment.production_variants.values())
     return 1.0 if placed.variant.shadow or not whole else placed.variant.weight / whole
 

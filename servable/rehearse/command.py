@@ -35,7 +35,7 @@ BASE_SHARE = 0.1
 @click.option(
     "--base-rps",
     type=click.FloatRange(0),
-    help="Least of the shape, requests/s (default: traffic.quiet_rps).",
+    help="Base of the shape, requests/s (default: quiet_rps).",
 )
 @click.option("--rate-per-instance", type=POSITIVE, help="Requests/s that one instance answers.")
 @click.option("--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do.")

@@ -45,7 +45,9 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
     if loaded.draft is None:
         return []
     return [
-        ExplainedSetting(one.name, *said)
+        ExplainedSetting(
+            one.name if one.pool is None else f"{one.name}, {one.instance.name}", *said
+        )
         for one in placements(loaded, loaded.draft)
         for said in _lines(loaded.draft, one)
     ]

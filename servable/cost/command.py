@@ -81,8 +81,12 @@ def _show(found: Cost) -> None:
 
 def _priced(one: VariantCost) -> str:
     if one.serverless is None:
-        hour = one.usd_per_instance_hour
-        return f"{one.instance_type}, {'unknown price' if hour is None else f'${hour:g}/h'}"
+        hour, least = one.usd_per_instance_hour, one.least_usd_per_instance_hour
+        if hour is None:
+            return f"{one.instance_type}, unknown price"
+        if least != hour:
+            return f"{one.instance_type}, ${least:g} (at min) to ${hour:g}/h (at max)"
+        return f"{one.instance_type}, ${hour:g}/h"
     said = f"serverless of {one.serverless.memory_mib} MiB, paid by use"
     if one.usd_per_second is None:
         return f"{said}: unknown price"

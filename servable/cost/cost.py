@@ -30,7 +30,7 @@ class VariantCost:
 
     variant: str
     instance_type: str
-    """Or serverless."""
+    """The types of instance_pools are joined by "or"; serverless."""
     shadow: bool
     """Its answers are nobody's predictions."""
     min_instances: int
@@ -38,6 +38,11 @@ class VariantCost:
     max_during_update: int
     """Instances at once while an update replaces a fleet of `max_instances`."""
     usd_per_instance_hour: float | None
+    """Of the dearest type: what is paid at max and during an update."""
+    least_usd_per_instance_hour: float | None
+    """Of the cheapest type of instance_pools: what is paid at min. Without them the same."""
+    without_price: str | None
+    """The instance types of which no price is known."""
     price_of: str
     """Where and when the price held, or that none is known."""
     max_rps_per_instance: float | None
@@ -58,7 +63,7 @@ class VariantCost:
     def unknown(self) -> str | None:
         """What has no price."""
         if self.serverless is None:
-            return self.instance_type if self.usd_per_instance_hour is None else None
+            return self.without_price if self.usd_per_instance_hour is None else None
         if self.usd_per_second is None:
             return SERVERLESS
         return PROVISIONED if self.serverless.provisioned_concurrency else None
@@ -70,7 +75,10 @@ class VariantCost:
         if self.serverless is None:
             assert self.usd_per_instance_hour is not None  # it would be unknown
             count: int = getattr(self, which)
-            return count * self.usd_per_instance_hour
+            least = which == "min_instances" and self.least_usd_per_instance_hour is not None
+            each = self.least_usd_per_instance_hour if least else self.usd_per_instance_hour
+            assert each is not None  # it would be unknown
+            return count * each
         if which == "min_instances":
             return 0.0
         # An update's second fleet answers no request twice.
@@ -182,16 +190,21 @@ def variant_cost(
     """Of the file alone; asks nobody."""
     serverless, scaling = variant.serverless, variant.scaling
     used = serverless_price(region) if serverless else None
-    row = None if serverless else price(variant.instance_type or "", region)
+    rows = {one: price(one, region) for one in variant.instance_types}
+    missing = [one for one, row in rows.items() if row is None]
+    known = [row for row in rows.values() if row is not None and not missing]
+    row = max(known, key=lambda one: one.usd_per_hour, default=None)
     least, most = (0, 0) if serverless else variant.planned_capacity
     return VariantCost(
         variant=name,
-        instance_type=variant.instance_type or SERVERLESS,
+        instance_type=" or ".join(variant.instance_types) or SERVERLESS,
         shadow=variant.shadow,
         min_instances=least,
         max_instances=most,
         max_during_update=instances_during_update(most, batches=batches),
         usd_per_instance_hour=None if row is None else row.usd_per_hour,
+        least_usd_per_instance_hour=min((one.usd_per_hour for one in known), default=None),
+        without_price=", ".join(missing) or None,
         price_of=_said(used or row, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,

@@ -1,6 +1,5 @@
 """The account that an environment is deployed to: credentials, region, bootstrap, quotas, network."""
 
-import math
 from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
@@ -97,16 +96,18 @@ def _scaling_role(environment: Environment, asked: Account) -> Iterator[Look]:
 
 
 def needed(environment: Environment) -> dict[str, int]:
-    """Instance type -> instances at once, while an update replaces a fleet at its maximum."""
+    """Instance type -> instances at once, while an update replaces a fleet at its maximum.
+
+    All of a variant's instances may be of any of its instance types.
+    """
     rollout = environment.rollout
     batches = rollout.batches if rollout else None
     found: dict[str, int] = {}
     for one in environment.variants.values():
-        if one.instance_type is None:
-            continue  # serverless has a quota of its own
         _, most = one.planned_capacity
-        count = instances_during_update(most, batches=batches)
-        found[one.instance_type] = found.get(one.instance_type, 0) + count
+        for kind in one.instance_types:  # serverless has none, and a quota of its own
+            count = instances_during_update(most, batches=batches)
+            found[kind] = found.get(kind, 0) + count
     return found
 
 
@@ -161,7 +162,12 @@ def network(environment: Environment, asked: Account) -> Iterator[Look]:
         yield Look(name="subnets", state="problem", said=str(error), mend=mend)
         return
     free = sum(int(one["AvailableIpAddressCount"]) for one in found)
-    count = math.ceil(sum(needed(environment).values()))
+    batches = environment.rollout.batches if environment.rollout else None
+    count = sum(
+        instances_during_update(one.planned_capacity[1], batches=batches)
+        for one in environment.variants.values()
+        if one.instance_types
+    )
     mend = f"an instance takes an address: give larger subnets, {count} at once are needed"
     yield judged("subnets", free >= count, f"{len(found)} with {free} free addresses", mend)
     networks = sorted({one["VpcId"] for one in found})

@@ -97,6 +97,7 @@ def _lines(loaded: Loaded, made: DeployPlan) -> dict[str, list[Said]]:
     return {
         one.name: list(update_lines(loaded.environment, one, running=made.instances.get(one.name)))
         for one in placements(loaded, loaded.environment)
+        if not one.pool  # an update is the same on every instance type
     }
 
 

@@ -85,7 +85,8 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
         endpoint_status=found["EndpointStatus"],
         variants={
             one["VariantName"]: DeployedVariant(
-                instance_type=one.get("InstanceType"),
+                instance_type=next(iter(types_of(one)), None),
+                pools=types_of(one) if "InstancePools" in one else (),
                 scales=one["VariantName"] in scaled,
                 shadow=shadow,
             )
@@ -99,6 +100,14 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
             if "CurrentInstanceCount" in one
         },
     )
+
+
+def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Instance types of a variant of DescribeEndpointConfig, the preferred one first."""
+    pools = sorted(variant.get("InstancePools") or [], key=lambda pool: int(pool["Priority"]))
+    if pools:
+        return tuple(pool["InstanceType"] for pool in pools)
+    return (variant["InstanceType"],) if "InstanceType" in variant else ()
 
 
 def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:

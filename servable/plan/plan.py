@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded, held, state_of
+from infra.parameters.loading import Loaded, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, Live
 from servable.plan.template_changes import (
@@ -149,7 +149,13 @@ def _first(
 ) -> Deploy:
     """Scaling off, everything else as it is."""
     assert loaded.environment is not None
-    gone = [name for name in stuck if name not in loaded.environment.variants]
+    new = deployed_by(loaded.environment)
+    # An option of the command line can neither add a variant nor take a key out of a file.
+    gone = [
+        name
+        for name, old in stuck.items()
+        if name not in new or bool(old.pools) != bool(new[name].pools)
+    ]
     why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
     if not gone:
         return Deploy(command=_command(loaded, folder, held(stuck)), why=why)

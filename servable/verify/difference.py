@@ -7,7 +7,15 @@ from typing import Any
 from servable.verify.resolving import UNKNOWN
 
 # What names an item of a list, where the order is AWS's own.
-_NAMES = ("VariantName", "Name", "Id", "VariantPropertyType", "AlarmName", "CaptureMode")
+_NAMES = (
+    "VariantName",
+    "InstanceType",
+    "Name",
+    "Id",
+    "VariantPropertyType",
+    "AlarmName",
+    "CaptureMode",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

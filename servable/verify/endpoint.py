@@ -90,6 +90,12 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
         if kind in config:
             kept[kind] = [
                 {key: value for key, value in one.items() if key != "ModelName"}
+                | {
+                    "InstancePools": [
+                        {key: value for key, value in pool.items() if key != "ModelNameOverride"}
+                        for pool in one.get("InstancePools", [])
+                    ]
+                }
                 for one in config[kind]
             ]
     return kept
@@ -118,10 +124,10 @@ def _models(
     stack: Deployed, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    live = {one["VariantName"]: one["ModelName"] for one in _variants(config)}
+    live = {key: name for one in _variants(config) for key, name in _named(one)}
     models = {one.name: one for one in stack.of("AWS::SageMaker::Model")}
-    for one in _variants(meant):
-        name, wanted = live.get(one["VariantName"]), models.get(one["ModelName"])
+    for key, deployed_name in (pair for one in _variants(meant) for pair in _named(one)):
+        name, wanted = live.get(key), models.get(deployed_name)
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
         found = unless_absent(sagemaker.describe_model, ModelName=name)
@@ -129,6 +135,15 @@ def _models(
             yield gone("model", name)
             continue
         yield from model(name, wanted.properties, found)
+
+
+def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """((variant, instance type), model) for each instance type; "" where there is only one."""
+    pools = variant.get("InstancePools") or [{}]
+    for pool in pools:
+        name = pool.get("ModelNameOverride") or variant.get("ModelName")
+        if name is not None:  # inference components bring their own models
+            yield (variant["VariantName"], pool.get("InstanceType", "")), name
 
 
 def model(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:
@@ -141,6 +156,45 @@ def model(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Ite
     )
     more = {f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in said}
     yield from added("model", name, more, more, remedy)
+
+
+def fleets(stack: Deployed) -> Iterator[str]:
+    """A sentence for each variant with instance pools: how many instances are of which type."""
+    sagemaker = stack.account.client("sagemaker")
+    for one in stack.of("AWS::SageMaker::Endpoint"):
+        live = unless_absent(
+            sagemaker.describe_endpoint, EndpointName=one.properties["EndpointName"]
+        )
+        for variant in _variants(live or {}):
+            pools = {
+                pool["InstanceType"]: int(pool["CurrentInstanceCount"])
+                for pool in variant.get("InstancePools") or []
+            }
+            if pools:
+                yield f"{variant['VariantName']} runs on {_counts(stack, variant, pools)}"
+
+
+def _counts(stack: Deployed, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
+    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
+    wanted = next(
+        (
+            one
+            for one in _variants(config.properties)
+            if one["VariantName"] == variant["VariantName"]
+        ),
+        {},
+    )
+    preferred = [pool["InstanceType"] for pool in wanted.get("InstancePools", [])][:1]
+    # What the file prefers comes first, whatever order AWS answers in.
+    order = sorted(pools, key=lambda kind: kind not in preferred)
+    shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
+    elsewhere = sum(count for kind, count in pools.items() if kind not in preferred)
+    if not preferred or not elsewhere:
+        return shown
+    return (
+        f"{shown}: AWS had too few of {preferred[0]} when {elsewhere} of them started; they stay until "
+        "scaling removes them, these first, or an update replaces the fleet"
+    )
 
 
 def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:

@@ -70,6 +70,8 @@ def _endpoint(
     assert environment is not None  # as above
     found = list(endpoint.look(live))
     yield from found
+    for one in endpoint.fleets(live):
+        note(one)
     yield from scaling.look(live)
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)

@@ -74,6 +74,9 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
             "credentials: `aws sts get-caller-identity`"
         ) from None
     if "InstanceType" not in chosen or "PrimaryContainer" not in model:
+        if "InstancePools" in chosen:
+            problem = "has instance_pools: measure one of its types in an environment of its own"
+            raise TemporaryError(f"{live}: {problem}")
         raise TemporaryError(f"{live}: only one container on instances can be copied")
     return LiveVariant(
         model={key: model[key] for key in _MODEL_KEYS if key in model},

@@ -106,9 +106,14 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
             "CurrentServerlessConfig": variant.serverless,
             "DesiredServerlessConfig": variant.serverless,
         }
+    pools = [
+        {"InstanceType": kind, "CurrentInstanceCount": count}
+        for kind, count in variant.pools.items()
+    ]
     return named | {
         "CurrentInstanceCount": variant.instance_count,
-        "DesiredInstanceCount": variant.instance_count,
+        "DesiredInstanceCount": variant.instances.desired,
+        **({"InstancePools": pools} if pools else {}),
     }
 
 

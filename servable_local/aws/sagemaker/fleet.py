@@ -11,6 +11,12 @@ from typing import Any
 
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.instances import (
+    NO_CAPACITY,
+    Instances,
+    Shortage,
+    instance_types,
+)
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
@@ -52,16 +58,40 @@ class Turns:
 
 @dataclass
 class HostedVariant:
-    """One variant that answers: a single container, whatever its instance count says."""
+    """One variant that answers: a single container, whatever its instance count says.
+
+    With instance pools it is the container of the first type that was to be had.
+    """
 
     name: str
     weight: float
-    instance_count: int
+    instances: Instances
     image: str
     container: Container
     models: TargetModels | None = None  # in multi-model mode
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
     utilisation: Utilisation = field(default_factory=Utilisation)
+    _turns: Turns = field(default_factory=Turns)
+
+    @property
+    def instance_count(self) -> int:
+        return self.instances.count
+
+    @instance_count.setter
+    def instance_count(self, desired: int) -> None:
+        """Adds instances of the first type that is to be had, and removes those of the last first."""
+        self.instances.scale(desired)
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Instances by type; empty without instance pools."""
+        return self.instances.by_type if len(self.instances.by_type) > 1 else {}
+
+    def answering(self) -> tuple[str, int] | None:
+        """The instance type that takes the next request, and how many there are; None without pools."""
+        there = {name: float(count) for name, count in self.pools.items() if count}
+        name = self._turns.next(there) if there else None
+        return None if name is None else (name, self.pools[name])
 
 
 class Fleet:
@@ -133,6 +163,7 @@ class FleetLauncher:
     launch: Launch
     folder: Path
     endpoint_name: str
+    shortage: Shortage
 
     def start(self, config: Mapping[str, Any]) -> Fleet:
         """Returns when every variant of the configuration answers its ping.
@@ -164,9 +195,13 @@ class FleetLauncher:
 
     def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
-        model = self.model(specification.get("ModelName", ""))
+        instances = Instances(instance_types(specification), self.shortage)
+        if not instances.scale(int(specification.get("InitialInstanceCount", 1))):
+            raise VariantStartError(NO_CAPACITY)
+        model_name = _model_name(specification, instances)
+        model = self.model(model_name)
         if model is None:
-            raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
+            raise VariantStartError(f'Could not find model "{model_name}".')
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = containers[0]
         url = data_url(container)
@@ -193,9 +228,19 @@ class FleetLauncher:
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
-            instance_count=int(specification.get("InitialInstanceCount", 1)),
+            instances=instances,
             image=container.get("Image", ""),
             container=running,
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )
+
+
+def _model_name(specification: Mapping[str, Any], instances: Instances) -> str:
+    """The model of the first instance type that there are instances of."""
+    there = next((kind for kind, count in instances.by_type.items() if count), None)
+    overrides = {
+        pool["InstanceType"]: pool.get("ModelNameOverride")
+        for pool in specification.get("InstancePools", [])
+    }
+    return str(overrides.get(there) or specification.get("ModelName", ""))

@@ -15,6 +15,7 @@ from servable_local.aws.sagemaker.container import Launch
 from servable_local.aws.sagemaker.described import event_detail
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher
+from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_utilisation
 
 
@@ -89,6 +90,7 @@ class RegionalHosting:
             lambda name: self.arn("endpoint-config", name),
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
+        self.shortage = Shortage()
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
@@ -126,6 +128,7 @@ class RegionalHosting:
             launch=self._launch,
             folder=self._folder,
             endpoint_name=endpoint_name,
+            shortage=self.shortage,
         )
         return launcher.start(self.configs.get(config_name).request)
 
@@ -144,6 +147,7 @@ class RegionalHosting:
                     endpoint=endpoint.name,
                     variant=variant.name,
                     kind=endpoint.kind,
+                    pools=variant.pools,
                 )
 
     def tick(self, at: datetime) -> None:

@@ -30,6 +30,8 @@ class Live:
     variants: Mapping[str, DeployedVariant] = field(default_factory=dict)
     queued: bool = False
     """Asynchronous inference."""
+    components: bool = False
+    """Whether its models are inference components, which Servable does not make."""
     instances: Mapping[str, int] = field(default_factory=dict)
     """That run now, by variant; what is not known is not there."""
 
@@ -94,12 +96,22 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
             for one in config.get(key, [])
         },
         queued="AsyncInferenceConfig" in config,
+        components=hosts_components(config),
         instances={
             name: int(one["CurrentInstanceCount"])
             for name, one in now.items()
             if "CurrentInstanceCount" in one
         },
     )
+
+
+def hosts_components(config: Mapping[str, Any]) -> bool:
+    """Whether an endpoint configuration is for inference components: its variants name no model.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ModelName is not required, 2026-11-22)
+    """
+    return any(not one.get("ModelName") for one in config.get("ProductionVariants") or [])
 
 
 def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:

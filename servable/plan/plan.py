@@ -94,6 +94,12 @@ def _verdict(
         return "refused", [
             f"{now.endpoint_name} is {now.endpoint_status}: wait until it is through"
         ]
+    if now.components:
+        return "refused", [
+            f"{now.endpoint_name} hosts inference components, which Servable does not make: its variants "
+            "name no model, so an update from this file is not planned; choose another endpoint.name, "
+            "or delete the components and that endpoint first"
+        ]
     if now.template is None:
         if now.endpoint_name is not None:
             taken = f"an endpoint {name} is there already, and is not this stack's"

@@ -54,6 +54,8 @@ def _show(report: Report) -> None:
             f"  {variant}: p99 {one['p99_latency_ms']:g} ms in the worst of the first "
             f"{one['minutes']} minutes; {limit}"
         )
+    if report.patchable is not None:
+        click.echo(f"  AWS can patch this endpoint: {report.patchable}")
     for note in report.notes:
         click.secho(f"  note: {note}", dim=True)
     for difference in report.differences:

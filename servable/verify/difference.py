@@ -50,6 +50,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
     """What could not be looked at, and what is good to know."""
     measured: dict[str, Any] = field(default_factory=dict)
+    patchable: str | None = None
+    """Whether AWS can patch the endpoint, in words; None if there is no endpoint."""
 
     def as_json(self) -> dict[str, Any]:
         return {"ok": not self.differences, **asdict(self)}

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servable.aws_account import unless_absent
+from servable.plan.live import hosts_components
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference, added, changed, gone
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
+COMPONENTS = "inference components"
+CANNOT_COMPARE = "Servable neither makes nor compares these"
 
 # Beyond the template's own: with any of these set an endpoint is another one.
 _CONFIG_EXTRAS = (
@@ -29,8 +32,10 @@ def look(stack: Deployed) -> Iterator[Difference]:
             yield gone("endpoint", name)
             continue
         yield from _status(live)
-        yield from _config(stack, one, live)
-        yield from _fleet(stack, live)
+        found = list(_config(stack, one, live))
+        yield from found
+        if not any(each.kind == COMPONENTS for each in found):
+            yield from _fleet(stack, live)
 
 
 def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
@@ -72,6 +77,16 @@ def _config(stack: Deployed, one: Resource, live: Mapping[str, Any]) -> Iterator
         yield gone("endpoint configuration", live["EndpointConfigName"])
         return
     (meant,) = stack.of("AWS::SageMaker::EndpointConfig")
+    if hosts_components(config):
+        yield Difference(
+            kind=COMPONENTS,
+            resource=name,
+            wanted="variants with models",
+            found="variants without models, for inference components",
+            remedy=f"{CANNOT_COMPARE}: look with `aws sagemaker list-inference-components "
+            f"--endpoint-name-equals {name}`",
+        )
+        return
     remedy = "deploy again; who changed it stands in CloudTrail (UpdateEndpoint)"
     # Another model is told of by what is in it, below: its name says nothing.
     yield from changed(

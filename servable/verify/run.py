@@ -7,13 +7,25 @@ from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError
 from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
-from servable.verify import alarms, dependencies, endpoint, golden, latency, model, scaling, stack
+from servable.verify import (
+    alarms,
+    dependencies,
+    endpoint,
+    golden,
+    latency,
+    model,
+    patching,
+    scaling,
+    stack,
+)
 from servable.verify.deployed import Deployed, deployed
 from servable.verify.difference import Difference, Report
 
 __all__ = ["Difference", "Report", "compare", "verify"]
 
 MAIN = "endpoint"
+# Nothing of an endpoint is asked after one of these.
+UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
 Said = Iterator[Difference]
 
 
@@ -60,6 +72,8 @@ def compare(
         if one.kind == MAIN:
             report.differences += stack.overrides(live, meant)
             report.differences += _endpoint(live, loaded, account, report, invoke)
+            if not any(each.kind in UNCOMPARED for each in report.differences):
+                report.patchable = patching.verdict(live, report.differences)
     return report
 
 
@@ -76,7 +90,7 @@ def _endpoint(
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)
     yield from model.patched_images(live, environment, note)
-    if any(one.kind == "endpoint missing" for one in found):
+    if any(one.kind in UNCOMPARED for one in found):
         return
     if invoke:
         yield from golden.look(account, environment, loaded.root, note)

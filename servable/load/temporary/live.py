@@ -67,6 +67,10 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
         if chosen is None:
             allowed = ", ".join(variants)
             raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
+        if "ModelName" not in chosen:
+            raise TemporaryError(
+                f"{live}: hosts inference components, which Servable neither makes nor copies"
+            )
         model = client.describe_model(ModelName=chosen["ModelName"])
     except (BotoCoreError, ClientError) as error:
         raise TemporaryError(

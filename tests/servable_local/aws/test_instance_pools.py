@@ -77,3 +77,7 @@ def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
         [2, 1, 0],
         [1, 0, 0],
     ]
+
+
+def test_aws_can_patch_what_runs_on_another_type(shortage: Shortage) -> None:
+    assert str(shortage.while_short.patchable).startswith("yes")

@@ -29,6 +29,7 @@ MODULES: Mapping[str, str] = {
     "boto3": "aws",
     "botocore": "aws",
     "gunicorn": "local",
+    "matplotlib": "tune",
     "moto": "local",
     "numpy": "aws",
     "pip": "vendor",

@@ -98,6 +98,9 @@ class Environment(Table):
         for name, model in self.models.items():
             if model.artifact is not None:
                 given[f"models.{name}.artifact.kms_key"] = model.artifact.kms_key
+        for name, variant in self.variants.items():
+            if variant.core_dumps is not None:
+                given[f"variants.{name}.core_dumps.kms_key"] = variant.core_dumps.kms_key
         if self.capture is not None:
             given["capture.kms_key"] = self.capture.kms_key
         if self.asynchronous is not None:

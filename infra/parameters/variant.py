@@ -7,7 +7,7 @@ from pydantic import Field
 from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import Scaling
-from infra.parameters.table import Table
+from infra.parameters.table import KmsKeyArn, Table
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import machine
 from infra.policy.wait_time import DOWNLOAD, STARTUP
@@ -35,6 +35,23 @@ class Serverless(Table):
     @property
     def most_provisioned(self) -> int:
         return self.max_provisioned_concurrency or self.provisioned_concurrency or 0
+
+
+class CoreDumps(Table):
+    """The memory of a process that crashed, for debugging. It holds the requests of callers.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCoreDumpConfig.html
+    (botocore 1.44.5, read 2026-11-22)
+    """
+
+    uri: str = Field(
+        pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/([^*?$]+/)?$", max_length=512
+    )
+    """Prefix in a bucket of yours, for example s3://bucket/dumps/, which the model's role may then write
+    to."""
+    kms_key: KmsKeyArn | None = None
+    """KMS key of the dumps. Default: S3's own key. The key's policy must allow what docs/permissions.md
+    lists."""
 
 
 VOLUME = "ProductionVariantVolumeSizeInGB"
@@ -116,6 +133,8 @@ class Variant(Table):
     instance is free; with multi_model and [asynchronous], SageMaker's own routing."""
     ssm_access: bool = False
     """Whether AWS Systems Manager may open a shell in the containers, for debugging."""
+    core_dumps: CoreDumps | None = None
+    """Where SageMaker puts the memory of a process that crashed. Default: nowhere."""
     variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
     """Environment variables for inference.py. The container's own variables are keys of [container]."""
     container: ContainerSettings = ContainerSettings()

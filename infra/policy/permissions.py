@@ -23,6 +23,8 @@ PLACES = {
     "rollback_alarms": "the alarms ENDPOINT-rollback-*",
     "captured": "the objects captured/* of the bucket in ENV/data",
     "capture_key": "the key of the samples",
+    "core_dumps": "the objects under core_dumps.uri",
+    "core_dump_key": "core_dumps.kms_key",
     "requests": "the objects requests/* of the queue's bucket in ENV/data",
     "answers": "the objects answers/* and failures/* of that bucket",
     "queue_key": "the key of requests and answers",
@@ -124,6 +126,17 @@ PERMISSIONS: tuple[Permission, ...] = (
         condition=via_s3("{region}"),
     ),
     Permission(
+        capability="write core dumps (core_dumps)",
+        actions=("s3:PutObject",),
+        on=("core_dumps",),
+        wildcard="SageMaker names each dump itself",
+    ),
+    Permission(
+        capability="encrypt core dumps (core_dumps.kms_key)",
+        actions=("kms:Encrypt", "kms:GenerateDataKey"),
+        on=("core_dump_key",),
+    ),
+    Permission(
         capability="read requests ([asynchronous])",
         actions=("s3:GetObject",),
         on=("requests",),
@@ -218,6 +231,12 @@ _THROUGH: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("models.NAME.artifact.kms_key", _READERS, ("kms:Decrypt",), "s3"),
     ("alarms.topic_kms_key", "the model's role, with [asynchronous]", _BOTH, "sns"),
     ("asynchronous.kms_key", "the model's role, and the callers", _BOTH, "s3"),
+    (
+        "variants.NAME.core_dumps.kms_key",
+        "the model's role",
+        ("kms:Encrypt", "kms:GenerateDataKey"),
+        "s3",
+    ),
     ("capture.kms_key", "the model's role", _BOTH, "s3"),
 )
 KEY_PERMISSIONS = (

@@ -1,7 +1,7 @@
 """The page: everything in one file, pictures inside, nothing fetched."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,25 +47,37 @@ def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:
     if len(contents) not in (1, 2):
         raise ValueError(f"{len(contents)} runs: a report shows one, or compares two")
     shown = tabs(contents, diff)
+    return write_tabs(folder, shown, html(contents, shown))
+
+
+def write_tabs(folder: Path, shown: Sequence[Tab], text: str) -> Path:
+    """The page and, beside it, every picture of it. Returns the page."""
     private_folder(folder / PICTURES)
     for tab in shown:
         for picture in tab.pictures:
             with beside(folder / PICTURES / f"{picture.name}.png") as file:
                 file.write(picture.png)
     with beside(folder / PAGE) as file:
-        file.write(html(contents, shown).encode())
+        file.write(text.encode())
     return folder / PAGE
 
 
 def html(contents: Sequence[Content], shown: Sequence[Tab]) -> str:
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(
+    return render(
         title=" against ".join(content.label for content in contents),
         abouts=[{"sentence": tables.sentence(one), "where": tables.where(one)} for one in contents],
         relative=any(one.curve.asked.relative for one in contents),
         tabs=shown,
     )
+
+
+def render(
+    *, title: str, abouts: Sequence[Mapping[str, str]], tabs: Sequence[Tab], relative: bool = False
+) -> str:
+    """`abouts`: a "sentence" and "where" it comes from, for each of what is shown."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(title=title, abouts=abouts, relative=relative, tabs=tabs)
 
 
 def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:

@@ -21,7 +21,10 @@ ARCHIVE_KEYS = VALID.replace(
 )
 ARTIFACT = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}"'
 PINNED = VALID.replace('saved_model = "model"', f"{ARTIFACT} }}")
+DUMPS = f"""core_dumps = {{ uri = "s3://dumps/ranker/", kms_key = "{KEY}9" }}\n"""
 ON = {
+    "write core dumps (core_dumps)": VALID + DUMPS,
+    "encrypt core dumps (core_dumps.kms_key)": VALID + DUMPS,
     "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)": ARCHIVE_KEYS,
     "list the files of a model that is a prefix": PREFIX,
     "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
@@ -53,6 +56,8 @@ SHAPES = {
     "rollback_alarms": "arn:aws:cloudwatch:eu-west-1:111111111111:alarm:ranker-rollback-*",
     "captured": "arn:aws:s3:::prod-data-samples/captured/*",
     "capture_key": f"{KEY}4",
+    "core_dumps": "arn:aws:s3:::dumps/ranker/*",
+    "core_dump_key": f"{KEY}9",
     "requests": "arn:aws:s3:::prod-data-queue/requests/*",
     "answers": "arn:aws:s3:::prod-data-queue/answers/*",
     "queue_key": f"{KEY}5",
@@ -201,6 +206,7 @@ def test_every_star_has_a_reason() -> None:
         "log_streams",
         "rollback_alarms",
         "captured",
+        "core_dumps",
         "interfaces",
     }
     without = [

@@ -28,7 +28,7 @@ from tests.servable.test_check_against import git
 PAGES = ("README.md", "docs/*.md", "examples/*/README.md")
 ANY = "…"
 # Commands whose output depends on the files alone.
-MADE_HERE = ("check", "plan", "cost", "package")
+MADE_HERE = ("check", "plan", "cost", "package", "rehearse")
 TYPED_HERE = ("check", "cost", "package")  # a plan takes seconds: those with an output are run
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

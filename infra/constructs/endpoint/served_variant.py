@@ -71,6 +71,7 @@ class ServedVariant(Construct):
         self._role = replace(
             dependencies,
             execution_role_arn=found.model.execution_role or environment.endpoint.execution_role,
+            core_dumps=variant.core_dumps,
         )
         self._isolated = found.model.network_isolation or environment.security.network_isolation
         self.model = self._served("Model", self._hosting)
@@ -94,26 +95,26 @@ class ServedVariant(Construct):
         if self._variant.instance_pools is None:
             return []
         models: list[tuple[Hosting, ServedModel]] = [(self._hosting, self.model)]
-        found = []
-        for priority, (one, runs) in enumerate(zip(every, hosted, strict=True), start=1):
+        pools = []
+        for priority, (placed, runs) in enumerate(zip(every, hosted, strict=True), start=1):
             same = [
                 model
                 for other, model in models
                 if (other.image, other.variables) == (runs.image, runs.variables)
             ]
             if not same:
-                kind = one.instance.name.removeprefix("ml.").replace(".", "-")
+                kind = placed.instance.name.removeprefix("ml.").replace(".", "-")
                 same = [self._served(f"Model-{kind}", runs)]
                 models.append((runs, same[0]))
-            found.append(
+            pools.append(
                 Config.InstancePoolProperty(
-                    instance_type=one.instance.name,
+                    instance_type=placed.instance.name,
                     priority=priority,
                     model_name_override=None if same[0] is self.model else same[0].name,
                 )
             )
         self.other_models = tuple(model for _, model in models[1:])
-        return found
+        return pools
 
     def production_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
         """The variant's property of the endpoint configuration."""
@@ -147,6 +148,11 @@ class ServedVariant(Construct):
             if self._routing
             else None,
             enable_ssm_access=variant.ssm_access or None,
+            core_dump_config=Config.CoreDumpConfigProperty(
+                destination_s3_uri=variant.core_dumps.uri, kms_key_id=variant.core_dumps.kms_key
+            )
+            if variant.core_dumps
+            else None,
         )
 
     @staticmethod

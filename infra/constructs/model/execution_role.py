@@ -14,6 +14,7 @@ from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
 from infra.constructs.storage.locations import Destination
 from infra.parameters.endpoint import Network
+from infra.parameters.variant import CoreDumps
 from infra.policy.permissions import Permission, granted
 
 ALIAS = "alias/"
@@ -42,6 +43,7 @@ class ModelDependencies:
     """Destination of captured samples."""
     async_inference: AsyncInference | None = None
     """Locations of asynchronous requests and answers, and their topics."""
+    core_dumps: CoreDumps | None = None
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
     roles: RoleRules = field(default_factory=RoleRules)
@@ -85,6 +87,10 @@ class ModelDependencies:
         if self.captured is not None:
             found["captured"] = [self.captured.objects_arn]
             found["capture_key"] = [self.captured.key_arn]
+        if (dumps := self.core_dumps) is not None:
+            where = dumps.uri.removeprefix("s3://")
+            found["core_dumps"] = [f"arn:{stack.partition}:s3:::{where}*"]
+            found["core_dump_key"] = [dumps.kms_key] if dumps.kms_key else []
         queue = self.async_inference
         if queue is not None:
             at = queue.locations

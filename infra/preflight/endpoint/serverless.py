@@ -18,6 +18,7 @@ OF_INSTANCES = (
     "startup_timeout_seconds",
     "routing",
     "ssm_access",
+    "core_dumps",
 )
 
 

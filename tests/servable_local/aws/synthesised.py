@@ -49,7 +49,7 @@ class Deployed:
         return self.account.deploy(template, wait=wait)
 
     def alarms(self, metric: str | None = None) -> list[dict[str, Any]]:
-        """The file's alarms on all traffic, by one metric: neither on one fleet of an update nor of scaling."""
+        """The file's alarms on all traffic, by one metric: not on one fleet of an update, nor of scaling."""
         found = self.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
         return [
             one

@@ -6,7 +6,7 @@ import pytest
 
 from servable.package.pin import PinError, approved
 from servable.verify.run import Report
-from servable_local.aws.embedded_aws import EmbeddedAws
+from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import IMAGE
 from tests.servable_local.aws.verified_kind import VerifiedKind, written
@@ -52,7 +52,7 @@ class VerifiedArtifact(VerifiedKind):
 @pytest.fixture(scope="module", params=["registry", "customer-keys"])
 def deployed(
     request: pytest.FixtureRequest,
-    embedded: EmbeddedAws,
+    embedded: LocalAws,
     launcher: Launcher,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> VerifiedArtifact:

@@ -1,0 +1,81 @@
+"""The rehearsed day on one screen: a line for each hour, then alarms, cost and verdict."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import click
+
+from servable.rehearse.rehearsal import Rehearsed
+from servable_scaling.rehearsal.day import RehearsedMinute
+
+ROWS = 24
+HEADS = ("from", "requests/s", "instances", "p50 ms", "p99 ms", "refused", "outside")
+
+
+def clock(minute: int) -> str:
+    """00:00 to 23:59, and on into further days."""
+    day, rest = divmod(minute, 24 * 60)
+    return f"{'' if not day else f'{day}d '}{rest // 60:02}:{rest % 60:02}"
+
+
+def show(result: Rehearsed) -> None:
+    click.echo("".join(f"{head:>11}" for head in HEADS))
+    for row in rows(result):
+        click.echo("".join(f"{cell:>11}" for cell in row).rstrip())
+    click.echo()
+    for line in lines(result):
+        click.echo(line)
+
+
+def rows(result: Rehearsed) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each of equal stretches of the day: the busiest, the slowest, the sum of refused."""
+    minutes, broken = result.day.minutes, set(result.day.broken)
+    long = math.ceil(len(minutes) / ROWS)
+    for begin in range(0, len(minutes), long):
+        some = minutes[begin : begin + long]
+        counts = [one.answering for one in some]
+        least, most = min(counts), max(counts)
+        outside = len(broken & set(range(begin, begin + long)))
+        yield (
+            clock(begin),
+            f"{max(one.requests for one in some) / 60:,.0f}",
+            str(least) if least == most else f"{least} to {most}",
+            _slowest(some, "p50_ms"),
+            _slowest(some, "p99_ms"),
+            f"{sum(one.refused for one in some):,.0f}",
+            f"{outside} min" if outside else "",
+        )
+
+
+def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
+    known = [getattr(one, name) for one in some if getattr(one, name) is not None]
+    return f"{max(known):,.0f}" if known else ""
+
+
+def lines(result: Rehearsed) -> Iterator[str]:
+    """What follows from the day, each in a sentence."""
+    day, one, scenario = result.day, result.measured, result.scenario
+    yield (
+        f"an instance: {one.rate_rps:g} requests/s, p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms "
+        f"({one.source}); it starts in {scenario.start_minutes} min"
+    )
+    woken = ", ".join(clock(minute) for minute in day.woken)
+    yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"
+    cost = "unknown price" if result.usd is None else f"${result.usd:,.2f}"
+    yield f"cost: {cost} for {day.instance_hours:,.1f} instance hours"
+    changed = scenario.choices.changed()
+    if changed:
+        yield f"scaling choices that differ: {changed}"
+    yield verdict(result)
+
+
+def verdict(result: Rehearsed) -> str:
+    """The answer, in one sentence."""
+    day, most = result.day, result.scenario.p99_ms
+    objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
+    if result.held:
+        return f"holds: {objective} in all {len(day.minutes):,} minutes"
+    return (
+        f"breaks at {clock(day.broken[0])}: {objective} is missed in {len(day.broken):,} of "
+        f"{len(day.minutes):,} minutes; {day.refused:,.0f} requests are refused"
+    )

@@ -1,0 +1,98 @@
+"""The page of a rehearsed day: what callers saw, what ran, which alarms fired and what scaling did."""
+
+from pathlib import Path
+
+from servable.rehearse.output import HEADS, clock, lines, rows, verdict
+from servable.rehearse.rehearsal import Rehearsed
+from servable.report import style
+from servable.report.page import Picture, Tab, render, write_tabs
+from servable.report.tables import Cell, ReportTable, Row
+
+
+def write(folder: Path, result: Rehearsed) -> Path:
+    """report.html and pictures/*.png in `folder`. Returns the page."""
+    shown = tabs(result)
+    title = f"{result.environment}, {result.variant}: a day rehearsed"
+    where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
+    text = render(title=title, abouts=[{"sentence": verdict(result), "where": where}], tabs=shown)
+    return write_tabs(folder, shown, text)
+
+
+def tabs(result: Rehearsed) -> list[Tab]:
+    day = Picture("day", "requests, instances and latency by the hour", _day(result))
+    hours = ReportTable(
+        "By the hour", HEADS, tuple(Row(tuple(map(Cell, row)), _kind(row)) for row in rows(result))
+    )
+    return [
+        Tab("day", "Day", (day,), tuple(lines(result))[:-1], (hours,)),
+        Tab("alarms", "Alarms", tables=(_alarms(result),)),
+        Tab("scaling", "Scaling", tables=(_activities(result),)),
+    ]
+
+
+def _kind(row: tuple[str, ...]) -> str:
+    return "failed" if row[-1] else ""
+
+
+def _day(result: Rehearsed) -> bytes:
+    minutes = result.day.minutes
+    hours = [minute / 60 for minute in range(len(minutes))]
+    figure = style.figure(high=10.0)
+    traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
+    traffic.plot(hours, [one.requests / 60 for one in minutes], color=style.BLUE, label="sent")
+    refused = [one.refused / 60 for one in minutes]
+    traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
+    answering = [one.answering for one in minutes]
+    fleet.step(hours, answering, where="post", color=style.GREEN, label="answering")
+    paid = [one.paid for one in minutes]
+    fleet.step(hours, paid, where="post", color=style.GREY, linestyle=":", label="paid")
+    for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
+        known = [getattr(one, percent) or float("nan") for one in minutes]
+        latency.plot(hours, known, color=colour, label=percent.removesuffix("_ms"))
+    if result.scenario.p99_ms is not None:
+        most = result.scenario.p99_ms
+        label = f"objective: p99 at most\n{most:g} ms"
+        latency.axhline(most, color=style.RED, linestyle="--", label=label)
+    for number, minute in enumerate(result.day.woken):
+        for axes in (traffic, fleet, latency):
+            name = "on-call engineer\nis woken" if not number and axes is latency else None
+            axes.axvline(minute / 60, color=style.RED, linestyle=":", label=name)
+    latency.set_yscale("log")
+    latency.yaxis.set_major_formatter("{x:g}")
+    latency.yaxis.set_minor_formatter("")
+    style.finish(traffic, title="Requests", x="", y="per second")
+    style.finish(fleet, title="Instances", x="", y="instances")
+    style.finish(latency, title="Latency", x="hour of the day", y="ms (log)")
+    style.from_zero(traffic)
+    style.from_zero(fleet)
+    latency.set_xlim(0, len(minutes) / 60)
+    return style.png(figure)
+
+
+def _alarms(result: Rehearsed) -> ReportTable:
+    found = [
+        Row(
+            (Cell(one.at.strftime("%H:%M")), Cell(one.alarm), Cell(one.before), Cell(one.state)),
+            "failed" if one.state == "ALARM" else "",
+        )
+        for one in result.day.alarms
+    ]
+    woken = [
+        Row(
+            (Cell(clock(minute)), Cell("the on-call engineer is woken"), Cell(""), Cell("")),
+            "failed",
+        )
+        for minute in result.day.woken
+    ]
+    several = sorted([*found, *woken], key=lambda row: row.cells[0].text)
+    return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), tuple(several))
+
+
+def _activities(result: Rehearsed) -> ReportTable:
+    found = []
+    for one in result.day.activities:
+        told = one.describe(str(one.number))
+        at = told["StartTime"].strftime("%H:%M")
+        cells = (at, str(told["Description"]), str(told["Cause"]))
+        found.append(Row(tuple(map(Cell, cells))))
+    return ReportTable("What scaling did", ("at", "what", "why"), tuple(found))

@@ -1,0 +1,274 @@
+"""A day of one variant: what was measured, what its environment file says, and what came of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.catalog.prices import price
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from infra.parameters.placement import Placement, placement
+from infra.parameters.scaling_properties import scaling_properties
+from infra.policy.sizing import BOOT_SECONDS, instances_for
+from servable_scaling.rehearsal.day import PlacedDeployment, RehearsedDay, Scenario, rehearse
+from servable_scaling.rehearsal.fleet import InstanceModel, Routing
+from servable_scaling.rehearsal.queueing import Service
+
+LOADS = Path(".servable") / "load"
+# The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
+# The rate is of the table in examples/retrieval/README.md.
+EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
+# Gunicorn's backlog of connections. https://docs.gunicorn.org/en/stable/settings.html#backlog (2026-11-22)
+LISTEN_BACKLOG = 2048
+# InvokeEndpoint waits so long: what waits longer has failed.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
+LONGEST_WAIT_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredInstance:
+    """One instance. `source`: where the numbers come from, in words."""
+
+    rate_rps: float
+    p50_ms: float
+    p99_ms: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incidents:
+    """Minutes of the day in which something happens; `deploy` with the file's own rollout."""
+
+    deploy: int | None = None
+    instance_dies: tuple[int, ...] = ()
+    zone_fails: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsed:
+    """The day with what is needed to show it."""
+
+    environment: str
+    variant: str
+    measured: MeasuredInstance
+    scenario: Scenario
+    day: RehearsedDay
+    usd_per_hour: float | None
+
+    @property
+    def usd(self) -> float | None:
+        hours = self.day.instance_hours
+        return None if self.usd_per_hour is None else hours * self.usd_per_hour
+
+    @property
+    def held(self) -> bool:
+        return not self.day.broken
+
+
+def measured(
+    loaded: Loaded,
+    placed: Placement,
+    *,
+    rate: float | None,
+    p50_ms: float | None,
+    p99_ms: float | None,
+) -> MeasuredInstance:
+    """What was given; for the rest the newest `servable load` of it, the file, or the article's example."""
+    report = _newest(loaded.root, loaded.name)
+    scaling = placed.variant.scaling
+    stated = scaling.max_rps_per_instance if scaling else None
+    rates = (
+        (rate, "given"),
+        (report and report[0], "servable load"),
+        (stated, "max_rps_per_instance in the file"),
+        (EXAMPLE_RPS, "the article's example"),
+    )
+    medians = (
+        (p50_ms, "given"),
+        (report and report[1], "servable load"),
+        (EXAMPLE_P50_MS, "an example"),
+    )
+    tails = (
+        (p99_ms, "given"),
+        (report and report[2], "servable load"),
+        (EXAMPLE_P99_MS, "an example"),
+    )
+    chosen = [
+        next((value, why) for value, why in some if value) for some in (rates, medians, tails)
+    ]
+    (rps, of_rate), (p50, of_p50), (p99, of_p99) = chosen
+    if p99 < p50:
+        raise click.UsageError(
+            f"--p99-ms {p99:g} is below --p50-ms {p50:g}; p99 is never below p50"
+        )
+    source = f"rate: {of_rate}; p50: {of_p50}; p99: {of_p99}"
+    return MeasuredInstance(rate_rps=rps, p50_ms=p50, p99_ms=p99, source=source)
+
+
+def _newest(root: Path, name: str) -> tuple[float, float, float] | None:
+    """(requests/s at most, p50 and p99 in ms of the lightest load) of the newest load test of it."""
+    files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
+    if not files:
+        return None
+    from servable.load.measurement import LoadCurve  # it needs the extra [tune]
+
+    for file in reversed(files):
+        try:
+            curve = LoadCurve.read(file)
+        except (OSError, ValueError):
+            continue
+        steps = [one for one in curve.valid if one.latencies.count]
+        if curve.asked.environment == name and steps:
+            lightest = steps[0].latencies
+            rate = max(one.throughput_rps.value for one in steps)
+            return rate, lightest.percentile_ms(50), lightest.percentile_ms(99)
+    return None
+
+
+def variant_of(loaded: Loaded, name: str | None) -> Placement:
+    """The named variant, or the first that has instances. Raises ClickException."""
+    environment = loaded.environment
+    assert environment is not None  # it has loaded
+    names = [one for one, variant in environment.variants.items() if variant.serverless is None]
+    if name is not None and name not in names:
+        allowed = ", ".join(names) or "none: all are serverless"
+        raise click.UsageError(f"--variant {name}: no variant with instances; allowed: {allowed}")
+    if not names or environment.asynchronous is not None:
+        raise click.ClickException(
+            f"{loaded.file}: only real-time variants with instances are rehearsed; this environment has none"
+        )
+    placed = placement(environment, name or names[0], loaded.root)
+    if placed is None:
+        raise click.ClickException(f"{loaded.file}: run `servable check {loaded.name}` first")
+    return placed
+
+
+def rehearsed(
+    loaded: Loaded,
+    placed: Placement,
+    requests: Sequence[float],
+    one: MeasuredInstance,
+    incidents: Incidents,
+) -> Rehearsed:
+    """Run the day. Raises ClickException for a policy that cannot be read."""
+    environment = loaded.environment
+    assert environment is not None  # it has loaded
+    scenario = _scenario(environment, placed, requests, one, incidents)
+    row = price(placed.variant.instance_type or "", environment.region)
+    try:
+        day = rehearse(scenario)
+    except ValueError as wrong:
+        raise click.ClickException(f"{loaded.file}: {wrong}") from None
+    return Rehearsed(
+        environment=loaded.name,
+        variant=placed.name,
+        measured=one,
+        scenario=scenario,
+        day=day,
+        usd_per_hour=None if row is None else row.usd_per_hour,
+    )
+
+
+def _scenario(
+    environment: Environment,
+    placed: Placement,
+    requests: Sequence[float],
+    one: MeasuredInstance,
+    incidents: Incidents,
+) -> Scenario:
+    properties = scaling_properties(environment, placed)
+    own = _share(environment, placed)
+    traffic = [own * minute for minute in requests]
+    start = placed.start_seconds
+    service = Service(one.p50_ms / 1000, one.p99_ms / 1000)
+    waiting = min(LISTEN_BACKLOG, LONGEST_WAIT_SECONDS * one.rate_rps)
+    routing: Routing = (
+        "least_outstanding_requests"
+        if placed.routing.value == "least_outstanding_requests"
+        else "random"
+    )
+    start_minutes = math.ceil((BOOT_SECONDS if start is None else start) / 60)
+    return Scenario(
+        requests=traffic,
+        model=InstanceModel(one.rate_rps, service, waiting),
+        routing=routing,
+        resource=properties.resource,
+        instances=_at_first(placed, traffic[0] / 60, one.rate_rps),
+        start_minutes=start_minutes,
+        targets=properties.targets,
+        policies=properties.policies,
+        alarms=properties.alarms,
+        page=properties.page or None,
+        p99_ms=environment.alarms.p99_latency_ms,
+        deployment=_deployment(environment, incidents.deploy),
+        instance_dies=incidents.instance_dies,
+        zone_fails=incidents.zone_fails,
+    )
+
+
+def _share(environment: Environment, placed: Placement) -> float:
+    """The variant's share of the endpoint's requests, by weights; a shadow variant gets a copy of each."""
+    whole = sum(one.weight for one in environment.production_variants.values())
+    return 1.0 if placed.variant.shadow or not whole else placed.variant.weight / whole
+
+
+def _at_first(placed: Placement, rps: float, rate: float) -> int:
+    """As many as the first minute needs: scaling has been running before midnight."""
+    variant, scaling = placed.variant, placed.variant.scaling
+    if scaling is None or not variant.scales:
+        return max(1, variant.min_instances)
+    least, most = variant.capacity
+    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
+    return min(most, max(least, needed))
+
+
+def _deployment(environment: Environment, minute: int | None) -> PlacedDeployment | None:
+    if minute is None:
+        return None
+    plan = environment.rollout
+    if plan is None:
+        return PlacedDeployment(minute=minute)
+    if plan.strategy == "rolling":
+        raise click.UsageError(
+            "--deploy-at: a rolling update is not rehearsed; allowed: all_at_once, canary, linear"
+        )
+    shares: tuple[float, ...] = (100.0,)
+    if plan.strategy == "canary":
+        shares = (float(plan.percent), 100.0)
+    elif plan.strategy == "linear":
+        count = math.ceil(100 / plan.percent)
+        shares = tuple(min(100.0, float(plan.percent * (one + 1))) for one in range(count))
+    return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)
+
+
+def as_json(result: Rehearsed) -> dict[str, Any]:
+    """Everything, minute by minute."""
+    scenario, day = result.scenario, result.day
+    return {
+        "environment": result.environment,
+        "variant": result.variant,
+        "held": result.held,
+        "objective": {"p99_ms": scenario.p99_ms},
+        "broken_minutes": day.broken,
+        "woken_minutes": day.woken,
+        "refused": day.refused,
+        "instance_hours": day.instance_hours,
+        "usd": result.usd,
+        "measured": vars(result.measured),
+        "start_minutes": scenario.start_minutes,
+        "routing": scenario.routing,
+        "choices_changed": scenario.choices.changed(),
+        "alarms": [
+            {"at": one.at.isoformat(), "alarm": one.alarm, "before": one.before, "state": one.state}
+            for one in day.alarms
+        ],
+        "activities": [
+            one.describe(str(one.number)) | {"ResourceId": scenario.resource}
+            for one in day.activities
+        ],
+        "minutes": [vars(one) for one in day.minutes],
+    }

@@ -1,0 +1,300 @@
+"""A day, minute by minute: traffic, the fleet, its metrics, and what policies and alarms make of them.
+
+day = rehearse(Scenario(...))
+day.minutes[540].p99_ms, day.refused, day.woken
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from servable_scaling.activities import ScalingActivity
+from servable_scaling.alarms.alarm_rule import AlarmRule
+from servable_scaling.alarms.query import MetricQuery
+from servable_scaling.autoscaling import AlarmChange, Autoscaling
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.rehearsal.fleet import (
+    SECONDS,
+    InstanceModel,
+    QueuedFleet,
+    Routing,
+    ServedMinute,
+)
+from servable_scaling.schedule import DEFAULTS
+from servable_scaling.target_scaler import ScaledResource
+
+MINUTE = timedelta(minutes=1)
+MICROSECONDS, MILLISECONDS = 1e6, 1e3
+# A choice of ours: a variant's instances are spread evenly over so many zones.
+ZONES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedDeployment:
+    """A second fleet, as large as the first, starts at `minute` and takes `shares` of the traffic.
+
+    `shares`: percent after each bake; the old fleet ends a bake after the last of them, 100.
+    """
+
+    minute: int
+    shares: tuple[float, ...] = (100.0,)
+    bake_minutes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """All of a day but its result. Properties are CloudFormation's, references resolved."""
+
+    requests: Sequence[float]
+    """By the minute."""
+    model: InstanceModel
+    routing: Routing
+    resource: str
+    """endpoint/NAME/variant/NAME."""
+    instances: int
+    """Answering at the first minute."""
+    start_minutes: int
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    alarms: Sequence[Mapping[str, Any]] = ()
+    page: str | None = None
+    """The rule of the composite alarm that wakes the on-call engineer."""
+    p99_ms: float | None = None
+    """The objective; without one every answered request meets it."""
+    begins: datetime = datetime(2026, 11, 23)
+    deployment: PlacedDeployment | None = None
+    instance_dies: tuple[int, ...] = ()
+    """Minutes in which an instance dies; its successor starts at once."""
+    zone_fails: tuple[int, ...] = ()
+    """Minutes in which a zone's instances die together."""
+    choices: ScalingChoices = DEFAULTS
+
+
+@dataclass(frozen=True)
+class RehearsedMinute:
+    """What callers saw, and what ran. `paid` includes those that start, and a second fleet."""
+
+    requests: float
+    answering: int
+    paid: int
+    use: float
+    p50_ms: float | None
+    p99_ms: float | None
+    refused: float
+
+
+@dataclass
+class RehearsedDay:
+    """`woken`: the minutes in which the composite alarm began to hold."""
+
+    minutes: list[RehearsedMinute] = field(default_factory=list)
+    activities: list[ScalingActivity] = field(default_factory=list)
+    alarms: list[AlarmChange] = field(default_factory=list)
+    woken: list[int] = field(default_factory=list)
+    broken: list[int] = field(default_factory=list)
+    """Minutes outside of the objective: slower at p99, or with more than 1 % refused."""
+
+    @property
+    def refused(self) -> float:
+        return sum(one.refused for one in self.minutes)
+
+    @property
+    def instance_hours(self) -> float:
+        return sum(one.paid for one in self.minutes) / 60
+
+
+# A choice of ours: a minute that refuses a larger share is outside of the objective, whatever its p99.
+MOST_REFUSED_SHARE = 0.01
+
+
+def rehearse(scenario: Scenario) -> RehearsedDay:
+    """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
+    return _Running(scenario).all()
+
+
+class _Measured:
+    """The metrics of the minutes that are over, as `MetricValues`."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.minutes: list[RehearsedMinute] = []
+        self.served: list[list[tuple[float, float, float, float]]] = []
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        first = int((start - self.scenario.begins) // MINUTE)
+        last = max(first + 1, math.ceil((end - self.scenario.begins) / MINUTE))
+        if first < 0 or first >= len(self.minutes):
+            return None
+        found = [self._minute(query, at) for at in range(first, min(last, len(self.minutes)))]
+        known = [one for one in found if one is not None]
+        if not known:
+            return None
+        if query.statistic == "Sum":
+            return sum(known) * min(1.0, (end - start) / MINUTE)
+        return max(known) if query.statistic == "Maximum" else sum(known) / len(known)
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        first = int((start - self.scenario.begins) // MINUTE)
+        last = math.ceil((end - self.scenario.begins) / MINUTE)
+        return sum(one.requests for one in self.minutes[max(0, first) : max(0, last)])
+
+    def _minute(self, query: MetricQuery, at: int) -> float | None:
+        one, name = self.minutes[at], query.metric.name
+        if name == "Invocations":
+            return one.requests
+        if name == "InvocationsPerInstance":
+            return one.requests / one.answering if one.answering else None
+        if name == "Invocation5XXErrors":
+            return one.refused / one.requests if one.requests else None
+        if name not in ("ModelLatency", "ConcurrentRequestsPerModel") or not self.served[at]:
+            return None
+        if name == "ModelLatency" and not one.requests:
+            return None
+        if query.statistic.startswith("p"):
+            return self._seconds(at, float(query.statistic[1:]) / 100) * MICROSECONDS
+        mean = self._mean(at)
+        if name == "ModelLatency":
+            return mean * MICROSECONDS
+        return one.requests / SECONDS / one.answering * mean
+
+    def _seconds(self, at: int, share: float) -> float:
+        return self.scenario.model.at(self.served[at], share)
+
+    def _mean(self, at: int) -> float:
+        waiting = sum(part * (delay + waits * each) for part, delay, waits, each in self.served[at])
+        return self.scenario.model.service.mean_seconds + waiting
+
+
+class _Running:
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.measured = _Measured(scenario)
+        self.day = RehearsedDay(self.measured.minutes)
+        self.scaling = Autoscaling(
+            targets=scenario.targets,
+            policies=scenario.policies,
+            alarms=scenario.alarms,
+            created=scenario.begins,
+            choices=scenario.choices,
+        )
+        self.fleet = QueuedFleet(scenario.model, scenario.routing, scenario.instances)
+        self.second: QueuedFleet | None = None
+        self.desired = scenario.instances
+        self.starting: list[tuple[int, int]] = []  # (ready, count)
+        self.page = AlarmRule(scenario.page) if scenario.page else None
+        self.paging = False
+
+    def all(self) -> RehearsedDay:
+        for minute, requests in enumerate(self.scenario.requests):
+            self._scale(minute)
+            lost = self._events(minute)
+            self._serve(minute, requests, lost)
+        return self.day
+
+    def _scale(self, minute: int) -> None:
+        ready = sum(count for when, count in self.starting if when <= minute)
+        self.starting = [one for one in self.starting if one[0] > minute]
+        self.fleet.add(ready)
+        updating = self.second is not None or (
+            bool(self.starting) and self.scenario.choices.scaling_updates_endpoint
+        )
+        state = ScaledResource(self.desired, self.fleet.count, updating)
+        at = self.scenario.begins + minute * MINUTE
+        step = self.scaling.advance(at, self.measured, {self.scenario.resource: state})
+        self.day.activities += step.activities
+        self.day.alarms += step.changed
+        self._wake(minute)
+        if self.scenario.resource in step.desired:
+            self._set(step.desired[self.scenario.resource], minute)
+
+    def _set(self, wanted: int, minute: int) -> None:
+        more, self.desired = wanted - self.desired, wanted
+        if more > 0:
+            self.starting.append((minute + self.scenario.start_minutes, more))
+        elif more < 0:
+            waiting = sum(count for _, count in self.starting)
+            self.fleet.remove(max(0, self.fleet.count + waiting - wanted))
+
+    def _wake(self, minute: int) -> None:
+        if self.page is None:
+            return
+        states = self.scaling.alarms
+        holds = self.page.holds(lambda name: states[name].state)
+        if holds and not self.paging:
+            self.day.woken.append(minute)
+        self.paging = holds
+
+    def _events(self, minute: int) -> float:
+        """Deaths and the deployment. Returns the requests that died with their instances."""
+        gone = self.scenario.instance_dies.count(minute)
+        if minute in self.scenario.zone_fails:
+            gone += math.ceil(self.fleet.count / ZONES)
+        gone = min(gone, self.fleet.count)
+        lost = self.fleet.remove(gone, drained=False)
+        if gone:
+            self.starting.append((minute + self.scenario.start_minutes, gone))
+        self._deploy(minute)
+        return lost
+
+    def _deploy(self, minute: int) -> None:
+        plan = self.scenario.deployment
+        if plan is None or minute < plan.minute:
+            return
+        begins = plan.minute + self.scenario.start_minutes
+        ends = begins + len(plan.shares) * plan.bake_minutes
+        if minute == plan.minute:
+            self.second = QueuedFleet(self.scenario.model, self.scenario.routing, 0)
+        if self.second is None:
+            return
+        if minute == begins:
+            self.second.add(self.desired)
+        if minute >= ends and self.second.count:
+            self.fleet, self.second = self.second, None
+            self.starting.clear()  # they were the old fleet's
+
+    def _share(self, minute: int) -> float:
+        """Of the traffic, to the second fleet."""
+        plan = self.scenario.deployment
+        if plan is None or self.second is None or not self.second.count:
+            return 0.0
+        passed = minute - plan.minute - self.scenario.start_minutes
+        step = passed // max(1, plan.bake_minutes)
+        return plan.shares[min(step, len(plan.shares) - 1)] / 100
+
+    def _serve(self, minute: int, requests: float, lost: float) -> None:
+        share = self._share(minute)
+        served = [(1 - share, self.fleet.serve(requests * (1 - share)))]
+        if self.second is not None and self.second.count:
+            served.append((share, self.second.serve(requests * share)))
+        waiting = sum(count for _, count in self.starting)
+        both = 0 if self.second is None else max(self.second.count, self.desired)
+        answering = self.fleet.count + (self.second.count if self.second else 0)
+        self.measured.served.append(_together(served))
+        parts = self.measured.served[-1]
+        p50, p99 = (
+            self.scenario.model.at(parts, one) * MILLISECONDS if parts and requests else None
+            for one in (0.5, 0.99)
+        )
+        refused = min(requests, lost + sum(one.refused for _, one in served))
+        use = max(one.use for _, one in served)
+        paid = self.fleet.count + waiting + both
+        self.day.minutes.append(RehearsedMinute(requests, answering, paid, use, p50, p99, refused))
+        most = self.scenario.p99_ms
+        slow = most is not None and p99 is not None and p99 > most
+        if slow or refused > MOST_REFUSED_SHARE * requests:
+            self.day.broken.append(minute)
+
+
+def _together(
+    served: Sequence[tuple[float, ServedMinute]],
+) -> list[tuple[float, float, float, float]]:
+    parts: dict[tuple[float, float, float], float] = {}
+    for share, one in served:
+        for part, *rest in one.parts:
+            if share > 0:
+                key = (rest[0], rest[1], rest[2])
+                parts[key] = parts.get(key, 0.0) + share * part
+    whole = sum(parts.values())
+    return [(share / whole, *key) for key, share in parts.items()]

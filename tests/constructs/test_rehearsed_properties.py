@@ -1,0 +1,100 @@
+"""What a rehearsal evaluates is what the template deploys."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from infra.parameters.placement import placement
+from infra.parameters.scaling_properties import ScalingProperties, scaling_properties
+from tests.conftest import VALID, Environment
+from tests.constructs.conftest import Synthesised
+
+TEXT = (
+    VALID
+    + """\
+min_instances = 2
+max_instances = 12
+[variants.primary.scaling]
+max_rps_per_instance = 164
+max_concurrency_per_instance = 8
+safety_factor = 0.7
+scale_out_cooldown_seconds = 90
+steps = [
+  { above_rps = 150, change = 4 }, { above_rps = 300, change = 8 }, { below_rps = 20, change = -1 },
+  { below_rps = 5, change = -3 },
+]
+schedule = [{ at = "cron(0 7 ? * MON-FRI *)", timezone = "Europe/Berlin", at_least = 6 }]
+[alarms]
+p50_latency_ms = 40
+p90_latency_ms = 70
+p99_latency_ms = 100
+"""
+)
+POLICY, ALARM = "AWS::ApplicationAutoScaling::ScalingPolicy", "AWS::CloudWatch::Alarm"
+KINDS = ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration")
+OF_AN_ALARM = (
+    "ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData",
+    "MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period",
+)  # fmt: skip
+
+
+@pytest.fixture
+def both(
+    synthesise: Callable[..., Synthesised], environment: Environment
+) -> tuple[Synthesised, ScalingProperties]:
+    template = synthesise(TEXT)
+    loaded = environment(TEXT)
+    assert loaded.environment is not None
+    placed = placement(loaded.environment, "primary", loaded.root)
+    assert placed is not None
+    return template, scaling_properties(loaded.environment, placed)
+
+
+def by_text(several: Any) -> list[str]:
+    return sorted(repr(ordered(one)) for one in several)
+
+
+def ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return sorted((key, ordered(one)) for key, one in value.items())
+    if isinstance(value, list):
+        return sorted((ordered(one) for one in value), key=repr)
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def test_the_policies_are_the_templates(both: tuple[Synthesised, ScalingProperties]) -> None:
+    def configured(several: Any) -> list[str]:
+        return by_text({kind: one[kind] for kind in KINDS if kind in one} for one in several)
+
+    template, found = both
+    assert configured(found.policies.values()) == configured(template.all(POLICY))
+
+
+def test_the_range_and_the_schedule_are_the_templates(
+    both: tuple[Synthesised, ScalingProperties],
+) -> None:
+    def bounded(one: Any) -> list[Any]:
+        actions = [
+            {key: value for key, value in each.items() if key != "ScheduledActionName"}
+            for each in one["ScheduledActions"]
+        ]
+        return [one["MinCapacity"], one["MaxCapacity"], actions]
+
+    template, found = both
+    (target,) = found.targets.values()
+    assert bounded(target) == bounded(template.one("AWS::ApplicationAutoScaling::ScalableTarget"))
+
+
+def test_the_alarms_are_the_templates(both: tuple[Synthesised, ScalingProperties]) -> None:
+    template, found = both
+    deployed = {one["AlarmName"]: one for one in template.all(ALARM)}
+    differ = [
+        (one["AlarmName"], key)
+        for one in found.alarms
+        for key in OF_AN_ALARM
+        # The template fills the minutes without traffic with zero; a rehearsal has a zero there.
+        if not one["AlarmName"].endswith("steps-in") or key in ("Threshold", "ComparisonOperator")
+        if one.get(key) != deployed[one["AlarmName"]].get(key)
+    ]
+    assert differ == []

@@ -1,0 +1,129 @@
+"""`servable rehearse`: a file of traffic in, a verdict out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.parameters.loading import Loaded
+from servable.load.measurement import CURVE
+from servable.rehearse.command import rehearse
+from servable.rehearse.traffic import PROFILES, profile
+from tests.conftest import VALID
+from tests.servable.tune.example_content import content
+
+Write = Callable[..., Loaded]
+SCALED = VALID + (
+    "min_instances = 2\nmax_instances = 12\n[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
+    "safety_factor = 0.7\n[alarms]\np99_latency_ms = 100\n[traffic]\npeak_rps = 400\n"
+)
+
+
+@pytest.fixture
+def run(environment: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    def call(*options: str, text: str = SCALED) -> Result:
+        monkeypatch.chdir(environment(text).root)
+        return CliRunner().invoke(rehearse, ["prod", *options])
+
+    return call
+
+
+def result(found: Result) -> Any:
+    return json.loads(found.stdout)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_shape_reaches_its_peak(name: str) -> None:
+    assert max(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(3000, rel=0.001)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_shape_never_goes_below_its_base(name: str) -> None:
+    assert min(profile(name, peak_rps=50, base_rps=5)) == pytest.approx(300)
+
+
+def test_a_spike_breaks_the_objective_in_the_minute_in_which_it_comes(
+    run: Callable[..., Result],
+) -> None:
+    assert "breaks at 12:00" in run("--profile", "spike").stdout
+
+
+def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) -> None:
+    run("--help")  # from here the project is the working folder
+    ended = rehearse.main(["prod", "--profile", "spike"], standalone_mode=False)
+    assert ended == 1
+
+
+def test_a_day_that_rises_slowly_holds_it(run: Callable[..., Result]) -> None:
+    assert "holds: p99 at most 100 ms" in run("--profile", "daily").stdout
+
+
+def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("minute,requests\n0,600\n3,1200\n")
+    minutes = result(run("--traffic", str(file), "--json"))["minutes"]
+    assert [one["requests"] for one in minutes] == [600, 0, 0, 1200]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0,12\nx,12\n", "day.csv:2: x,12 is no minute"),
+        ("0,12\n0,13\n", "day.csv:2: minute 0 comes after minute 0"),
+        ("0,-1\n", "day.csv:1: 0,-1 is no minute"),
+        ("", "has no line"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_its_line(
+    run: Callable[..., Result], tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "day.csv").write_text(text)
+    assert said in run("--traffic", str(tmp_path / "day.csv")).output
+
+
+def test_either_a_file_or_a_shape_is_given(run: Callable[..., Result]) -> None:
+    assert "either --traffic FILE or --profile" in run().output
+
+
+def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
+    given = ("--rate-per-instance", "50", "--p50-ms", "10", "--p99-ms", "30")
+    found = result(run("--profile", "daily", "--json", *given))["measured"]
+    assert (found["rate_rps"], found["p50_ms"], found["p99_ms"]) == (50, 10, 30)
+
+
+def test_the_newest_load_test_of_the_environment_is_the_instance(
+    run: Callable[..., Result], environment: Write
+) -> None:
+    curve = content(trials=4).curve
+    root = environment(SCALED).root
+    for name, of in (("older", "prod"), ("newer", "staging")):
+        file = root / ".servable" / "load" / name / CURVE
+        file.parent.mkdir(parents=True)
+        replace(curve, asked=replace(curve.asked, environment=of)).write(file)
+    fastest = max(one.throughput_rps.value for one in curve.valid)
+    found = result(run("--profile", "daily", "--json"))["measured"]
+    assert (found["rate_rps"], found["source"][:19]) == (fastest, "rate: servable load")
+
+
+def test_a_key_that_is_set_for_this_run_counts(run: Callable[..., Result]) -> None:
+    minutes = result(
+        run("--profile", "daily", "--json", "--set", "variants.primary.min_instances=7")
+    )
+    assert minutes["minutes"][180]["answering"] == 7
+
+
+def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> None:
+    found = result(run("--profile", "daily", "--json"))
+    paid = sum(one["paid"] for one in found["minutes"])
+    assert found["instance_hours"] == pytest.approx(paid / 60)
+
+
+def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> None:
+    text = VALID.replace(
+        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
+    )
+    assert "only real-time variants with instances" in run("--profile", "daily", text=text).output

@@ -1,0 +1,110 @@
+"""A day against policies: what starts when, what callers see meanwhile, and who is woken."""
+
+from dataclasses import replace
+from typing import Any
+
+from servable_scaling.rehearsal.day import PlacedDeployment, RehearsedDay, Scenario, rehearse
+from servable_scaling.rehearsal.fleet import InstanceModel
+from servable_scaling.rehearsal.queueing import Service
+from tests.servable_scaling.minutes import RESOURCE, target
+
+MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
+TRACKING = {
+    "PolicyName": "track",
+    "ScalingTargetId": "t",
+    "TargetTrackingScalingPolicyConfiguration": {
+        "TargetValue": 3000,
+        "PredefinedMetricSpecification": {
+            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+        },
+        "ScaleOutCooldown": 0,
+        "ScaleInCooldown": 0,
+    },
+}
+LATENCY: dict[str, Any] = {
+    "AlarmName": "p99",
+    "Namespace": "AWS/SageMaker",
+    "MetricName": "ModelLatency",
+    "ExtendedStatistic": "p99",
+    "Period": 60,
+    "EvaluationPeriods": 3,
+    "DatapointsToAlarm": 3,
+    "Threshold": 100_000,
+    "ComparisonOperator": "GreaterThanThreshold",
+    "TreatMissingData": "notBreaching",
+}
+
+
+def day(requests: list[float], **more: Any) -> RehearsedDay:
+    scenario = Scenario(
+        requests=requests,
+        model=MODEL,
+        routing="least_outstanding_requests",
+        resource=RESOURCE,
+        instances=2,
+        start_minutes=4,
+        p99_ms=100,
+    )
+    return rehearse(replace(scenario, **more))
+
+
+SCALED = {"targets": {"t": target(2, 20)}, "policies": {"track": TRACKING}}
+# 50 requests/s for 10 minutes, then four times as many as two instances answer half busy.
+SPIKE = [3000.0] * 10 + [24_000.0] * 20
+
+
+def test_an_instance_answers_after_three_minutes_of_alarm_and_its_start() -> None:
+    answering = [one.answering for one in day(SPIKE, **SCALED).minutes]
+    assert answering[16:18] == [2, 8]
+
+
+def test_instances_that_start_are_paid() -> None:
+    assert day(SPIKE, **SCALED).minutes[13].paid == 8
+
+
+def test_callers_of_a_spike_wait_until_new_instances_have_answered_the_backlog() -> None:
+    broken = day(SPIKE, **SCALED).broken
+    assert (broken[0], broken[-1]) == (10, 17)
+
+
+def test_the_engineer_is_woken_after_the_alarms_window() -> None:
+    found = day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("p99")')
+    assert found.woken == [13]
+
+
+def test_a_quiet_day_wakes_nobody() -> None:
+    assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("p99")').woken == []
+
+
+def test_a_dead_instance_is_replaced_after_its_start() -> None:
+    found = [one.answering for one in day([3000.0] * 12, instance_dies=(5,)).minutes]
+    assert found[4:10] == [2, 1, 1, 1, 1, 2]
+
+
+def test_a_zone_that_fails_takes_a_third_of_the_instances() -> None:
+    assert day([3000.0] * 6, instances=9, zone_fails=(5,)).minutes[5].answering == 6
+
+
+def test_both_fleets_are_paid_while_a_deployment_bakes() -> None:
+    plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
+    paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
+    assert paid == [2] * 2 + [4] * 10 + [2] * 8
+
+
+def test_nothing_scales_while_a_deployment_runs() -> None:
+    plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
+    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
+    assert max(answering[:28]) == 4
+
+
+def test_an_instance_that_dies_before_its_fleet_ends_is_not_replaced_in_the_new_one() -> None:
+    plan = PlacedDeployment(minute=2, shares=(100.0,), bake_minutes=3)
+    found = day([3000.0] * 20, deployment=plan, instance_dies=(7,))
+    assert found.minutes[-1].answering == 2
+
+
+def test_two_hundred_instances_come_and_go() -> None:
+    wide = {"targets": {"t": target(2, 200)}, "policies": {"track": TRACKING}}
+    requests = [6000.0] * 30 + [600_000.0] * 30 + [6000.0] * 600
+    answering = [one.answering for one in day(requests, **wide).minutes]
+    assert (max(answering), answering[-1]) == (200, 2)

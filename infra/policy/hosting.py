@@ -127,5 +127,5 @@ def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
     return min(fitting, key=lambda ami: [int(part) for part in cuda_of(ami).split(".")])
 
 
-# Of an image whose CUDA version is not documented: no AMI is known to carry it.
+# Stands for a CUDA version that is not documented: no AMI is known to carry it.
 _NEWER = "99.0"

@@ -44,9 +44,9 @@ class VariantCost:
     max_during_update: int
     """Instances at once while an update replaces a fleet of `max_instances`."""
     usd_per_instance_hour: float | None
-    """Of the dearest type: what is paid at max and during an update."""
+    """Price of the dearest type: what is paid at max and during an update."""
     least_usd_per_instance_hour: float | None
-    """Of the cheapest type of instance_pools: what is paid at min. Without them the same."""
+    """Price of the cheapest type: what is paid at min. Without instance_pools the same."""
     without_price: tuple[str, ...]
     """The instance types of which no price is known."""
     price_of: str

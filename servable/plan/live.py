@@ -115,7 +115,7 @@ def hosts_components(config: Mapping[str, Any]) -> bool:
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     (ModelName is not required, 2026-11-22)
     """
-    return any(not one.get("ModelName") for one in config.get("ProductionVariants") or [])
+    return any(not variant.get("ModelName") for variant in config.get("ProductionVariants") or [])
 
 
 def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:

@@ -181,11 +181,11 @@ def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> It
 
 
 def fleets(stack: Deployed) -> Iterator[str]:
-    """A sentence for each variant with instance pools: how many instances are of which type."""
+    """Yield a sentence for each variant with instance pools: how many instances are of which type."""
     sagemaker = stack.account.client("sagemaker")
-    for one in stack.of("AWS::SageMaker::Endpoint"):
+    for resource in stack.of("AWS::SageMaker::Endpoint"):
         live = unless_absent(
-            sagemaker.describe_endpoint, EndpointName=one.properties["EndpointName"]
+            sagemaker.describe_endpoint, EndpointName=resource.properties["EndpointName"]
         )
         for variant in _variants(live or {}):
             pools = {
@@ -200,9 +200,9 @@ def _counts(stack: Deployed, variant: Mapping[str, Any], pools: Mapping[str, int
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
     wanted = next(
         (
-            one
-            for one in _variants(config.properties)
-            if one["VariantName"] == variant["VariantName"]
+            settings
+            for settings in _variants(config.properties)
+            if settings["VariantName"] == variant["VariantName"]
         ),
         {},
     )

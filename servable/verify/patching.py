@@ -30,25 +30,25 @@ def verdict(stack: Deployed, differences: Iterable[Difference]) -> str:
     """ "yes" with what was not looked at, or "no, because …" with every reason that was found."""
     roles = _execution_roles(stack)
     policies = {
-        one.name
-        for one in stack.of(POLICY)
-        if roles & {str(role) for role in one.properties.get("Roles", [])}
+        policy.name
+        for policy in stack.of(POLICY)
+        if roles & {str(role) for role in policy.properties.get("Roles", [])}
     }
     words = {_CONFIG: "configuration", _MODEL: "model", _ROLE: "execution role", _HEALTH: "health"}
     reasons = []
-    for one in differences:
-        about = next((words[kinds] for kinds in words if one.kind in kinds), None)
-        mine = one.resource.split("/")[0] in roles or one.resource in policies
+    for difference in differences:
+        about = next((words[kinds] for kinds in words if difference.kind in kinds), None)
+        mine = difference.resource.split("/")[0] in roles or difference.resource in policies
         if about is not None and (about != "execution role" or mine):
-            reasons.append(f"{about}: {one.kind} ({one.resource})")
+            reasons.append(f"{about}: {difference.kind} ({difference.resource})")
     if reasons:
         return f"no, because of its {'; '.join(dict.fromkeys(reasons))}"
-    own = {one.physical for one in stack.of(ROLE)}
+    own = {role.physical for role in stack.of(ROLE)}
     unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
     return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])
 
 
 def _execution_roles(stack: Deployed) -> set[str]:
-    """Names of the roles that SageMaker takes on."""
-    arns = [str(one.properties.get("ExecutionRoleArn", UNKNOWN)) for one in stack.of(MODEL)]
+    """Return the names of the roles that SageMaker takes on."""
+    arns = [str(model.properties.get("ExecutionRoleArn", UNKNOWN)) for model in stack.of(MODEL)]
     return {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}

@@ -15,7 +15,7 @@ _VALID = tomllib.loads(VALID)
 
 def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
     """`lines`: TOML over the valid file; tables merge, a model has one source, and a variant one
-    kind of machine."""
+    of instance_type, instance_pools and serverless."""
     over = tomllib.loads(lines)
     values = copy.deepcopy(_VALID)
     model = over.get("models", {}).get("ranker", {})

@@ -215,10 +215,7 @@ class FleetLauncher:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = version_of_image(container.get("Image", ""))
-        variables |= container.get("Environment", {})
-        if many:  # SageMaker sets it; a template does not
-            variables[MULTI_MODEL] = "true"
+        variables = _variables(container, many=many)
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
@@ -261,6 +258,13 @@ class FleetLauncher:
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )
+
+
+def _variables(container: Mapping[str, Any], *, many: bool) -> dict[str, str]:
+    variables = version_of_image(container.get("Image", ""))
+    variables |= container.get("Environment", {})
+    # SageMaker sets it; a template does not.
+    return variables | {MULTI_MODEL: "true"} if many else variables
 
 
 def _model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:

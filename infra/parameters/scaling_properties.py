@@ -38,7 +38,7 @@ class ScalingProperties:
 
 
 def scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
-    """Return the properties of one variant with instances. Its alarms are those that steps need, and those of the objective."""
+    """Return the properties of one variant with instances, with the alarms of steps and of the objective."""
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
     dimensions = [

@@ -159,7 +159,7 @@ def space(
     for name in only:
         if name not in whole:
             why = known.left_out.get(name) or known.left_out.get(
-                name.partition(".")[0], "not a setting"
+                name.partition(".")[0], "no setting to try"
             )
             raise ValueError(f"{name}: {why}; allowed: {', '.join(whole)}")
     chosen = {name: values for name, values in whole.items() if not only or name in only}

@@ -72,12 +72,12 @@ def project(folder: Path) -> Path:
 
 
 def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
-    """The commands in blocks of pages that need files alone; environments that readers make are left out."""
+    """The commands in blocks of pages that need files alone, of environments that are here."""
     found = set()
     for page in pages(root, programs()):
         for command in page.commands():
             words = command.words
-            made = set(words) & {*page.made, "FILE", "--run", "--local"}
+            made = set(words) & {*page.made, "FILE", "--run", "--local", "--refresh"}
             if (
                 not command.inline
                 and words[0] == "servable"

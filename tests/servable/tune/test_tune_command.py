@@ -180,7 +180,7 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
 def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servable.tune.trials.price", lambda *_: None)
+    monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
     said = returned("--for", "cost").stderr
     assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
 

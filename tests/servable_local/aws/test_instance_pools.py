@@ -81,3 +81,16 @@ def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
 
 def test_aws_can_patch_what_runs_on_another_type(shortage: Shortage) -> None:
     assert str(shortage.while_short.patchable).startswith("yes")
+
+
+def test_scale_out_takes_the_next_type_while_the_first_is_short(shortage: Shortage) -> None:
+    shortage.short_of()
+    before = shortage.scale(1)
+    shortage.short_of(FIRST)
+    assert shortage.scale(2) == [before[0], before[1] + 1, 0]
+
+
+def test_scale_out_that_no_type_is_left_for_keeps_the_count(shortage: Shortage) -> None:
+    shortage.short_of(FIRST, SECOND, THIRD)
+    before = shortage.counts()
+    assert shortage.scale(sum(before) + 1) == before

@@ -7,6 +7,8 @@ import pytest
 from tests.app.conftest import Project
 from tests.checkouts import ROOT
 
+pytestmark = pytest.mark.long
+
 BROKEN = 'extends = "base"\ncolour = "red"\n[variants.primary]\nmin_instances = "two"\n'
 WARNED = "prod.variants.primary.container.gunicorn_timeout_seconds=120"
 KEYS = ["account", "endpoint", "variants.primary.min_instances", "colour"]

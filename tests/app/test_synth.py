@@ -9,6 +9,8 @@ import pytest
 from tests.app.conftest import Project
 from tests.checkouts import Ran
 
+pytestmark = pytest.mark.long
+
 OVERRIDE = "prod.variants.primary.max_instances=9"
 
 

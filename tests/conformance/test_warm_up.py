@@ -7,6 +7,8 @@ import pytest
 from servable_local.container.launch import LaunchError, launch
 from tests.conformance import archives
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.usefixtures("pair")
 def test_every_record_is_replayed(folder: Path) -> None:

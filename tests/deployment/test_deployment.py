@@ -16,6 +16,8 @@ import pytest
 from tests.checkouts import ROOT
 from tests.deployment.conftest import OVERRIDE, Deployment, maximum
 
+pytestmark = pytest.mark.long
+
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.api_calls import calls, problems
 from tests.checkouts import ROOT
 
+pytestmark = pytest.mark.long
+
 
 def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
     """The resources of its template."""

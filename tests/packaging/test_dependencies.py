@@ -8,6 +8,8 @@ from model_packaging.dependencies import LOCK, fetch, lock, locked, vendored
 from model_packaging.refusal import PackagingError
 from tests.packaging.wheelhouse import wheel
 
+pytestmark = pytest.mark.long
+
 IMAGE_TAG = "cp312-cp312-manylinux_2_17_x86_64"
 
 

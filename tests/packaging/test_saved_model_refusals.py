@@ -10,6 +10,8 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read, versions
 from tests.packaging.conftest import Breakable
 
+pytestmark = pytest.mark.long
+
 AGAIN = "export it again, or copy it again"
 SAVED_AGAIN = "export the SavedModel again, or copy it again"
 SHARD = "variables/variables.data-00000-of-00001"

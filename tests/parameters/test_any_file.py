@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 
 from infra.parameters.loading import load
 from infra.preflight.check import check
 from tests.conftest import VALID
+
+pytestmark = pytest.mark.long
 
 WHOLE = tomllib.loads(
     VALID

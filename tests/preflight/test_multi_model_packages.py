@@ -10,6 +10,8 @@ from model_packaging.places import WHEELS
 from tests.conftest import VALID, Environment
 from tests.packaging.wheelhouse import wheel
 
+pytestmark = pytest.mark.long
+
 FILE = "environments/prod.toml"
 TWO = (
     VALID.replace('saved_model = "model"', 'multi_model = ["one", "two"]')

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from infra.parameters.loading import load
@@ -10,6 +11,8 @@ from infra.parameters.placement import placements
 from infra.preflight.check import check
 from tests.policy.container_oracle import start
 from tests.preflight.valid_environments import as_toml, environments
+
+pytestmark = pytest.mark.long
 
 
 @settings(

@@ -16,6 +16,8 @@ from tests.conftest import VALID
 from tests.packaging.wheelhouse import wheel
 from tests.preflight.graphs import Graph
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def prod(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -15,6 +15,8 @@ import psutil
 import pytest
 import requests
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = (ROOT / "examples" / "ranker" / "golden" / "request-rows.json").read_bytes()
 READY_SECONDS = 60.0

@@ -24,6 +24,8 @@ from servable_local.aws import LocalAws, running
 from tests.servable_client.deployed_ranker import NAME, deploy
 from tests.servable_handler.endpoints import RANKER, golden
 
+pytestmark = pytest.mark.long
+
 ARRAYS, ANSWER = golden()
 REQUEST = (RANKER / "golden" / "request-columnar.json").read_bytes()
 CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU

@@ -35,6 +35,8 @@ from tests.servable_client.faulty_server import Certificates, FaultyServer, cert
 from tests.servable_client.predict_bodies import doubled, inputs_of
 from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
 
+pytestmark = pytest.mark.long
+
 CALLS = 40
 CHILD_SECONDS = 60.0
 Open = Callable[..., Endpoint]

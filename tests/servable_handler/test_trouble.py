@@ -15,6 +15,8 @@ import requests
 from servable_local.container.launch import EndpointProcess, launch
 from tests.servable_handler.endpoints import RANKER, golden, packed, post, predict_request
 
+pytestmark = pytest.mark.long
+
 CALLERS = 4
 BODY = predict_request(**golden()[0])
 ALLOWED_FAILURES = 8

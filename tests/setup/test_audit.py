@@ -17,6 +17,8 @@ import pytest
 from scripts import audit
 from tests.checkouts import ROOT
 
+pytestmark = pytest.mark.long
+
 NOBODY = "http://127.0.0.1:1"  # a port that nothing listens on
 ADVISORY = {
     "id": "PYSEC-2025-1",

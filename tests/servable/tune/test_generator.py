@@ -12,6 +12,8 @@ from servable.load.measurement import LoadStep, Loop
 from servable.load.pace import Pace
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
+pytestmark = pytest.mark.long
+
 BODY = Body(content=b'{"instances": [[1.0]]}', content_type="application/json")
 BRIEF = Pace(warm_up_seconds=0.15, least_seconds=0.5, most_seconds=0.5, arrivals="constant")
 REGION = "eu-west-1"

@@ -20,6 +20,8 @@ from servable.load.measurement import CURVE, LoadCurve
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
 
+pytestmark = pytest.mark.long
+
 STEP = ["--warm-up-seconds", "0.2", "--step-seconds", "0.8"]
 
 

@@ -17,6 +17,8 @@ from servable.tune.search.search import _storage
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def umask_0() -> Iterator[None]:

@@ -16,6 +16,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.synthesised import ENVIRONMENTS, Deployed
 from tests.servable_local.aws.watched_endpoint import Watched
 
+pytestmark = pytest.mark.long
+
 MICROSECONDS = 1e6
 
 

@@ -15,6 +15,8 @@ from tests.servable_local.aws.synthesised import Deployed, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
+pytestmark = pytest.mark.long
+
 GUARDED = ["prod", "staging"]
 # One environment always, the other with the slow tests.
 EACH = ["prod", pytest.param("staging", marks=pytest.mark.long)]

@@ -14,6 +14,8 @@ import pytest
 
 from servable_local.aws import ACCOUNT, LocalAws, LocalAwsStartError, down, running, status, up
 
+pytestmark = pytest.mark.long
+
 PROJECT = Path(__file__).resolve().parents[3]
 
 

@@ -12,6 +12,8 @@ from tests.presets import environments
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
+pytestmark = pytest.mark.long
+
 # Presets of kinds, scaling and updates always; those of whole systems with the slow tests.
 OURS = ("scaling/", "updates/", "variants/")
 NAMES = [

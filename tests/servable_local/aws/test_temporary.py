@@ -28,6 +28,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 ENOUGH_USD = 10.0
 PRICES = {"ml.c5.4xlarge": 0.816, "ml.c5.xlarge": 0.204}
 

@@ -11,6 +11,8 @@ from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified_kind import VerifiedKind, written
 
+pytestmark = pytest.mark.long
+
 Plant = Callable[[VerifiedKind], None]
 
 

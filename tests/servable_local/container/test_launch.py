@@ -14,6 +14,8 @@ import requests
 from servable_local.container.launch import EndpointProcess, LaunchError, launch
 from tests.servable_local.container.endpoint_calls import RANKER, Pack
 
+pytestmark = pytest.mark.long
+
 PROJECT = Path(__file__).parents[3]
 BROKEN = {"code/inference.py": b"import no_such_module\n"}
 

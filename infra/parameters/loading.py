@@ -21,7 +21,12 @@ from infra.policy.refused_updates import DeployedVariant, EndpointState
 def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
     """The variants that a file deploys, if nothing was changed by hand since."""
     return {
-        name: DeployedVariant(instance_type=one.instance_type, scales=one.scales, shadow=one.shadow)
+        name: DeployedVariant(
+            instance_type=next(iter(one.instance_types), None),
+            scales=one.scales,
+            shadow=one.shadow,
+            pools=one.instance_types if one.instance_pools else (),
+        )
         for name, one in file.variants.items()
     }
 
@@ -40,7 +45,10 @@ def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
     found = {}
     for name, variant in variants.items():
         found[f"variants.{name}.scaling.hold"] = "true"
-        if variant.instance_type is not None:
+        if variant.pools:
+            pools = ", ".join(f'{{ instance_type = "{one}" }}' for one in variant.pools)
+            found[f"variants.{name}.instance_pools"] = f"[{pools}]"
+        elif variant.instance_type is not None:
             found[f"variants.{name}.instance_type"] = variant.instance_type
     return found
 

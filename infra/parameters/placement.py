@@ -29,6 +29,10 @@ class Placement:
     served: Served
     derived: Derived
     kind: EndpointKind
+    pool: int | None = None
+    """Position of the instance type in instance_pools; None without them."""
+    pool_settings: frozenset[str] = frozenset()
+    """Settings that the file has for this instance type alone."""
 
     @property
     def settings(self) -> ContainerSettings:
@@ -36,8 +40,14 @@ class Placement:
         return self.derived.settings
 
     def key(self, name: str) -> str:
-        """Dotted key of `name` in the variant's table."""
-        return f"variants.{self.name}.{name}"
+        """Dotted key of `name` in the variant's table, or in the pool's for what is the pool's own."""
+        own = name == "instance_type" or self._has_own(name)
+        pool = "" if self.pool is None or not own else f"instance_pools.{self.pool}."
+        return f"variants.{self.name}.{pool}{name}"
+
+    def _has_own(self, name: str) -> bool:
+        table, _, setting = name.partition(".")
+        return table == "container" and setting in self.pool_settings
 
     @property
     def machine_key(self) -> str:
@@ -100,11 +110,24 @@ class Placement:
 
 
 def placement(environment: Environment, name: str, root: Path) -> Placement | None:
-    """The placement of a variant; None if its instance type or model is unknown, which a rule reports.
+    """The placement of a variant, on its preferred instance type; None if its type or model is unknown,
+    which a rule reports.
 
     `root` is the project that the models' paths are relative to.
     """
-    variant = environment.variants[name]
+    return _on_type(environment, name, root, 0)
+
+
+def placements_of(environment: Environment, name: str, root: Path) -> tuple[Placement, ...]:
+    """The placements of a variant on each of its known instance types, the preferred one first."""
+    count = len(environment.variants[name].on_each_type)
+    found = (_on_type(environment, name, root, number) for number in range(count))
+    return tuple(one for one in found if one is not None)
+
+
+def _on_type(environment: Environment, name: str, root: Path, number: int) -> Placement | None:
+    pools = environment.variants[name].instance_pools
+    variant = environment.variants[name].on_each_type[number]
     instance = machine_of(variant)
     model = environment.models.get(variant.model)
     if instance is None or model is None:
@@ -121,13 +144,18 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
         served=known,
         derived=derive(variant.container, instance=instance, served=known, tensorflow=tensorflow),
         kind=environment.kind,
+        pool=None if pools is None else number,
+        pool_settings=frozenset(pools[number].container.model_fields_set if pools else ()),
     )
 
 
 def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
-    """The placements of all variants with a known instance type and model.
+    """The placements of all variants with a known model, on each of their known instance types.
 
     `environment` is the file's, or its draft.
     """
-    found = (placement(environment, name, loaded.root) for name in environment.variants)
-    return tuple(one for one in found if one is not None)
+    return tuple(
+        one
+        for name in environment.variants
+        for one in placements_of(environment, name, loaded.root)
+    )

@@ -55,6 +55,8 @@ class CoreDumps(Table):
 
 
 VOLUME = "ProductionVariantVolumeSizeInGB"
+POOLS = "InstancePoolList"
+PROVISION = "VariantInstanceProvisionTimeoutInSeconds"
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=1024)]
 
 # SageMaker's own quotas are far lower; a larger number is a typing mistake.
@@ -62,11 +64,37 @@ Instances = Annotated[int, Field(ge=0, le=10_000)]
 Routing = Literal["least_outstanding_requests", "random"]
 
 
+class InstancePool(Table):
+    """One of several instance types of a variant.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
+    """
+
+    instance_type: str
+    """SageMaker instance type, for example ml.g5.xlarge."""
+    container: ContainerSettings = ContainerSettings()
+    """Keys of [variants.NAME.container] that differ on this type."""
+
+
 class Variant(Table):
     model: str
     """Name of the [models.NAME] table that the variant serves."""
     instance_type: str | None = None
-    """SageMaker instance type, for example ml.c5.xlarge. Give this or serverless."""
+    """SageMaker instance type, for example ml.c5.xlarge. Give this, instance_pools or serverless."""
+    # One alone was refused (https://github.com/aws/deep-learning-containers/pull/6711, 2026-11-22), although
+    # the API's minimum is 1; with one, instance_type says the same.
+    instance_pools: (
+        Annotated[list[InstancePool], Field(min_length=2, max_length=most(POOLS))] | None
+    ) = None
+    """2 to 5 instance types in order of preference, instead of instance_type: an instance for whose type
+    AWS has no capacity is of the next type. Example: [{ instance_type = "ml.g6.xlarge" }, { instance_type
+    = "ml.g5.xlarge", container = { tfs_processes = 1 } }]. `container` has what differs on that type from
+    [variants.NAME.container]; all other settings are chosen for each type."""
+    provision_timeout_seconds: (
+        Annotated[int, Field(ge=least(PROVISION), le=most(PROVISION))] | None
+    ) = None
+    """Seconds for which SageMaker tries to get instances, over all of instance_pools together, before
+    the update fails; without download and start. Default: SageMaker's own, which is not documented."""
     serverless: Serverless | None = None
     """Memory and concurrency of a serverless variant. Give this or instance_type."""
     shadow: bool = False
@@ -128,6 +156,32 @@ class Variant(Table):
         return self.scaling is not None and not self.scaling.hold
 
     @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The instance types in order of preference; empty for a serverless variant."""
+        return tuple(one.instance_type for one in self.on_each_type if one.instance_type)
+
+    @property
+    def on_each_type(self) -> tuple["Variant", ...]:
+        """The variant as it runs on each of its instance types, with that type's container settings."""
+        if self.instance_pools is None:
+            return (self,)
+        return tuple(
+            self.model_copy(
+                update={
+                    "instance_type": pool.instance_type,
+                    "instance_pools": None,
+                    "container": self.container.model_copy(
+                        update={
+                            name: getattr(pool.container, name)
+                            for name in pool.container.model_fields_set
+                        }
+                    ),
+                }
+            )
+            for pool in self.instance_pools
+        )
+
+    @property
     def serverless_memory_mib(self) -> int | None:
         return None if self.serverless is None else self.serverless.memory_mib
 
@@ -153,8 +207,9 @@ class Variant(Table):
 
 
 def machine_of(variant: Variant) -> Instance | None:
-    """The instance type of a variant; None if it is unknown, or neither type nor memory is given."""
+    """The (preferred) instance type of a variant; None if it is unknown, or neither type nor memory is
+    given."""
     try:
-        return machine(variant.instance_type, variant.serverless_memory_mib)
+        return machine(variant.on_each_type[0].instance_type, variant.serverless_memory_mib)
     except KeyError:
         return None

@@ -1,11 +1,11 @@
 """How a model is hosted on an instance type: image, driver, variables, timeouts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.catalog import gpus, images
 from infra.catalog.images import Image
-from infra.catalog.inference_amis import ami_for, newest_ami
+from infra.catalog.inference_amis import ami_for, carries, cuda_of, names, newest_ami, runs_on
 from infra.catalog.instances import Instance
 from infra.policy.container import ContainerSettings, variables_of
 from infra.policy.derived_settings import Derived
@@ -104,3 +104,28 @@ def driver_for(version: str, instance: Instance) -> str | None:
     if cuda is not None:
         return ami_for(cuda=cuda, family=instance.family)
     return newest_ami(instance.family) if images.has("cuda_12", version) else None
+
+
+def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
+    """The AMI of a variant on several instance types, each with its image's TensorFlow version.
+
+    None if no type needs one. Raises KeyError if no AMI is for all of them: a variant has one.
+    """
+    wanted = {driver_for(version, instance) for version, instance in hosts}
+    if len(wanted) == 1:
+        return wanted.pop()
+    fitting = [
+        ami
+        for ami in names()
+        if all(
+            runs_on(ami, instance.family) and carries(ami, images.cuda(version) or _NEWER)
+            for version, instance in hosts
+        )
+    ]
+    if not fitting:
+        raise KeyError(", ".join(instance.name for _, instance in hosts))
+    return min(fitting, key=lambda ami: [int(part) for part in cuda_of(ami).split(".")])
+
+
+# Stands for a CUDA version that is not documented: no AMI is known to carry it.
+_NEWER = "99.0"

@@ -11,10 +11,17 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class DeployedVariant:
     instance_type: str | None
-    """Instance type; None for a serverless variant."""
+    """The (preferred) instance type; None for a serverless variant."""
     scales: bool
     """Whether it is a scalable target of Application Auto Scaling."""
     shadow: bool = False
+    pools: tuple[str, ...] = ()
+    """All instance types in order of preference, if there are several."""
+
+    @property
+    def runs_on(self) -> str:
+        """Its instance types in words."""
+        return ", else ".join(self.pools) or self.instance_type or "serverless"
 
 
 Variants = Mapping[str, DeployedVariant]
@@ -89,12 +96,12 @@ def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str,
 
 def _type_while_scaled(old: EndpointState, new: EndpointState) -> dict[str, str]:
     return {
-        name: f"variant {name} is scaled: SageMaker does not change {was.instance_type} to "
-        f"{new.variants[name].instance_type} in one update"
+        name: f"variant {name} is scaled: SageMaker does not change {was.runs_on} to "
+        f"{new.variants[name].runs_on} in one update"
         for name, was in old.variants.items()
         if was.scales
         and name in new.variants
-        and new.variants[name].instance_type != was.instance_type
+        and new.variants[name].runs_on != was.runs_on
         and new.variants[name].instance_type is not None  # serverless: a row of its own
     }
 

@@ -54,10 +54,25 @@ class Candidate:
         return placements(self.loaded, self.environment)
 
     @cached_property
-    def instances(self) -> Mapping[str, Instance]:
-        """Variant name to instance type, for variants whose type is known."""
-        named = {name: one.instance_type or "" for name, one in self.environment.variants.items()}
-        return {name: instances()[kind] for name, kind in named.items() if kind in instances()}
+    def instance_keys(self) -> Mapping[str, tuple[str, str]]:
+        """Dotted key of every instance type of the file, to its variant's name and the type."""
+        found = {}
+        for name, variant in self.environment.variants.items():
+            if variant.instance_type is not None:
+                found[f"variants.{name}.instance_type"] = name, variant.instance_type
+            for number, pool in enumerate(variant.instance_pools or ()):
+                key = f"variants.{name}.instance_pools.{number}.instance_type"
+                found[key] = name, pool.instance_type
+        return found
+
+    @cached_property
+    def instances(self) -> Mapping[str, tuple[str, Instance]]:
+        """Dotted key of every known instance type, to its variant's name and the type."""
+        return {
+            key: (name, instances()[kind])
+            for key, (name, kind) in self.instance_keys.items()
+            if kind in instances()
+        }
 
     @cached_property
     def code_folders(self) -> Mapping[str, Path]:

@@ -47,7 +47,10 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
     if loaded.draft is None:
         return []
     return [
-        ExplainedSetting(placed.name, *setting)
+        ExplainedSetting(
+            placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
+            *setting,
+        )
         for placed in placements(loaded, loaded.draft)
         for setting in _lines(loaded.draft, placed)
     ]

@@ -114,8 +114,12 @@ def _show(costs: Cost) -> None:
 
 def _priced(variant: VariantCost) -> str:
     if variant.serverless is None:
-        hour = variant.usd_per_instance_hour
-        return f"{variant.instance_type}, {'unknown price' if hour is None else f'${hour:g}/h'}"
+        hour, least = variant.usd_per_instance_hour, variant.least_usd_per_instance_hour
+        if hour is None:
+            return f"{variant.instance_type}, unknown price"
+        if least != hour:
+            return f"{variant.instance_type}, ${least:g} (at min) to ${hour:g}/h (at max)"
+        return f"{variant.instance_type}, ${hour:g}/h"
     serverless = f"serverless of {variant.serverless.memory_mib} MiB, paid by use"
     if variant.usd_per_second is None:
         return f"{serverless}: unknown price"

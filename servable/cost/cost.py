@@ -36,7 +36,7 @@ class VariantCost:
 
     variant: str
     instance_type: str
-    """Instance type, or "serverless"."""
+    """Instance type, or "serverless". The types of instance_pools are joined by "or"."""
     shadow: bool
     """A shadow variant, whose answers are discarded."""
     min_instances: int
@@ -44,6 +44,11 @@ class VariantCost:
     max_during_update: int
     """Instances at once while an update replaces a fleet of `max_instances`."""
     usd_per_instance_hour: float | None
+    """Price of the dearest type: what is paid at max and during an update."""
+    least_usd_per_instance_hour: float | None
+    """Price of the cheapest type: what is paid at min. Without instance_pools the same."""
+    without_price: tuple[str, ...]
+    """The instance types of which no price is known."""
     price_of: str
     """Where and when the price held, or that none is known."""
     max_rps_per_instance: float | None
@@ -63,23 +68,26 @@ class VariantCost:
         return self.serverless is not None
 
     @property
-    def unknown(self) -> str | None:
-        """The part that has no known price; None if all have one."""
+    def unknown(self) -> tuple[str, ...]:
+        """The parts that have no known price."""
         if self.serverless is None:
-            return self.instance_type if self.usd_per_instance_hour is None else None
+            return self.without_price
         if self.usd_per_second is None:
-            return SERVERLESS
+            return (SERVERLESS,)
         warm = self.serverless.provisioned_concurrency and self.usd_per_warm_second is None
-        return PROVISIONED if warm else None
+        return (PROVISIONED,) if warm else ()
 
     def usd_per_hour(self, which: Which) -> float | None:
         """Serverless: what is kept warm while nobody asks, and at max every container all the time."""
-        if self.unknown is not None:
+        if self.unknown:
             return None
         if self.serverless is None:
             assert self.usd_per_instance_hour is not None  # it would be unknown
             count: int = getattr(self, which)
-            return count * self.usd_per_instance_hour
+            cheapest = which == "min_instances" and self.least_usd_per_instance_hour is not None
+            each = self.least_usd_per_instance_hour if cheapest else self.usd_per_instance_hour
+            assert each is not None  # it would be unknown
+            return count * each
         least = which == "min_instances"
         warm = self.serverless.provisioned_concurrency or 0
         kept = warm if least else self.serverless.most_provisioned
@@ -129,7 +137,7 @@ class Cost:
     @property
     def unknown(self) -> list[str]:
         """What has no price; the sums are then of the others."""
-        return sorted({variant.unknown for variant in self.variants if variant.unknown is not None})
+        return sorted({name for variant in self.variants for name in variant.unknown})
 
     @property
     def missing_keys(self) -> list[str]:
@@ -214,19 +222,24 @@ def variant_cost(
     """Return the cost of a variant, from its file's prices and the price catalog alone."""
     serverless, scaling = variant.serverless, variant.scaling
     used = prices.serverless(region) if serverless else None
-    row = None if serverless else prices.instance(variant.instance_type or "", region)
+    rows = {kind: prices.instance(kind, region) for kind in variant.instance_types}
+    missing = tuple(kind for kind, row in rows.items() if row is None)
+    known = [row for row in rows.values() if row is not None and not missing]
+    dearest = max(known, key=lambda row: row.usd_per_hour, default=None)
     gib = serverless.memory_mib / MIB_PER_GIB if serverless else 0.0
     warm = used.usd_per_warm_gib_second if used else None
     least, most = (0, 0) if serverless else variant.planned_capacity
     return VariantCost(
         variant=name,
-        instance_type=variant.instance_type or SERVERLESS,
+        instance_type=" or ".join(variant.instance_types) or SERVERLESS,
         shadow=variant.shadow,
         min_instances=least,
         max_instances=most,
         max_during_update=instances_during_update(most, batches=batches),
-        usd_per_instance_hour=None if row is None else row.usd_per_hour,
-        price_of=_said(used or row, region),
+        usd_per_instance_hour=None if dearest is None else dearest.usd_per_hour,
+        least_usd_per_instance_hour=min((row.usd_per_hour for row in known), default=None),
+        without_price=missing,
+        price_of=_said(used or dearest, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,

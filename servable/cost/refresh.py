@@ -24,7 +24,7 @@ def refreshed(loaded: Loaded, file: Path, pricing: Any = None) -> Iterator[str]:
     environment = loaded.environment
     assert environment is not None  # the caller has loaded it
     variants = environment.variants.values()
-    names = sorted({variant.instance_type for variant in variants if variant.instance_type})
+    names = sorted({name for variant in variants for name in variant.instance_types})
     try:
         client = pricing or boto3.client("pricing", region_name=API_REGION)
         usd_per_hour = hosting_prices(client, names, environment.region)

@@ -1,6 +1,5 @@
 """The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
-import math
 from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
@@ -99,16 +98,18 @@ def _scaling_role(environment: Environment, aws: Account) -> Iterator[Look]:
 
 
 def needed(environment: Environment) -> dict[str, int]:
-    """Return instance type -> instances at once while an update replaces a fleet of maximum size."""
+    """Return instance type -> instances at once while an update replaces a fleet of maximum size.
+
+    All of a variant's instances may be of any of its instance types.
+    """
     rollout = environment.rollout
     batches = rollout.batches if rollout else None
     counts: dict[str, int] = {}
     for variant in environment.variants.values():
-        if variant.instance_type is None:
-            continue  # serverless has a quota of its own
         _, most = variant.planned_capacity
-        count = instances_during_update(most, batches=batches)
-        counts[variant.instance_type] = counts.get(variant.instance_type, 0) + count
+        for kind in variant.instance_types:  # serverless has none, and a quota of its own
+            count = instances_during_update(most, batches=batches)
+            counts[kind] = counts.get(kind, 0) + count
     return counts
 
 
@@ -163,7 +164,12 @@ def network(environment: Environment, aws: Account) -> Iterator[Look]:
         yield Look(name="subnets", state="problem", said=str(error), mend=mend)
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
-    count = math.ceil(sum(needed(environment).values()))
+    batches = environment.rollout.batches if environment.rollout else None
+    count = sum(
+        instances_during_update(variant.planned_capacity[1], batches=batches)
+        for variant in environment.variants.values()
+        if variant.instance_types
+    )
     mend = (
         f"each instance needs an address: use larger subnets, {count} addresses are needed at once"
     )

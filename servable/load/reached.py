@@ -186,6 +186,7 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
     if chosen not in variants:
         problem = f"there is no variant {chosen!r}; allowed: {', '.join(variants)}"
         raise PackagingError(Path(name), problem, meant(chosen, variants))
+    # None for instance pools: which type answers a request is not known.
     return variants[chosen].get("InstanceType"), chosen
 
 

@@ -152,7 +152,8 @@ def with_graph_faults(verified: Verified, loaded: Loaded | None) -> Verified:
     table = op_table(tensorflow_for(loaded))
     cpu = False
     if loaded is not None and loaded.environment is not None:
-        machines = map(machine_of, loaded.environment.variants.values())
+        every = loaded.environment.variants.values()
+        machines = [machine_of(one) for variant in every for one in variant.on_each_type]
         cpu = any(each is not None and not each.gpus for each in machines)
     severities = {rule.id: rule.severity for rule in RULES}
     sentences: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
@@ -177,5 +178,5 @@ def _python(loaded: Loaded, name: str) -> str | None:
 def _tensorflow(environment: Environment, variant: Variant) -> str:
     """The version of the variant's image: the model's, or the newest for its instance type."""
     return environment.models[variant.model].tensorflow or newest_version(
-        machine(variant.instance_type, variant.serverless_memory_mib)
+        machine(variant.on_each_type[0].instance_type, variant.serverless_memory_mib)
     )

@@ -102,6 +102,7 @@ def _lines(loaded: Loaded, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
             update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.name))
         )
         for placed in placements(loaded, loaded.environment)
+        if not placed.pool  # an update is the same on every instance type
     }
 
 

@@ -30,6 +30,8 @@ class Live:
     variants: Mapping[str, DeployedVariant] = field(default_factory=dict)
     queued: bool = False
     """Whether the endpoint does asynchronous inference."""
+    components: bool = False
+    """Whether its models are inference components, which Servable does not make."""
     instances: Mapping[str, int] = field(default_factory=dict)
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
@@ -89,7 +91,8 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
         endpoint_status=described["EndpointStatus"],
         variants={
             variant["VariantName"]: DeployedVariant(
-                instance_type=variant.get("InstanceType"),
+                instance_type=next(iter(types_of(variant)), None),
+                pools=types_of(variant) if "InstancePools" in variant else (),
                 scales=variant["VariantName"] in scaled,
                 shadow=shadow,
             )
@@ -97,12 +100,30 @@ def _live(wanted: str, stack: str, client: Clients) -> Live:
             for variant in config.get(key, [])
         },
         queued="AsyncInferenceConfig" in config,
+        components=hosts_components(config),
         instances={
             name: int(running["CurrentInstanceCount"])
             for name, running in now.items()
             if "CurrentInstanceCount" in running
         },
     )
+
+
+def hosts_components(config: Mapping[str, Any]) -> bool:
+    """Whether an endpoint configuration is for inference components: its variants name no model.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (ModelName is not required, 2026-11-22)
+    """
+    return any(not variant.get("ModelName") for variant in config.get("ProductionVariants") or [])
+
+
+def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Instance types of a variant of DescribeEndpointConfig, the preferred one first."""
+    pools = sorted(variant.get("InstancePools") or [], key=lambda pool: int(pool["Priority"]))
+    if pools:
+        return tuple(pool["InstanceType"] for pool in pools)
+    return (variant["InstanceType"],) if "InstanceType" in variant else ()
 
 
 def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded, held, state_of
+from infra.parameters.loading import Loaded, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, Live
 from servable.plan.template_changes import (
@@ -94,6 +94,12 @@ def _verdict(
         return "refused", [
             f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
         ]
+    if now.components:
+        return "refused", [
+            f"{now.endpoint_name} hosts inference components, which Servable does not make: its variants "
+            "name no model, so an update from this file is not planned; choose another endpoint.name, "
+            "or delete the components and that endpoint first"
+        ]
     if now.template is None:
         if now.endpoint_name is not None:
             taken = f"an endpoint {name} exists already outside this stack"
@@ -149,7 +155,13 @@ def _first(
 ) -> Deploy:
     """Return the first of two deploys: it removes scaling and changes nothing else."""
     assert loaded.environment is not None
-    gone = [name for name in stuck if name not in loaded.environment.variants]
+    new = deployed_by(loaded.environment)
+    # An option of the command line can neither add a variant nor take a key out of a file.
+    gone = [
+        name
+        for name, old in stuck.items()
+        if name not in new or bool(old.pools) != bool(new[name].pools)
+    ]
     why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
     if not gone:
         return Deploy(command=_command(loaded, folder, held(stuck)), why=why)

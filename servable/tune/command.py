@@ -166,7 +166,7 @@ def tune(environment: str, folder: str, **told: Any) -> int:
 
 def _placement(loaded: Loaded, variant: str | None) -> Placement:
     assert loaded.environment is not None  # the caller has looked at its findings
-    placed = {one.name: one for one in placements(loaded, loaded.environment)}
+    placed = {one.name: one for one in placements(loaded, loaded.environment) if not one.pool}
     name = variant or next(iter(placed), "")
     if name not in placed:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")

@@ -59,6 +59,8 @@ def _show(report: Report) -> None:
         minutes = measured["minutes"]
         span = "the first minute" if minutes == 1 else f"the worst of the first {minutes} minutes"
         click.echo(f"  {variant}: p99 {measured['p99_latency_ms']:g} ms in {span}; {limit}")
+    if report.patchable is not None:
+        click.echo(f"  AWS can patch this endpoint: {report.patchable}")
     for note in report.notes:
         click.secho(f"  note: {note}", dim=True)
     for difference in report.differences:

@@ -7,7 +7,15 @@ from typing import Any
 from servable.verify.resolving import UNKNOWN
 
 # What names an item of a list, where the order is AWS's own.
-_NAMES = ("VariantName", "Name", "Id", "VariantPropertyType", "AlarmName", "CaptureMode")
+_NAMES = (
+    "VariantName",
+    "InstanceType",
+    "Name",
+    "Id",
+    "VariantPropertyType",
+    "AlarmName",
+    "CaptureMode",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +50,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
     """What could not be checked, and other information."""
     measured: dict[str, Any] = field(default_factory=dict)
+    patchable: str | None = None
+    """Whether AWS can patch the endpoint, in words; None if there is no endpoint."""
 
     def as_json(self) -> dict[str, Any]:
         return {"ok": not self.differences, **asdict(self)}

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servable.aws_account import unless_absent
+from servable.plan.live import hosts_components
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference, added, changed, gone
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
+COMPONENTS = "inference components"
+CANNOT_COMPARE = "Servable neither makes nor compares these"
 
 # Beyond the template's own: with any of these set an endpoint is another one.
 _CONFIG_EXTRAS = (
@@ -29,8 +32,10 @@ def look(stack: Deployed) -> Iterator[Difference]:
             yield gone("endpoint", name)
             continue
         yield from _status(live)
-        yield from _config(stack, resource, live)
-        yield from _fleet(stack, live)
+        differences = list(_config(stack, resource, live))
+        yield from differences
+        if not any(difference.kind == COMPONENTS for difference in differences):
+            yield from _fleet(stack, live)
 
 
 def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
@@ -72,6 +77,16 @@ def _config(stack: Deployed, resource: Resource, live: Mapping[str, Any]) -> Ite
         yield gone("endpoint configuration", live["EndpointConfigName"])
         return
     (meant,) = stack.of("AWS::SageMaker::EndpointConfig")
+    if hosts_components(config):
+        yield Difference(
+            kind=COMPONENTS,
+            resource=name,
+            wanted="variants with models",
+            found="variants without models, for inference components",
+            remedy=f"{CANNOT_COMPARE}: look with `aws sagemaker list-inference-components "
+            f"--endpoint-name-equals {name}`",
+        )
+        return
     remedy = "deploy again; who changed it stands in CloudTrail (UpdateEndpoint)"
     # Another model is told of by what is in it, below: its name says nothing.
     yield from changed(
@@ -90,6 +105,12 @@ def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
         if kind in config:
             kept[kind] = [
                 {key: value for key, value in variant.items() if key != "ModelName"}
+                | {
+                    "InstancePools": [
+                        {key: value for key, value in pool.items() if key != "ModelNameOverride"}
+                        for pool in variant.get("InstancePools", [])
+                    ]
+                }
                 for variant in config[kind]
             ]
     return kept
@@ -122,10 +143,10 @@ def _models(
     stack: Deployed, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
-    live = {variant["VariantName"]: variant["ModelName"] for variant in _variants(config)}
+    live = {key: name for variant in _variants(config) for key, name in _named(variant)}
     models = {resource.name: resource for resource in stack.of("AWS::SageMaker::Model")}
-    for variant in _variants(meant):
-        name, wanted = live.get(variant["VariantName"]), models.get(variant["ModelName"])
+    for key, deployed_name in (pair for variant in _variants(meant) for pair in _named(variant)):
+        name, wanted = live.get(key), models.get(deployed_name)
         if name is None or wanted is None:
             continue  # a variant that is not there was told of with the configuration
         actual = unless_absent(sagemaker.describe_model, ModelName=name)
@@ -133,6 +154,15 @@ def _models(
             yield gone("model", name)
             continue
         yield from model(name, wanted.properties, actual)
+
+
+def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((variant, instance type), model) for each instance type; "" where there is only one."""
+    pools = variant.get("InstancePools") or [{}]
+    for pool in pools:
+        name = pool.get("ModelNameOverride") or variant.get("ModelName")
+        if name is not None:  # inference components bring their own models
+            yield (variant["VariantName"], pool.get("InstanceType", "")), name
 
 
 def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
@@ -148,6 +178,45 @@ def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> It
         f"PrimaryContainer.Environment.{key}": there[key] for key in there if key not in expected
     }
     yield from added("model", name, more, more, remedy)
+
+
+def fleets(stack: Deployed) -> Iterator[str]:
+    """Yield a sentence for each variant with instance pools: how many instances are of which type."""
+    sagemaker = stack.account.client("sagemaker")
+    for resource in stack.of("AWS::SageMaker::Endpoint"):
+        live = unless_absent(
+            sagemaker.describe_endpoint, EndpointName=resource.properties["EndpointName"]
+        )
+        for variant in _variants(live or {}):
+            pools = {
+                pool["InstanceType"]: int(pool["CurrentInstanceCount"])
+                for pool in variant.get("InstancePools") or []
+            }
+            if pools:
+                yield f"{variant['VariantName']} runs on {_counts(stack, variant, pools)}"
+
+
+def _counts(stack: Deployed, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
+    (config,) = stack.of("AWS::SageMaker::EndpointConfig")
+    wanted = next(
+        (
+            settings
+            for settings in _variants(config.properties)
+            if settings["VariantName"] == variant["VariantName"]
+        ),
+        {},
+    )
+    preferred = [pool["InstanceType"] for pool in wanted.get("InstancePools", [])][:1]
+    # What the file prefers comes first, whatever order AWS answers in.
+    order = sorted(pools, key=lambda kind: kind not in preferred)
+    shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
+    elsewhere = sum(count for kind, count in pools.items() if kind not in preferred)
+    if not preferred or not elsewhere:
+        return shown
+    return (
+        f"{shown}: AWS had too few of {preferred[0]} when {elsewhere} of them started; they stay until "
+        "scaling removes them, these first, or an update replaces the fleet"
+    )
 
 
 def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:

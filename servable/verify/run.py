@@ -7,13 +7,25 @@ from infra.parameters.loading import Loaded, load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError
 from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
-from servable.verify import alarms, dependencies, endpoint, golden, latency, model, scaling, stack
+from servable.verify import (
+    alarms,
+    dependencies,
+    endpoint,
+    golden,
+    latency,
+    model,
+    patching,
+    scaling,
+    stack,
+)
 from servable.verify.deployed import Deployed, deployed
 from servable.verify.difference import Difference, Report
 
 __all__ = ["Difference", "Report", "compare", "verify"]
 
 MAIN = "endpoint"
+# Nothing of an endpoint is asked after one of these.
+UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
 Said = Iterator[Difference]
 
 
@@ -62,6 +74,8 @@ def compare(
         if synthesised_stack.kind == MAIN:
             report.differences += stack.overrides(live, meant)
             report.differences += _endpoint(live, loaded, account, report, invoke)
+            if not any(each.kind in UNCOMPARED for each in report.differences):
+                report.patchable = patching.verdict(live, report.differences)
     return report
 
 
@@ -72,11 +86,13 @@ def _endpoint(
     assert environment is not None  # as above
     differences = list(endpoint.look(live))
     yield from differences
+    for sentence in endpoint.fleets(live):
+        note(sentence)
     yield from scaling.look(live)
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)
     yield from model.patched_images(live, environment, note)
-    if any(difference.kind == "endpoint missing" for difference in differences):
+    if any(difference.kind in UNCOMPARED for difference in differences):
         return
     if invoke:
         yield from golden.look(account, environment, loaded.root, note)

@@ -8,12 +8,12 @@ from moto.core.exceptions import ServiceException
 
 from servable_local.aws.clock import Clock, ManualClock
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
-from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.instances import InstanceFaults
 
 Answer = tuple[str, dict[str, Any]]
-# (account, region, endpoint's name) -> the endpoint. Raises an exception that says what is wrong.
-Target = Callable[[str, str, str], HostedEndpoint]
+# (account, region) -> what is hosted there.
+Target = Callable[[str, str], RegionalHosting]
 _MILLISECONDS_PER_SECOND = 1000
 # What the local container does for each kind.
 _METHODS = {
@@ -61,14 +61,19 @@ class Controls:
 
 
 def inject(target: Target, asked: Mapping[str, Any]) -> None:
-    """For all containers of an endpoint, or what is before them.
+    """For all containers of an endpoint, or what is before them; or instance types of the whole region.
 
     `asked` names account, region and endpoint, and any of: latency_ms, status, queue_full;
     freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds; start_seconds,
     how long a new instance takes on the clock; capacity, the most instances that can be had;
-    end, to have it all end. Raises ValueError, in words, or KeyError for what is missing.
+    end, to have it all end. `no_capacity`, without an endpoint, lists the instance types of which there
+    are no more from now on, and only those. Raises ValueError, in words, or KeyError for what is missing.
     """
-    endpoint = target(asked["account"], asked["region"], asked["endpoint"])
+    hosting = target(asked["account"], asked["region"])
+    if "no_capacity" in asked:
+        hosting.shortage.set(asked["no_capacity"])
+        return
+    endpoint = hosting.endpoint(asked["endpoint"])
     wanted = {k: v for k, v in asked.items() if k not in ("account", "region", "endpoint")}
     if "overhead_ms" in wanted:
         endpoint.overhead_seconds = wanted.pop("overhead_ms") / _MILLISECONDS_PER_SECOND

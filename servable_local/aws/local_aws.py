@@ -95,6 +95,17 @@ class LocalAws:
         whose = {"account": account, "region": region, "endpoint": endpoint}
         self._control(FAULT_PATH, whose | kinds)
 
+    def no_capacity(
+        self, *instance_types: str, account: str = ACCOUNT, region: str = REGION
+    ) -> None:
+        """Makes new instances of these types, and of no others, unavailable; without any, ends it.
+
+        `aws.no_capacity("ml.c5.xlarge")`: an endpoint on that type alone fails to start, and one with
+        instance pools takes its next type.
+        """
+        whose = {"account": account, "region": region}
+        self._control(FAULT_PATH, whose | {"no_capacity": list(instance_types)})
+
     def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
         try:
             return self._access.ask(path, asked)

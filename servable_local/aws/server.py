@@ -105,10 +105,7 @@ class Server:
             importlib.import_module(module).url_paths.update(paths)
         for patch in (s3, topics, cloudformation, session_keys):
             patch.install()
-        controls = Controls(
-            self._clock,
-            lambda account, region, name: self.hostings.of(account, region).endpoint(name),
-        )
+        controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
         secret = secret_access_key or session_keys.new_secret()
         # The router needs the port, which is free to choose until something listens there.

@@ -32,6 +32,13 @@ def test_a_preset_has_no_finding(name: str) -> None:
     assert [str(one) for one in found if one.severity is not Severity.ACKNOWLEDGED] == []
 
 
+def test_only_an_instance_type_with_settings_of_its_own_has_a_model_of_its_own() -> None:
+    found = calls(templates("variants/instance-pools")["endpoint"])
+    arguments = next(one[2] for one in found if one[1] == "CreateEndpointConfig")
+    pools = arguments["ProductionVariants"][0]["InstancePools"]
+    assert ["ModelNameOverride" in one for one in pools] == [False, False, True]
+
+
 @pytest.fixture(scope="module")
 def config() -> Call:
     found = calls(templates("variants/serverless")["endpoint"])

@@ -19,8 +19,9 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
 def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
         "environments/prod.toml: variants.primary.max_instnces: unknown key 'max_instnces'; "
-        "allowed: container, core_dumps, download_timeout_seconds, inference_ami, initial_instances, "
-        "instance_type, max_instances, min_instances, model, routing, scaling, serverless, shadow, "
+        "allowed: container, core_dumps, download_timeout_seconds, inference_ami, "
+        "initial_instances, instance_pools, instance_type, max_instances, min_instances, model, "
+        "provision_timeout_seconds, routing, scaling, serverless, shadow, "
         "ssm_access, startup_timeout_seconds, variables, volume_gb, weight; "
         "did you mean max_instances?"
     ]

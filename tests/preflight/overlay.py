@@ -14,12 +14,16 @@ _VALID = tomllib.loads(VALID)
 
 
 def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
-    """`lines`: TOML over the valid file; tables merge, and a model has one source."""
+    """`lines`: TOML over the valid file; tables merge, a model has one source, and a variant one
+    of instance_type, instance_pools and serverless."""
     over = tomllib.loads(lines)
     values = copy.deepcopy(_VALID)
     model = over.get("models", {}).get("ranker", {})
     if "artifact" in model and "saved_model" not in model:
         del values["models"]["ranker"]["saved_model"]
+    primary = over.get("variants", {}).get("primary", {})
+    if "instance_pools" in primary and "instance_type" not in primary:
+        del values["variants"]["primary"]["instance_type"]
     _merge(values, over)
     (project / "environments" / f"{name}.toml").write_text(tomlkit.dumps(values))
     folder = project / "environments"

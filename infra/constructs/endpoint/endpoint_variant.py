@@ -1,5 +1,6 @@
 """The interface of an endpoint's variants, and a variant for CDK apps without environment files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,10 @@ class EndpointVariant(Protocol):
 
     @property
     def model(self) -> ServedModel: ...
+
+    @property
+    def other_models(self) -> Sequence[ServedModel]:
+        """The models of instance types that do not run `model`."""
 
     @property
     def scaled(self) -> bool:
@@ -57,6 +62,7 @@ class InstanceVariant:
     weight: float = 1.0
     start_seconds: float | None = None
     shadow: bool = False
+    other_models: Sequence[ServedModel] = ()
 
     @property
     def scaled(self) -> bool:

@@ -94,10 +94,8 @@ class ModelEndpoint(Construct):
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
-        instance_types = [variant.watched.instance_type for variant in variants]
-        self.kind = kind_of(
-            queued=async_inference is not None, has_instances=None not in instance_types
-        )
+        types = [variant.watched.instance_types for variant in variants]
+        self.kind = kind_of(queued=async_inference is not None, has_instances=all(types))
         self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
@@ -114,13 +112,16 @@ class ModelEndpoint(Construct):
             async_inference_config=async_inference.config if async_inference else None,
             metrics_config=_metrics_config(metrics or Metrics()),
         )
-        if not takes_volume_key(
-            [instance_type for instance_type in instance_types if instance_type]
-        ):
+        if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
         self.fingerprint = replacement_fingerprint(
-            self.config, *(variant.model.fingerprint for variant in variants)
+            self.config,
+            *(
+                model.fingerprint
+                for variant in variants
+                for model in (variant.model, *variant.other_models)
+            ),
         )
         """64 hex digits that change whenever the endpoint configuration is replaced."""
         self.resource = self._endpoint(protect=protect)

@@ -38,6 +38,8 @@ class Signal:
     kind: str
     variant: str | None
     """The variant; None for the whole endpoint."""
+    instance_type: str | None = None
+    """One of several instance types of the variant; None for all of its instances."""
     what: str
     metric: Metric
     threshold: float
@@ -56,7 +58,7 @@ class Signal:
     @property
     def name(self) -> str:
         """A short name, unique within the endpoint."""
-        return self.kind if self.variant is None else f"{self.variant}-{self.kind}"
+        return "-".join(one for one in (self.variant, self.kind, self.instance_type) if one)
 
     @property
     def earliest_minutes(self) -> int:
@@ -69,7 +71,8 @@ class Signal:
         if self.in_words is not None:
             return self.in_words
         amount = f"{self.threshold:g} {self.unit.symbol}".strip()
-        return f"{self.what} {self.fires} {amount}"
+        where = f" on {self.instance_type}" if self.instance_type else ""
+        return f"{self.what}{where} {self.fires} {amount}"
 
     @property
     def few_samples(self) -> str:
@@ -138,24 +141,29 @@ def variant_signals(
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
-            yield Signal(
-                kind=kind,
-                variant=variant.name,
-                what=what,
-                metric=metrics.of_variant(metric, variant.name, statistic, namespace),
-                threshold=threshold,
-                unit=_unit(graph, metric, variant),
-                minutes=alarms.window_minutes,
-                graph=graph,
-                breaks_objective=kind in _OBJECTIVE and not variant.shadow,
-            )
+            # What an instance can use differs by type: a mean over several types has no full value.
+            for kind_of_instance in (variant.pools if graph == "saturation" else ()) or (None,):
+                yield Signal(
+                    kind=kind,
+                    variant=variant.name,
+                    instance_type=kind_of_instance,
+                    what=what,
+                    metric=metrics.of_variant(
+                        metric, variant.name, statistic, namespace, kind_of_instance
+                    ),
+                    threshold=threshold,
+                    unit=_unit(graph, metric, variant, kind_of_instance),
+                    minutes=alarms.window_minutes,
+                    graph=graph,
+                    breaks_objective=kind in _OBJECTIVE and not variant.shadow,
+                )
     yield from _traffic(metrics, variant, alarms)
     yield from _async_failures(metrics, variant, alarms)
 
 
-def _unit(graph: str, metric: str, variant: WatchedVariant) -> Unit:
+def _unit(graph: str, metric: str, variant: WatchedVariant, instance_type: str | None) -> Unit:
     if graph == "saturation":
-        return Unit("%", variant.full_percent(metric) / 100)
+        return Unit("%", variant.full_percent(metric, instance_type) / 100)
     return MILLISECONDS if graph == "latency" else PERCENT
 
 

@@ -123,14 +123,16 @@ class VariantGraphs:
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
+        every = [(pool, *kind) for pool in self.variant.pools or (None,) for kind in kinds]
         shown = [
             _in(
-                self._metrics.used(what, self.variant.name, statistic),
-                self.variant.full_percent(f"{what}Utilization") / 100,
-                f"{what}, {'mean' if statistic == 'Average' else 'fullest instance'}",
+                self._metrics.used(what, self.variant.name, statistic, pool),
+                self.variant.full_percent(f"{what}Utilization", pool) / 100,
+                f"{f'{pool}: ' if pool else ''}{what}, "
+                f"{'mean' if statistic == 'Average' else 'fullest instance'}",
                 number,
             )
-            for number, (what, statistic) in enumerate(kinds)
+            for number, (pool, what, statistic) in enumerate(every)
         ]
         return self._graph("saturation", shown, "%", width)
 
@@ -171,11 +173,12 @@ def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Comput
 
 def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Number of instances, with lines at min and max. A minute without requests has no value."""
+    by_type = [endpoint.metrics.instances_of_type(variant.name, one) for one in variant.pools]
     return graph(
-        f"{variant.name}: instances that answer, of {variant.instance_type}",
+        f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
         left=Side(
             label="instances",
-            metrics=[endpoint.metrics.instances(variant.name)],
+            metrics=[endpoint.metrics.instances(variant.name), *by_type],
             lines=[Line(value=number, label=f"{word} {number}") for word, number in _ends(variant)],
         ),
         width=width,
@@ -184,20 +187,25 @@ def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width
 
 def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Cost of the instances that answer; a text if no source states a price."""
-    known = variant.price or price(variant.instance_type or "", endpoint.region)
-    if known is None:
+    prices = {
+        kind: variant.prices.get(kind) or price(kind, endpoint.region)
+        for kind in variant.instance_types
+    }
+    missing = [kind for kind, row in prices.items() if row is None]
+    rows = [row for row in prices.values() if row is not None]
+    if missing or not rows:
         return text(
-            f"**{variant.name}: cost per hour**\n\nno price of {variant.instance_type} "
+            f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
             "is known; state it as prices.instance_usd_per_hour",
             width=width,
         )
-    count = endpoint.metrics.instances(variant.name)
-    ends = [(word, number * known.usd_per_hour) for word, number in _ends(variant)]
-    cost = Computed(
-        expression=f"{count.expression} * {known.usd_per_hour:g}",
-        using=count.using,
-        label=f"{variant.name}: USD per hour",
-    )
+    each = [row.usd_per_hour for row in rows]
+    # From all instances of the cheapest type to all of the dearest.
+    ends = [
+        (word, number * usd)
+        for (word, number), usd in zip(_ends(variant), (min(each), max(each)), strict=True)
+    ]
+    known, cost = rows[0], _cost(endpoint.metrics, variant, each)
     return graph(
         f"{variant.name}: cost per hour (USD, {known.region}, {known.as_of})",
         left=Side(
@@ -207,6 +215,21 @@ def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int
         ),
         width=width,
     )
+
+
+def _cost(metrics: EndpointMetrics, variant: WatchedVariant, usd_per_hour: list[float]) -> Computed:
+    """`usd_per_hour` is of each instance type."""
+    label = f"{variant.name}: USD per hour"
+    if not variant.pools:
+        count = metrics.instances(variant.name)
+        expression = f"{count.expression} * {usd_per_hour[0]:g}"
+        return Computed(expression=expression, using=count.using, label=label)
+    counts = {
+        f"n{number}": metrics.instances_of_type(variant.name, one)
+        for number, one in enumerate(variant.pools)
+    }
+    parts = [f"FILL({n}, 0) * {usd:g}" for n, usd in zip(counts, usd_per_hour, strict=True)]
+    return Computed(expression=" + ".join(parts), using=counts, label=label)
 
 
 def _ends(variant: WatchedVariant) -> list[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """An endpoint, of this stack or another, as alarms and dashboards use it: metrics and instances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aws_cdk as cdk
 
@@ -58,9 +58,16 @@ class EndpointMetrics:
         """Requests in one minute and instance: what scaling tracks."""
         return self.of_variant("InvocationsPerInstance", variant, "Sum")
 
-    def used(self, what: str, variant: str, statistic: str) -> Measured:
+    def used(
+        self, what: str, variant: str, statistic: str, instance_type: str | None = None
+    ) -> Measured:
         """`what`Utilization: CPU, Memory, Disk, GPU, GPUMemory. Unit: percent, of each core and GPU."""
-        return self.of_variant(f"{what}Utilization", variant, statistic, MACHINES)
+        return self.of_variant(f"{what}Utilization", variant, statistic, MACHINES, instance_type)
+
+    def instances_of_type(self, variant: str, instance_type: str) -> Measured:
+        """Number of instances of one of several types: CPUUtilization has one value for each a minute."""
+        counted = self.of_variant("CPUUtilization", variant, "SampleCount", MACHINES, instance_type)
+        return replace(counted, label=instance_type)
 
     def instances(self, variant: str) -> Computed:
         """Number of instances that answer, which SageMaker does not publish.
@@ -108,12 +115,19 @@ class EndpointMetrics:
         return Measured(namespace=namespace, name=name, statistic="Sum")
 
     def of_variant(
-        self, name: str, variant: str | None, statistic: str, namespace: str = NAMESPACE
+        self,
+        name: str,
+        variant: str | None,
+        statistic: str,
+        namespace: str = NAMESPACE,
+        instance_type: str | None = None,
     ) -> Measured:
-        """Any metric that SageMaker publishes; `variant` None means the whole endpoint."""
+        """Any metric that SageMaker publishes; `variant` None means the whole endpoint, and
+        `instance_type` one of several of a variant."""
         dimensions = {
             "EndpointName": self.endpoint_name,
             **({} if variant is None else {"VariantName": variant}),
+            **({} if instance_type is None else {"InstanceType": instance_type}),
             **self.extra_dimensions,
         }
         metrics.check(namespace, name, statistic, dimensions, self.kind.name)
@@ -127,28 +141,39 @@ class EndpointMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedVariant:
-    """A variant's instance type and range of instances."""
+    """A variant's instance types and range of instances."""
 
     name: str
     instance_type: str | None = None
-    """The instance type; None for a serverless variant."""
+    """The (preferred) instance type; None for a serverless variant."""
+    pools: tuple[str, ...] = ()
+    """All instance types in order of preference if there are several; each then has metrics of its own."""
     min_instances: int = 1
     max_instances: int = 1
     scales: bool = False
     """Whether the number of instances scales; not a serverless variant's provisioned concurrency."""
     shadow: bool = False
     """Whether it is a shadow, which gets copies of requests and whose answers reach nobody."""
-    price: Price | None = None
-    """Price of an instance; None: the catalog's."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Price of an instance by type; a type that is left out has the catalog's."""
 
     @property
     def gpus(self) -> int:
-        """GPUs of one instance. Raises KeyError for a type that the catalog does not know."""
-        return instances()[self.instance_type].gpus if self.instance_type else 0
+        """GPUs of an instance of the largest type. Raises KeyError for a type that the catalog does not
+        know."""
+        return max((instances()[one].gpus for one in self.instance_types), default=0)
 
-    def full_percent(self, metric: str) -> int:
-        """The metric's value for a fully used instance. Raises KeyError like `gpus`."""
-        instance = instances()[self.instance_type] if self.instance_type else None
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The instance types in order of preference; empty for a serverless variant."""
+        return self.pools or ((self.instance_type,) if self.instance_type else ())
+
+    def full_percent(self, metric: str, instance_type: str | None = None) -> int:
+        """The metric's value for a fully used instance: of this type, or of the preferred one.
+
+        Raises KeyError like `gpus`."""
+        kind = instance_type or self.instance_type
+        instance = None if kind is None else instances()[kind]
         return metrics.full_percent(MACHINES, metric, instance)
 
 

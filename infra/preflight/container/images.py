@@ -1,6 +1,7 @@
 """Rules about AWS's container image: it must exist in the region and run on the instance type."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.catalog import gpus, images
@@ -8,9 +9,16 @@ from infra.catalog.images import own_image
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.variant import machine_of
+from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
 from infra.preflight.rule import Findings, Rule, VariantRule
+
+
+def _on_each_type(environment: Environment) -> Iterator[tuple[str, Variant]]:
+    """(name, variant as it runs on one of its instance types)."""
+    for name, variant in environment.variants.items():
+        for one in variant.on_each_type:
+            yield name, one
 
 
 class ImageUnknown(Rule):
@@ -47,7 +55,7 @@ class ImageUnknown(Rule):
 
     def _region(self, environment: Environment, name: str) -> Findings:
         """Checks that the region has the version that is chosen if the file names none."""
-        for variant in environment.variants.values():
+        for _, variant in _on_each_type(environment):
             instance = machine_of(variant)
             if variant.model != name or instance is None:
                 continue
@@ -113,7 +121,7 @@ models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
     def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
+        for name, variant in _on_each_type(environment):
             instance = machine_of(variant)
             model = environment.models.get(variant.model)
             if not (instance and model and model.tensorflow in images.versions()):

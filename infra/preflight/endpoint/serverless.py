@@ -11,6 +11,7 @@ from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
 OF_INSTANCES = (
     "min_instances",
     "max_instances",
+    "provision_timeout_seconds",
     "volume_gb",
     "inference_ami",
     "download_timeout_seconds",

@@ -6,6 +6,7 @@ from infra.preflight.rule import Findings, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
+MACHINES = ("instance_type", "instance_pools", "serverless")
 
 
 class VariantModelUnknown(Rule):
@@ -28,7 +29,7 @@ class VariantModelUnknown(Rule):
 
 
 class VariantMachine(Rule):
-    """A variant runs on instances of a type, or serverless.
+    """A variant runs on instances of one type, on those of several, or serverless.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
     """
@@ -38,20 +39,22 @@ class VariantMachine(Rule):
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.instance_type"
-            if variant.instance_type is None and variant.serverless is None:
+            given = [name for name in MACHINES if getattr(variant, name) is not None]
+            if not given:
                 yield self.finding(
                     key,
-                    "neither instance_type nor serverless is given: nothing would run",
-                    allowed="one of the two",
+                    "neither instance_type nor instance_pools nor serverless is given: nothing would run",
+                    allowed="one of the three",
                     remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
-                    reads=(f"variants.{name}.serverless",),
+                    reads=tuple(f"variants.{name}.{one}" for one in MACHINES),
                 )
-            elif variant.instance_type is not None and variant.serverless is not None:
+            elif len(given) > 1:
                 yield self.finding(
-                    key,
-                    f"both instance_type {variant.instance_type} and serverless are given",
-                    allowed="one of the two",
-                    remedy="take one out",
+                    f"variants.{name}.{given[0]}",
+                    f"{' and '.join(given)} are given",
+                    given=None,
+                    allowed="one of the three",
+                    remedy=f"take {' or '.join(given)} out",
                 )
 
 

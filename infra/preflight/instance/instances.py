@@ -17,9 +17,8 @@ class InstanceUnknown(Rule):
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
     def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            given = variant.instance_type
-            if given is None or given in instances():
+        for key, (_, given) in self.candidate.instance_keys.items():
+            if given in instances():
                 continue
             close = nearest(given, instances())
             reason = next(
@@ -31,7 +30,7 @@ class InstanceUnknown(Rule):
                 None,
             )
             yield self.finding(
-                f"variants.{name}.instance_type",
+                key,
                 f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
                 allowed=f"the {len(instances())} types of infra/catalog, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reason else "choose another",
@@ -50,10 +49,10 @@ models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
     def check(self, environment: Environment) -> Findings:
-        for name, instance in self.candidate.instances.items():
+        for key, (_, instance) in self.candidate.instances.items():
             if instance.successor:
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    key,
                     f"{instance.name} is retired: no region lists a price for it",
                     allowed=f"{instance.successor}, its successor",
                     remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
@@ -73,13 +72,11 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
 
     def check(self, environment: Environment) -> Findings:
         region = environment.region
-        for name, instance in self.candidate.instances.items():
+        for key, (_, instance) in self.candidate.instances.items():
             if instance.successor:
                 continue  # InstanceRetired reports it
             if region not in availability.regions():
-                yield self.not_checked(
-                    f"variants.{name}.instance_type", f"a region of infra/catalog: {region}"
-                )
+                yield self.not_checked(key, f"a region of infra/catalog: {region}")
             elif region not in availability.regions_of(instance.name):
                 size = instance.name.split(".")[-1]
                 near = [one for one in availability.offered(region) if one.endswith(f".{size}")]
@@ -92,7 +89,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 ]
                 elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    key,
                     f"{region} does not have {instance.name}",
                     allowed=", ".join(usable) or f"{elsewhere} has it",
                     remedy="choose one of those, or another region",
@@ -109,12 +106,12 @@ class InstanceArchitecture(Rule):
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
 
     def check(self, environment: Environment) -> Findings:
-        for name, instance in self.candidate.instances.items():
+        for key, (name, instance) in self.candidate.instances.items():
             model = environment.models.get(environment.variants[name].model)
             own = model is not None and model.image is not None
             if instance.architecture != "x86_64" and not own:
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    key,
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",
                     allowed="x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
                     remedy="choose one of those",

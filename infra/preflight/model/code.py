@@ -25,8 +25,7 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
     found = []
     for variant in variants_running(environment, model_name):
         stated = environment.models[variant.model].tensorflow
-        instance = machine_of(variant)
-        if instance is not None:
+        for instance in filter(None, map(machine_of, variant.on_each_type)):
             version = stated if stated in images.versions() else newest_version(instance)
             found.append(".".join((version or "").split(".")[:2]))
     return sorted(set(found))

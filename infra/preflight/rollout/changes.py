@@ -1,11 +1,13 @@
 """Rules about an update from the file at another revision, which `--against REF` gives."""
 
+import shlex
 from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.parameters.loading import held, state_of
-from infra.policy.refused_updates import refused_update
+from infra.parameters.loading import deployed_by, held, state_of
+from infra.parameters.variant import Variant
+from infra.policy.refused_updates import DeployedVariant, refused_update
 from infra.preflight.rule import Findings, Rule
 
 AGAINST = "--against REF, the revision that is deployed"
@@ -95,14 +97,18 @@ class ChangeServerlessToInstances(ChangeRule):
     def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             old = self.loaded.deployed.get(name)
-            if old and old.instance_type is None and variant.instance_type is not None:
+            if old and old.instance_type is None and variant.instance_types:
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    f"variants.{name}.{_machine_key(variant)}",
                     f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
                     "but refuses the change back, even to restore the old file",
                     allowed="serverless, as before",
                     remedy="keep serverless, or first try instances in another environment",
                 )
+
+
+def _machine_key(variant: Variant) -> str:
+    return "instance_type" if variant.instance_pools is None else "instance_pools"
 
 
 class ChangeTypeWhileScaled(ChangeRule):
@@ -118,18 +124,28 @@ class ChangeTypeWhileScaled(ChangeRule):
     def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             old = self.loaded.deployed.get(name)
-            if variant.instance_type is None:
+            if not variant.instance_types:
                 continue  # serverless: change-instances-to-serverless
-            if old and old.scales and old.instance_type != variant.instance_type:
-                holding = held({name: old})
-                first = [f"-c {self.loaded.name}.{key}={value}" for key, value in holding.items()]
+            new = deployed_by(environment)[name]
+            if old and old.scales and old.runs_on != new.runs_on:
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    f"variants.{name}.{_machine_key(variant)}",
                     f"the variant is scaled in {self.loaded.against}: its instance type cannot change from "
-                    f"{old.instance_type} to {variant.instance_type} in one update",
-                    allowed=old.instance_type or "serverless, as before",
-                    remedy=f"first deploy with {' '.join(first)}, then without",
+                    f"{old.runs_on} to {new.runs_on} in one update",
+                    allowed=old.runs_on if old.instance_type else "serverless, as before",
+                    remedy=self._first(name, old, new),
                 )
+
+    def _first(self, name: str, old: DeployedVariant, new: DeployedVariant) -> str:
+        if bool(old.pools) != bool(new.pools):  # no option takes a key out of a file
+            return (
+                f"first deploy the old file with variants.{name}.scaling.hold = true, then this one"
+            )
+        options = [
+            f"-c {shlex.quote(f'{self.loaded.name}.{key}={value}')}"
+            for key, value in held({name: old}).items()
+        ]
+        return f"first deploy with {' '.join(options)}, then without"
 
 
 class ChangeVariantRemovedWhileScaled(ChangeRule):

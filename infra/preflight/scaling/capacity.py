@@ -186,10 +186,10 @@ variants.primary.instance_type = "ml.t2.medium"
 variants.primary.scaling.max_rps_per_instance = 10"""
 
     def check(self, environment: Environment) -> Findings:
-        for name, instance in self.candidate.instances.items():
+        for key, (name, instance) in self.candidate.instances.items():
             if instance.burstable and environment.variants[name].scales:
                 yield self.finding(
-                    f"variants.{name}.instance_type",
+                    key,
                     f"{instance.name} is burstable and cannot be scaled",
                     allowed="types that are not burstable, such as ml.c5.large",
                     remedy=f"choose one of those, or take [variants.{name}.scaling] out",

@@ -72,6 +72,10 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
         if chosen is None:
             allowed = ", ".join(variants)
             raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
+        if "ModelName" not in chosen:
+            raise TemporaryError(
+                f"{live}: hosts inference components, which Servable neither makes nor copies"
+            )
         model = client.describe_model(ModelName=chosen["ModelName"])
     except (BotoCoreError, ClientError) as error:
         raise TemporaryError(
@@ -79,6 +83,9 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
             "credentials: `aws sts get-caller-identity`"
         ) from None
     if "InstanceType" not in chosen or "PrimaryContainer" not in model:
+        if "InstancePools" in chosen:
+            problem = "has instance_pools: measure one of its types in an environment of its own"
+            raise TemporaryError(f"{live}: {problem}")
         raise TemporaryError(f"{live}: only one container on instances can be copied")
     return LiveVariant(
         model={key: model[key] for key in _MODEL_KEYS if key in model},

@@ -106,10 +106,15 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
             "CurrentServerlessConfig": variant.serverless,
             "DesiredServerlessConfig": variant.serverless,
         }
+    pools = [
+        {"InstanceType": kind, "CurrentInstanceCount": count}
+        for kind, count in variant.pools.items()
+    ]
     return named | {
         "CurrentInstanceCount": variant.instances.serving,
         "DesiredInstanceCount": variant.instances.desired,
         **({"VariantStatus": [_scaling(variant)]} if variant.instances.changing else {}),
+        **({"InstancePools": pools} if pools else {}),
     }
 
 

@@ -8,6 +8,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
+from servable_local.aws.sagemaker.instances import instance_types
 from servable_local.aws.sagemaker.model_api import ModelApi
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
@@ -79,11 +80,11 @@ class SageMakerApi(ModelApi):
 
     def _refuse_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
         """A scaled variant can neither go nor change its instance type."""
-        new = {v["VariantName"]: v.get("InstanceType") for v in specified_variants(config)}
+        new = {v["VariantName"]: instance_types(v) for v in specified_variants(config)}
         touched = [
             variant["VariantName"]
             for variant in specified_variants(endpoint.config)
-            if new.get(variant["VariantName"]) != variant.get("InstanceType")
+            if new.get(variant["VariantName"]) != instance_types(variant)
         ]
         targets = self.here.aws.client("application-autoscaling").describe_scalable_targets(
             ServiceNamespace="sagemaker"

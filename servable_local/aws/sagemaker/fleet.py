@@ -11,7 +11,12 @@ from typing import Any
 
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
-from servable_local.aws.sagemaker.instances import VariantInstances
+from servable_local.aws.sagemaker.instances import (
+    NO_CAPACITY,
+    Shortage,
+    VariantInstances,
+    instance_types,
+)
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
@@ -53,7 +58,10 @@ class Turns:
 
 @dataclass
 class HostedVariant:
-    """One variant that answers."""
+    """One variant that answers.
+
+    With instance pools its containers run the model of the first type that was to be had.
+    """
 
     name: str
     weight: float
@@ -62,13 +70,32 @@ class HostedVariant:
     models: TargetModels | None = None  # in multi-model mode
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
     _utilisations: dict[int, Utilisation] = field(default_factory=dict)
+    _turns: Turns = field(default_factory=Turns)
 
-    def utilisation(self) -> Iterator[dict[str, float]]:
-        """{metric: percent} of each container, since the last look."""
+    def utilisation(self) -> Iterator[tuple[dict[str, float], list[str]]]:
+        """({metric: percent}, instance types) of each container, since the last look.
+
+        The types are those of the instances that it stands for, one by one; none without pools.
+        """
         known, self._utilisations = self._utilisations, {}
-        for container in list(self.instances.containers):
+        types = [kind for kind, count in self.pools.items() for _ in range(count)]
+        containers = list(self.instances.containers)
+        for number, container in enumerate(containers):
             look = self._utilisations[id(container)] = known.get(id(container)) or Utilisation()
-            yield look.look(container)
+            yield look.look(container), types[number :: len(containers)]
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Instances by type; empty without instance pools."""
+        by_type = dict(self.instances.by_type)
+        return by_type if len(by_type) > 1 else {}
+
+    def answering(self) -> tuple[str, int] | None:
+        """The instance type that takes the next request, and how many there are; None without pools."""
+        pools = self.pools
+        weights = {kind: float(count) for kind, count in pools.items() if count}
+        kind = self._turns.next(weights) if weights else None
+        return None if kind is None else (kind, pools[kind])
 
 
 class Fleet:
@@ -140,6 +167,7 @@ class FleetLauncher:
     launch: Launch
     folder: Path
     endpoint_name: str
+    shortage: Shortage
     most_containers: int = 1
 
     def start(self, config: Mapping[str, Any]) -> Fleet:
@@ -172,9 +200,14 @@ class FleetLauncher:
 
     def _variant(self, specification: Mapping[str, Any], archives: Path) -> HostedVariant:
         name = specification["VariantName"]
-        model = self.model(specification.get("ModelName", ""))
+        types = instance_types(specification)
+        first = self.shortage.first_free(types)
+        if types and first is None:
+            raise VariantStartError(NO_CAPACITY)
+        model_name = _model_name(specification, first)
+        model = self.model(model_name)
         if model is None:
-            raise VariantStartError(f'Could not find model "{specification.get("ModelName")}".')
+            raise VariantStartError(f'Could not find model "{model_name}".')
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = of_package(containers[0], self.aws)
         url = data_url(container)
@@ -182,10 +215,7 @@ class FleetLauncher:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = version_of_image(container.get("Image", ""))
-        variables |= container.get("Environment", {})
-        if many:  # SageMaker sets it; a template does not
-            variables[MULTI_MODEL] = "true"
+        variables = _variables(container, many=many)
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
@@ -206,6 +236,8 @@ class FleetLauncher:
             [running],
             int(specification.get("InitialInstanceCount", 1)),
             start,
+            types,
+            self.shortage,
             # Models are loaded into one container; a serverless variant has no instances.
             most_containers=1
             if many or "ServerlessConfig" in specification
@@ -226,3 +258,19 @@ class FleetLauncher:
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )
+
+
+def _variables(container: Mapping[str, Any], *, many: bool) -> dict[str, str]:
+    variables = version_of_image(container.get("Image", ""))
+    variables |= container.get("Environment", {})
+    # SageMaker sets it; a template does not.
+    return variables | {MULTI_MODEL: "true"} if many else variables
+
+
+def _model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:
+    """The model that the variant runs on this instance type."""
+    overrides = {
+        pool["InstanceType"]: pool.get("ModelNameOverride")
+        for pool in specification.get("InstancePools", [])
+    }
+    return str(overrides.get(instance_type) or specification.get("ModelName", ""))

@@ -15,6 +15,7 @@ from servable_local.aws.sagemaker.container import Launch
 from servable_local.aws.sagemaker.described import event_detail
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher
+from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_utilisation
 
 
@@ -96,6 +97,7 @@ class RegionalHosting:
             lambda name: self.arn("endpoint-config", name),
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
+        self.shortage = Shortage()
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
         self._folder = folder
@@ -135,6 +137,7 @@ class RegionalHosting:
             folder=self._folder,
             endpoint_name=endpoint_name,
             most_containers=self.most_containers,
+            shortage=self.shortage,
         )
         return launcher.start(self.configs.get(config_name).request)
 
@@ -146,7 +149,7 @@ class RegionalHosting:
         """Measures once a minute what the containers use of this computer."""
         for endpoint in list(self.endpoints.values()):
             for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
-                for percents in variant.utilisation():
+                for percents, pools in variant.utilisation():
                     publish_utilisation(
                         self.cloudwatch.metrics,
                         at,
@@ -154,6 +157,7 @@ class RegionalHosting:
                         endpoint=endpoint.name,
                         variant=variant.name,
                         kind=endpoint.kind,
+                        pools=pools,
                     )
 
     def tick(self, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The instances of one variant: which serve, which start or end, and which container stands for each.
+"""The instances of one variant: their types, which serve, start or end, and which container stands for each.
 
 An instance beyond `most_containers` is counted, starts and ends, and has no container of its own: those
 that are there play it too. The first container stays also where no instance is left.
@@ -6,19 +6,44 @@ that are there play it too. The first container stays also where no instance is 
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from servable_local.aws.sagemaker.container import Container
 
 _DRAIN_SECONDS = 60.0
 _DRAIN_LOOK_SECONDS = 0.02
-# AWS's words for it, as users report them.
-_NO_CAPACITY = (
+# SageMaker's first sentence, as its users quote it:
+# https://github.com/aws/deep-learning-containers/pull/6673 (2026-11-22)
+NO_CAPACITY = (
     "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
 )
+
+
+def instance_types(variant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Instance types of a variant of CreateEndpointConfig, the preferred one first."""
+    pools = sorted(variant.get("InstancePools", []), key=lambda pool: int(pool["Priority"]))
+    if pools:
+        return tuple(pool["InstanceType"] for pool in pools)
+    return (variant["InstanceType"],) if "InstanceType" in variant else ()
+
+
+class Shortage:
+    """The instance types of which an account's region has none left: a fault to inject."""
+
+    def __init__(self) -> None:
+        self._types: frozenset[str] = frozenset()
+
+    def set(self, types: Iterable[str]) -> None:
+        """Ends the shortage of all other types."""
+        self._types = frozenset(types)
+
+    def first_free(self, types: Iterable[str]) -> str | None:
+        """The first of `types` that is to be had; None if none is."""
+        return next((kind for kind in types if kind not in self._types), None)
 
 
 @dataclass
@@ -35,27 +60,40 @@ class InstanceFaults:
 class _Starting:
     ready: datetime
     container: "Future[Container] | None"
-    lacking: bool
+    instance_type: str | None
+    """None: there is no capacity for it."""
 
 
 @dataclass(eq=False)
 class VariantInstances:
-    """Counts and containers. Not for several threads at once, but for `pick`: an endpoint's lock holds it."""
+    """Counts and containers. Not for several threads at once, but for `pick`: an endpoint's lock holds it.
+
+    New instances are of the first type that is to be had; the last type's go first. Source:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
+    """
 
     containers: list[Container]
     desired: int
     start: Callable[[], Container]
+    types: tuple[str, ...] = ()
+    """In order of preference; empty for a serverless variant."""
+    shortage: Shortage = field(default_factory=Shortage)
     most_containers: int = 1
     least_outstanding: bool = False
     faults: InstanceFaults = field(default_factory=InstanceFaults)
     failure: str | None = None
     """Why the last change of the count was not fulfilled; until the next change."""
-    serving: int = field(init=False)
+    by_type: dict[str, int] = field(init=False)
+    """Instances that serve, by type."""
     _starting: list[_Starting] = field(default_factory=list)
     _turn: int = 0
 
     def __post_init__(self) -> None:
-        self.serving = self.desired
+        self.by_type = dict.fromkeys(self.types or ("",), 0)
+
+    @property
+    def serving(self) -> int:
+        return sum(self.by_type.values())
 
     @property
     def changing(self) -> bool:
@@ -76,21 +114,31 @@ class VariantInstances:
         self.desired = desired
         for _ in range(more):
             number = self.serving + len(self._starting) + 1
-            lacking = self.faults.capacity is not None and number > self.faults.capacity
-            own = number <= self.most_containers and number > len(self.containers) and not lacking
+            kind = self.shortage.first_free(self.by_type)
+            if self.faults.capacity is not None and number > self.faults.capacity:
+                kind = None
+            own = len(self.containers) < number <= self.most_containers and kind is not None
             ready = now + timedelta(seconds=self.faults.start_seconds)
-            self._starting.append(_Starting(ready, _launched(self.start) if own else None, lacking))
+            self._starting.append(_Starting(ready, _launched(self.start) if own else None, kind))
         for _ in range(-more):
             if self._starting:
                 _drop(self._starting.pop())
             else:
-                self.serving -= 1
+                self._remove_one()
         self._end_surplus()
 
     def retain(self, desired: int) -> None:
-        """So many from the beginning, as an update takes the count over; waits for their containers."""
-        self.desired = self.serving = desired
-        while len(self.containers) < min(desired, self.most_containers):
+        """So many from the beginning, as an update takes the count over; waits for their containers.
+
+        If no type is to be had, none is added.
+        """
+        self.desired = desired
+        while self.serving > desired:
+            self._remove_one()
+        kind = self.shortage.first_free(self.by_type)
+        if kind is not None:
+            self.by_type[kind] += desired - self.serving
+        while len(self.containers) < min(self.serving, self.most_containers):
             self.containers.append(self.start())
         self._end_surplus()
 
@@ -113,8 +161,8 @@ class VariantInstances:
         return True
 
     def _arrive(self, one: _Starting) -> None:
-        if one.lacking:
-            self.failure = _NO_CAPACITY
+        if one.instance_type is None:
+            self.failure = NO_CAPACITY
             return
         if one.container is not None:
             try:
@@ -122,7 +170,11 @@ class VariantInstances:
             except Exception as error:
                 self.failure = str(error) or type(error).__name__
                 return
-        self.serving += 1
+        self.by_type[one.instance_type] += 1
+
+    def _remove_one(self) -> None:
+        last = next(kind for kind in reversed(self.by_type) if self.by_type[kind])
+        self.by_type[last] -= 1
 
     def _end_surplus(self) -> None:
         """Those that leave get no request any more, and end when their last is answered."""

@@ -33,7 +33,7 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
         for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
             if name in asked:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
-        if "InstanceType" in variants[0] or "InitialInstanceCount" in variants[0]:
+        if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
             raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
     if shadows and (len(variants), len(shadows)) != (1, 1):
         raise SageMakerError(
@@ -41,6 +41,21 @@ def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
+
+
+def refuse_pools(variant: Mapping[str, Any]) -> None:
+    """Raises `SageMakerError` for pools that SageMaker does not take; the words are ours.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
+    (InstancePools replaces InstanceType, 2026-11-22)
+    """
+    pools = variant.get("InstancePools", [])
+    if pools and "InstanceType" in variant:
+        raise SageMakerError("Give InstanceType or InstancePools, and not both.")
+    for key in ("Priority", "InstanceType"):
+        given = [pool[key] for pool in pools]
+        if len(set(given)) < len(given):
+            raise SageMakerError(f"{key} must differ between InstancePools; given: {given}.")
 
 
 def refuse_frequency(asked: Mapping[str, Any]) -> None:
@@ -147,8 +162,10 @@ class ModelApi(SageMakerResponse):
         if len(set(names)) < len(names):
             raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
         for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
-            if "ModelName" in variant:
-                here.models.get(variant["ModelName"])
+            refuse_pools(variant)
+            for one in (variant, *variant.get("InstancePools", [])):
+                if model := one.get("ModelName") or one.get("ModelNameOverride"):
+                    here.models.get(model)
         refuse_mixed_kinds(asked)
         refuse_frequency(asked)
         return ActionResult({"EndpointConfigArn": self._add(here.configs, name, asked)})

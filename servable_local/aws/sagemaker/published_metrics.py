@@ -4,7 +4,7 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.ht
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -59,8 +59,10 @@ def publish_invocation(
     variant: str,
     config: str | None,
     kind: str,
+    pool: tuple[str, int] | None = None,
 ) -> None:
-    """`config` adds a second set, of one fleet alone, while an update is watched.
+    """`config` adds a second set, of one fleet alone, while an update is watched; `pool`, an instance
+    type and how many there are, adds that type's.
 
     `kind` of the endpoint: real_time, serverless or asynchronous.
     """
@@ -79,10 +81,24 @@ def publish_invocation(
     at = clock.now()
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     of_one_fleet = [dimensions | {"EndpointConfigName": config}] if config else []
+    if pool is not None:
+        of_type = dimensions | {"InstanceType": pool[0]}
+        each = published | {"InvocationsPerInstance": (1.0 / max(1, pool[1]), _COUNT)}
+        _add(store, at, each, of_type, kind)
     for them in [dimensions, *of_one_fleet]:
-        for name, (value, unit) in published.items():
-            if name not in _NOT_PUBLISHED[kind]:
-                store.add(Metric.of(NAMESPACE, name, them), value, unit=unit, at=at)
+        _add(store, at, published, them, kind)
+
+
+def _add(
+    store: MetricStore,
+    at: datetime,
+    published: Mapping[str, tuple[float, str]],
+    dimensions: Mapping[str, str],
+    kind: str,
+) -> None:
+    for name, (value, unit) in published.items():
+        if name not in _NOT_PUBLISHED[kind]:
+            store.add(Metric.of(NAMESPACE, name, dimensions), value, unit=unit, at=at)
 
 
 def publish_scaled(
@@ -131,13 +147,16 @@ def publish_utilisation(
     endpoint: str,
     variant: str,
     kind: str,
+    pools: Sequence[str] = (),
 ) -> None:
-    """Publishes the metrics of the minute that ends at `at`."""
+    """Publishes the metrics of the minute that ends at `at`; `pools` has the types of the instances that
+    the container stands for, each of which has a value of its own."""
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
+    of_types = [dimensions | {"InstanceType": name} for name in pools]
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():
-        if name not in _NOT_PUBLISHED[kind]:
-            metric = Metric.of(UTILISATION_NAMESPACE, name, dimensions)
+        for them in [dimensions, *of_types] if name not in _NOT_PUBLISHED[kind] else ():
+            metric = Metric.of(UTILISATION_NAMESPACE, name, them)
             store.add(metric, percent, unit="Percent", at=within)
 
 

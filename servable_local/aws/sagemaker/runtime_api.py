@@ -237,6 +237,7 @@ def _ask(
         variant=route.variant.name,
         config=route.config_name,
         kind=endpoint.kind,
+        pool=route.variant.answering(),
     )
     return status, headers, answer
 

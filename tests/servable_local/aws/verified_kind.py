@@ -46,7 +46,13 @@ def written(
 class VerifiedKind:
     """In an account of its own; its stand-in containers answer what the golden answer says."""
 
-    def __init__(self, aws: LocalAws, launcher: Launcher, loaded: Loaded) -> None:
+    def __init__(
+        self,
+        aws: LocalAws,
+        launcher: Launcher,
+        loaded: Loaded,
+        no_capacity: tuple[str, ...] = (),
+    ) -> None:
         assert loaded.environment is not None, loaded.findings
         self.loaded, self.endpoint = loaded, loaded.environment.endpoint.name
         self.account = Account(aws, launcher)
@@ -65,6 +71,7 @@ class VerifiedKind:
             for kind, template in sorted(synthesised(loaded).items())  # data, then endpoint
         ]
         self._publish()
+        aws.no_capacity(*no_capacity, account=self.account.number, region=REGION)
         before = len(launcher.started)
         for stack in self.stacks:
             assert self.account.deploy(stack.template, name=stack.name) == "CREATE_COMPLETE"

@@ -1,0 +1,104 @@
+"""Rules about instance pools: types in order of preference, of which an instance takes the first free one."""
+
+from collections.abc import Iterator
+
+from infra.catalog.instances import Instance, instances
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
+from infra.parameters.placement import placements_of
+from infra.policy.hosting import driver_for_all
+from infra.preflight.rule import Findings, Rule
+
+_PAIR = 'variants.primary.instance_pools = [{{ instance_type = "{}" }}, {{ instance_type = "{}" }}]'
+
+
+def _pools(environment: Environment) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(variant, key, instance types) of every variant with instance_pools."""
+    for name, variant in environment.variants.items():
+        if variant.instance_pools is not None:
+            yield name, f"variants.{name}.instance_pools", variant.instance_types
+
+
+class InstancePoolsRepeated(Rule):
+    """A type that stands twice adds no capacity: if the first is not to be had, neither is the second.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
+    """
+
+    example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
+
+    def check(self, environment: Environment) -> Findings:
+        for _, key, types in _pools(environment):
+            twice = [one for one in dict.fromkeys(types) if types.count(one) > 1]
+            if twice:
+                yield self.finding(
+                    key,
+                    f"{', '.join(twice)} stands more than once",
+                    given=None,
+                    allowed="each instance type once",
+                    remedy="take the repetition out, or name another type",
+                )
+
+
+class InstancePoolsDriver(Rule):
+    """A variant has one inference AMI: its driver must be for every GPU type, and CPU types take none.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+    (InferenceAmiVersion, InstancePools); infra/catalog/inference_amis.json
+    """
+
+    example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
+
+    def check(self, environment: Environment) -> Findings:
+        for name, key, types in _pools(environment):
+            if environment.variants[name].inference_ami is not None:
+                continue  # ami-family, ami-cuda and ami-without-gpu look at each type
+            placed = placements_of(environment, name, self.loaded.root)
+            try:
+                driver_for_all([(one.tensorflow, one.instance) for one in placed] or [])
+            except KeyError:
+                yield self.finding(
+                    key,
+                    f"no inference AMI is for all of {', '.join(types)}",
+                    given=None,
+                    allowed="only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6",
+                    remedy="put the others into a variant of their own",
+                    reads=(f"models.{environment.variants[name].model}",),
+                )
+
+
+class InstancePoolsUneven(Rule):
+    """Predefined scaling metrics are means over all instances: a smaller type is full before the mean is.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
+    (Use weighted custom metrics for mixed fleets, 2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = "\n".join(
+        (
+            _PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge"),
+            "variants.primary.scaling.max_rps_per_instance = 100",
+        )
+    )
+
+    def check(self, environment: Environment) -> Findings:
+        for name, key, types in _pools(environment):
+            known = [instances()[one] for one in types if one in instances()]
+            sizes = {(one.vcpus, one.gpus) for one in known}
+            if len(sizes) > 1 and environment.variants[name].scales:
+                shown = ", ".join(f"{one.name} {_size(one)}" for one in known)
+                yield self.finding(
+                    key,
+                    f"scaling takes instances of different sizes for equal: {shown}",
+                    given=None,
+                    allowed="types of one size",
+                    remedy="choose such, or scale by the smallest type's measured rate and accept this; "
+                    "a policy on metric math that weighs the types is not built here: add it in CDK",
+                    reads=(f"variants.{name}.scaling",),
+                )
+
+
+def _size(one: Instance) -> str:
+    return f"({one.vcpus} vCPUs{f', {one.gpus} GPUs' if one.gpus else ''})"

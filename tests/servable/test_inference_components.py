@@ -1,0 +1,97 @@
+"""An endpoint of inference components, whose variants name no model, in `servable plan` and `verify`."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from servable.plan.live import Live, _live
+from servable.plan.plan import _verdict
+from servable.verify.deployed import Deployed, Resource
+from servable.verify.difference import Difference
+from servable.verify.endpoint import look
+from servable.verify.patching import verdict
+
+LIVE = {
+    "EndpointName": "ranker",
+    "EndpointConfigName": "by-hand",
+    "EndpointStatus": "InService",
+    "ProductionVariants": [{"VariantName": "AllTraffic", "CurrentInstanceCount": 0}],
+}
+CONFIG = {
+    "ExecutionRoleArn": "arn:aws:iam::111111111111:role/serving",
+    "ProductionVariants": [{"VariantName": "AllTraffic", "InstanceType": "ml.g5.xlarge"}],
+}
+
+
+class Client:
+    """Every service: it describes the endpoint, and has no stack and no scalable target."""
+
+    exceptions = SimpleNamespace(ClientError=RuntimeError)
+
+    def describe_endpoint(self, **_: Any) -> dict[str, Any]:
+        return LIVE
+
+    def describe_endpoint_config(self, **_: Any) -> dict[str, Any]:
+        return CONFIG
+
+    def describe_stacks(self, **_: Any) -> dict[str, Any]:
+        return {"Stacks": [{"StackStatus": "DELETE_COMPLETE"}]}
+
+    def get_paginator(self, _: str) -> Any:
+        return SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": []}])
+
+
+def resource(kind: str, physical: str = "", **properties: Any) -> Resource:
+    return Resource(logical=kind, type=kind, physical=physical, properties=properties)
+
+
+def deployed(*resources: Resource) -> Deployed:
+    account = cast("Any", SimpleNamespace(client=lambda _: Client()))
+    return Deployed(
+        account=account, name="s", status="UPDATE_COMPLETE", template={}, resources=resources
+    )
+
+
+def test_plan_refuses_it_with_a_sentence() -> None:
+    now = _live("ranker", "prod-endpoint", lambda _: Client())
+    loaded = cast("Any", SimpleNamespace(name="prod"))
+    said, (reason,) = _verdict(loaded, "ranker", now, {}, True)
+    assert (said, reason.split(":")[0]) == (
+        "refused",
+        "ranker hosts inference components, which Servable does not make",
+    )
+
+
+def test_verify_names_it_once_and_compares_no_variant() -> None:
+    stack = deployed(
+        resource("AWS::SageMaker::Endpoint", EndpointName="ranker", EndpointConfigName="by-hand"),
+        resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[]),
+    )
+    assert [one.kind for one in look(stack)] == ["inference components"]
+
+
+MODEL = resource("AWS::SageMaker::Model", ExecutionRoleArn="arn:aws:iam::111111111111:role/serving")
+ROLE = resource("AWS::IAM::Role", "serving")
+
+
+def difference(kind: str, name: str) -> Difference:
+    return Difference(kind=kind, resource=name, remedy="deploy again")
+
+
+def test_aws_can_patch_what_is_as_deployed() -> None:
+    assert verdict(deployed(MODEL, ROLE), []).startswith("yes")
+
+
+def test_aws_cannot_patch_without_the_archive_and_with_another_role() -> None:
+    gone = [difference("artefact missing", "s3://b/k"), difference("role trust", "serving")]
+    assert verdict(deployed(MODEL, ROLE), gone) == (
+        "no, because of its model: artefact missing (s3://b/k); "
+        "execution role: role trust (serving)"
+    )
+
+
+def test_another_roles_change_does_not_stop_patching() -> None:
+    assert verdict(deployed(MODEL, ROLE), [difference("role trust", "sender")]).startswith("yes")
+
+
+def test_a_live_endpoint_with_models_has_no_components() -> None:
+    assert Live().components is False

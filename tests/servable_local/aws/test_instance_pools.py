@@ -1,0 +1,96 @@
+"""examples/variants/instance-pools.toml deployed while the first type is not to be had, then scaled."""
+
+import pytest
+
+from servable.verify.run import Report
+from servable_local.aws.local_aws import LocalAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.verified_kind import VerifiedKind, written
+
+pytestmark = pytest.mark.long
+FIRST, SECOND, THIRD = "ml.c5.xlarge", "ml.c5d.xlarge", "ml.m5.xlarge"
+REGION = "us-east-1"
+
+
+class Shortage:
+    """Reports and counts by type at each moment of one deployment's life."""
+
+    def __init__(self, deployed: VerifiedKind, aws: LocalAws) -> None:
+        self.deployed, self._aws = deployed, aws
+        self.while_short = self.report()
+        self.counts_while_short = self.counts()
+
+    def report(self) -> Report:
+        return self.deployed.report()
+
+    def counts(self) -> list[int]:
+        described = self.deployed.client("sagemaker").describe_endpoint(
+            EndpointName=self.deployed.endpoint
+        )
+        pools = described["ProductionVariants"][0]["InstancePools"]
+        found = {one["InstanceType"]: one["CurrentInstanceCount"] for one in pools}
+        return [found[kind] for kind in (FIRST, SECOND, THIRD)]
+
+    def scale(self, count: int) -> list[int]:
+        self.deployed.client("sagemaker").update_endpoint_weights_and_capacities(
+            EndpointName=self.deployed.endpoint,
+            DesiredWeightsAndCapacities=[
+                {"VariantName": "primary", "DesiredInstanceCount": count},
+            ],
+        )
+        return self.counts()
+
+    def short_of(self, *types: str) -> None:
+        number = self.deployed.account.number
+        self._aws.no_capacity(*types, account=number, region=REGION)
+
+
+@pytest.fixture(scope="module")
+def shortage(
+    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> Shortage:
+    folder = tmp_path_factory.mktemp("pools")
+    loaded = written(folder, "instance-pools", ("ranker",))
+    deployed = VerifiedKind(embedded, launcher, loaded, no_capacity=(FIRST,))
+    return Shortage(deployed, embedded)
+
+
+def test_a_deployment_succeeds_on_the_next_type(shortage: Shortage) -> None:
+    assert shortage.counts_while_short == [0, 2, 0]
+
+
+def test_verify_has_no_difference_for_instances_of_another_type(shortage: Shortage) -> None:
+    assert [str(one) for one in shortage.while_short.differences] == []
+
+
+def test_verify_says_which_type_runs_and_that_the_first_was_short(shortage: Shortage) -> None:
+    assert any(
+        note.startswith(f"primary runs on 0 x {FIRST}, 2 x {SECOND}, 0 x {THIRD}: AWS had too few")
+        for note in shortage.while_short.notes
+    )
+
+
+def test_scale_in_frees_the_last_type_first(shortage: Shortage) -> None:
+    shortage.short_of()
+    assert [shortage.scale(4), shortage.scale(3), shortage.scale(1)] == [
+        [2, 2, 0],
+        [2, 1, 0],
+        [1, 0, 0],
+    ]
+
+
+def test_aws_can_patch_what_runs_on_another_type(shortage: Shortage) -> None:
+    assert str(shortage.while_short.patchable).startswith("yes")
+
+
+def test_scale_out_takes_the_next_type_while_the_first_is_short(shortage: Shortage) -> None:
+    shortage.short_of()
+    before = shortage.scale(1)
+    shortage.short_of(FIRST)
+    assert shortage.scale(2) == [before[0], before[1] + 1, 0]
+
+
+def test_scale_out_that_no_type_is_left_for_keeps_the_count(shortage: Shortage) -> None:
+    shortage.short_of(FIRST, SECOND, THIRD)
+    before = shortage.counts()
+    assert shortage.scale(sum(before) + 1) == before

@@ -5,15 +5,13 @@ process, Ctrl-C at any step included, ends everything it started.
 """
 
 import json
-import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from scripts.demo_steps import CdkError, cdk, console, short_name, show_line, step
+from scripts.demo_steps import cdk, console, run_demo, short_name, show_line, step
 from servable_local.aws import LocalAws, LocalAwsStartError, running
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import ACCOUNT, REGION
@@ -142,14 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Said outright: a shell starts background jobs with SIGINT ignored.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        main()
-    except KeyboardInterrupt:
-        console.print("\ninterrupted; everything it started has ended")
-        sys.exit(130)
-    except (DemoError, CdkError, LocalAwsStartError) as failed:
-        console.print(f"\nthe demo stopped: {failed}", style="red")
-        sys.exit(1)
+    run_demo(main, DemoError, LocalAwsStartError)

@@ -6,8 +6,6 @@ the alarms lasts 2 s here; latencies are real. `--json` prints it for programs.
 
 import argparse
 import json
-import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from scripts import timeline
-from scripts.demo_steps import ROOT, CdkError, cdk, console, errors, show_line, step
+from scripts.demo_steps import ROOT, cdk, console, errors, run_demo, show_line, step
 from scripts.fault_demonstration import (
     ENDPOINT,
     FAULTS,
@@ -126,14 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Said outright: a shell starts background jobs with SIGINT ignored.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        main()
-    except KeyboardInterrupt:
-        errors.print("\ninterrupted; everything it started has ended")
-        sys.exit(130)
-    except (DemonstrationError, CdkError, LocalAwsStartError) as failed:
-        errors.print(f"\nthe demo stopped: {failed}", style="red")
-        sys.exit(1)
+    run_demo(main, DemonstrationError, LocalAwsStartError, screen=errors)

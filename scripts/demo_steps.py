@@ -83,3 +83,21 @@ def show_line(line: str, screen: Console = console) -> None:
 def short_name(name: str) -> str:
     """The end of an ARN: its beginning is the same everywhere."""
     return name.split(":", 5)[-1] if name.startswith("arn:") else name
+
+
+def run_demo(
+    main: Callable[[], None], *own_errors: type[Exception], screen: Console = console
+) -> None:
+    """Run a demonstration; Ctrl-C and its own errors end it with a sentence and exit code 130 or 1."""
+    expected: tuple[type[Exception], ...] = (CdkError, *own_errors)
+    # Set explicitly, because a shell starts background jobs with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        main()
+    except KeyboardInterrupt:
+        screen.print("\ninterrupted; everything it started has ended")
+        sys.exit(130)
+    except expected as failed:
+        screen.print(f"\nthe demo stopped: {failed}", style="red")
+        sys.exit(1)

@@ -10,10 +10,15 @@ from typing import Any
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling, Step
-from infra.policy.scaling import Cooldowns, cooldowns, invocations_per_instance_per_minute
+from infra.policy.scaling import (
+    STEP_MINUTES_ABOVE,
+    STEP_MINUTES_BELOW,
+    Cooldowns,
+    cooldowns,
+    invocations_per_instance_per_minute,
+)
 
 TARGET = "Target"
-MINUTES_ABOVE, MINUTES_BELOW = 3, 15  # infra/constructs/scaling/step_scaling.py has their source
 SAGEMAKER = "AWS/SageMaker"
 Properties = dict[str, Any]
 # {name: (metric, statistic, key in [alarms], its unit in the metric's)}
@@ -159,8 +164,8 @@ def _step_alarms(
     scaling: Scaling, prefix: str, dimensions: Sequence[Properties]
 ) -> Iterator[Properties]:
     for way, comparison, minutes in (
-        ("Out", "GreaterThanOrEqualToThreshold", MINUTES_ABOVE),
-        ("In", "LessThanOrEqualToThreshold", MINUTES_BELOW),
+        ("Out", "GreaterThanOrEqualToThreshold", STEP_MINUTES_ABOVE),
+        ("In", "LessThanOrEqualToThreshold", STEP_MINUTES_BELOW),
     ):
         bounds = _bounds(scaling.steps, way)
         if bounds:

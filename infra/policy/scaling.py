@@ -7,6 +7,9 @@ from dataclasses import dataclass
 # https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html
 DEFAULT_COOLDOWN_SECONDS = 300
 ROUNDED_TO_SECONDS = 30
+# Steps have the evaluation periods of target tracking: quick to add, slow to remove (2026-11-21).
+# https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
+STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW = 3, 15
 
 
 def invocations_per_instance_per_minute(

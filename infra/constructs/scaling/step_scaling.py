@@ -11,12 +11,9 @@ from constructs import Construct
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.monitoring.measured import Computed, Metric
 from infra.parameters.scaling import Step
+from infra.policy.scaling import STEP_MINUTES_ABOVE, STEP_MINUTES_BELOW
 
 SECONDS_PER_MINUTE = 60
-# The same evaluation periods as target tracking: quick to add, slow to remove.
-# https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html
-MINUTES_ABOVE = 3
-MINUTES_BELOW = 15
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2
 Comparison = cloudwatch.ComparisonOperator
@@ -49,8 +46,8 @@ class ScalingSteps(Construct):
         up = sorted((step.above_rps, step.change) for step in steps if step.above_rps is not None)
         down = sorted((step.below_rps, step.change) for step in steps if step.below_rps is not None)
         for way, metric, bounds, minutes in (
-            ("Out", per_instance, up, MINUTES_ABOVE),
-            ("In", zeroed, down[::-1], MINUTES_BELOW),
+            ("Out", per_instance, up, STEP_MINUTES_ABOVE),
+            ("In", zeroed, down[::-1], STEP_MINUTES_BELOW),
         ):
             if not bounds:
                 continue

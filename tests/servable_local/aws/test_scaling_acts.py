@@ -105,6 +105,25 @@ def scaled(watched: Watched, server: Server) -> Scaled:
     return Scaled(watched, server)
 
 
+def put_alarm(scaled: Scaled, metric: str, *, threshold: float, action: str) -> None:
+    """Put an alarm that acts where the sum of one minute reaches the threshold."""
+    scaled.account.client("cloudwatch").put_metric_alarm(
+        AlarmName="steps",
+        Namespace="AWS/SageMaker",
+        MetricName=metric,
+        Dimensions=[
+            {"Name": "EndpointName", "Value": "ranker"},
+            {"Name": "VariantName", "Value": "primary"},
+        ],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=threshold,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        AlarmActions=[action],
+    )
+
+
 def test_a_tracking_policy_adds_instances_and_takes_them_away(tracked: Scaled) -> None:
     # 12 requests by 2 instances are 6 each, and 2 x 6 / 4 is 3; without requests one goes at a time.
     tracked.watched.minutes(4, requests=12)
@@ -142,21 +161,7 @@ def test_a_policy_that_goes_takes_its_alarms_along(tracked: Scaled) -> None:
 
 def test_a_step_follows_its_own_alarm(scaled: Scaled) -> None:
     arn = scaled.client.put_scaling_policy(**KEY, **STEP)["PolicyARN"]
-    scaled.account.client("cloudwatch").put_metric_alarm(
-        AlarmName="many",
-        Namespace="AWS/SageMaker",
-        MetricName="Invocations",
-        Dimensions=[
-            {"Name": "EndpointName", "Value": "ranker"},
-            {"Name": "VariantName", "Value": "primary"},
-        ],
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=5,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        AlarmActions=[arn],
-    )
+    put_alarm(scaled, "Invocations", threshold=5, action=arn)
     scaled.watched.minutes(2, requests=5)
     assert scaled.counts() == (3, 3)
 
@@ -232,22 +237,7 @@ def test_what_is_not_scaled_is_told_on_request(scaled: Scaled) -> None:
     (policy,) = scaled.client.describe_scaling_policies(ServiceNamespace="sagemaker")[
         "ScalingPolicies"
     ]
-    cloudwatch = scaled.account.client("cloudwatch")
-    cloudwatch.put_metric_alarm(
-        AlarmName="any",
-        Namespace="AWS/SageMaker",
-        MetricName="InvocationsPerInstance",
-        Dimensions=[
-            {"Name": "EndpointName", "Value": "ranker"},
-            {"Name": "VariantName", "Value": "primary"},
-        ],
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=0,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        AlarmActions=[policy["PolicyARN"]],
-    )
+    put_alarm(scaled, "InvocationsPerInstance", threshold=0, action=policy["PolicyARN"])
     scaled.watched.clock.advance(minutes=2)
     (told,) = scaled.activities(IncludeNotScaledActivities=True)
     assert (told["NotScaledReasons"], scaled.activities()) == (

@@ -1,17 +1,31 @@
 """A project of one's own to break: a folder with environments, a SavedModel and code."""
 
+import gc
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from infra.parameters.loading import Loaded, load
 
 # No test is timed: the machine that runs it has other work.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# Imports make objects that stay: to look for garbage among them is a fifth of a worker's time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """All that is imported is left out of every later search for garbage."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
+
 
 RANKER = Path(__file__).resolve().parents[1] / "examples" / "ranker" / "model"
 VALID = """\
@@ -50,6 +64,24 @@ LONGEST = (
     "servable_client/test_chaos.py",
     "wheels/test_environments.py",
 )
+
+
+# Folders whose tests share what the first of them starts: one worker takes all of a folder.
+SHARING = ("tests/conformance/", "tests/servable_local/aws/", "tests/servable_local/container/")
+
+
+class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Gives workers whole files, and whole folders of SHARING; those with the most tests first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = next((folder for folder in SHARING if nodeid.startswith(folder)), None)
+        return folder or str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
+    """Slow tests are distributed by file: few of them share, and LONGEST orders them."""
+    return None if config.option.markexpr == "long" else FolderScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,14 +1,17 @@
-"""Writes SavedModels that answer what they were given: `python -m tests.servable_handler.echoes FOLDER`.
+"""Writes the SavedModels of models/, which answer what they were given: run once, kept in git.
+
+    python -m tests.servable_handler.echoes
 
 floats, whole and words: `x` of any shape, float32, int64 and string, comes back as `x`. What
 a model server answers for them shows the tensor that it got.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+
+from tests.servable_handler.endpoints import ECHOES
 
 TYPES = {"floats": tf.float32, "whole": tf.int64, "words": tf.string}
 
@@ -26,4 +29,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(ECHOES)

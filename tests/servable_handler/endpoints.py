@@ -16,6 +16,7 @@ from servable_tensors.tensors import to_proto
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKER = ROOT / "examples" / "ranker"
+ECHOES = Path(__file__).parent / "models"  # what echoes.py has written
 
 
 def packed(

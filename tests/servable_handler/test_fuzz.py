@@ -11,7 +11,7 @@ import pytest
 from tests.servable_handler.mutation import SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
-MANY, ALL = 5_000, 100_000
+MANY, ALL = 2_500, 100_000
 
 
 def fuzzed(content_type: str, count: int, timeout_seconds: int) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """A page of HTML in, several named outputs out: hooks in an archive, through the endpoint."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from servable_local.container.launch import EndpointProcess, launch
-from tests.servable_handler.endpoints import ROOT, packed, post
+from tests.servable_handler.endpoints import ECHOES, packed, post
 
 TRANSFORMS = b"""
 import re
@@ -40,11 +38,9 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProcess]:
     folder = tmp_path_factory.mktemp("hooks")
-    command = [sys.executable, "-m", "tests.servable_handler.echoes", str(folder)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     archive: Path = packed(
         folder / "model.tar.gz",
-        {"floats": folder / "floats"},
+        {"floats": ECHOES / "floats"},
         files={"code/transforms.py": TRANSFORMS},
     )
     with launch(archive, {}) as process:

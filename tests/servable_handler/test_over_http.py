@@ -3,8 +3,6 @@
 import io
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,22 +14,16 @@ from servable_local.container.launch import EndpointProcess, launch
 from servable_tensors import wire
 from servable_tensors.tensors import to_array
 from tests.servable_handler.conftest import npy, npz
-from tests.servable_handler.endpoints import RANKER, ROOT, golden, packed, post, predict_request
+from tests.servable_handler.endpoints import ECHOES, RANKER, golden, packed, post, predict_request
 from tests.servable_handler.mutation import SEEDS, damaged
 
 ARRAYS, ANSWER = golden()
 COLUMNS = {name: array.tolist() for name, array in ARRAYS.items()}
 ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+MODELS = {"ranker": RANKER / "model"} | {
+    name: ECHOES / name for name in ("floats", "whole", "words")
+}
 VARIABLES = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("echoes")
-    command = [sys.executable, "-m", "tests.servable_handler.echoes", str(folder)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-    echoes = {name: folder / name for name in ("floats", "whole", "words")}
-    return {"ranker": RANKER / "model", **echoes}
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +32,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def handled(
-    models: dict[str, Path], log: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EndpointProcess]:
-    archive = packed(tmp_path_factory.mktemp("handled") / "model.tar.gz", models)
+def handled(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProcess]:
+    archive = packed(tmp_path_factory.mktemp("handled") / "model.tar.gz", MODELS)
     with launch(archive, VARIABLES, log=log) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
-def bare(
-    models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EndpointProcess]:
-    archive = packed(tmp_path_factory.mktemp("bare") / "model.tar.gz", models, handler=False)
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProcess]:
+    archive = packed(tmp_path_factory.mktemp("bare") / "model.tar.gz", MODELS, handler=False)
     with launch(archive, VARIABLES) as process:
         yield process
 

@@ -63,7 +63,8 @@ def shown(root: Path = ROOT) -> Iterator[Shown]:
 
 def made_from_files(root: Path = ROOT) -> list[Shown]:
     """Those whose output depends on the files alone."""
-    return [one for one in shown(root) if shlex.split(one.command)[1] in MADE_HERE]
+    commands = ((one, shlex.split(one.command)) for one in shown(root))
+    return [one for one, words in commands if words[1] in MADE_HERE and "FILE" not in words]
 
 
 def project(folder: Path) -> Path:
@@ -78,8 +79,10 @@ def project(folder: Path) -> Path:
 
 
 def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
-    """The commands in blocks of pages that need files alone, of environments that are here."""
+    """The commands in blocks of pages that need files alone and show no output, of environments
+    that are here."""
     found = set()
+    with_output = {tuple(shlex.split(one.command)) for one in shown(root)}
     for page in pages(root, programs()):
         for command in page.commands():
             words = command.words
@@ -89,6 +92,7 @@ def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
                 and words[0] == "servable"
                 and words[1] in TYPED_HERE
                 and not made
+                and words not in with_output
             ):
                 found.add(words)
     return sorted(found)

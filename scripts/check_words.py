@@ -20,8 +20,6 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = ("app.py", "benchmarks", "examples", "infra", "model_packaging", "scripts", "servable",
-          "servable_client", "servable_handler", "servable_local", "servable_tensors", "stacks")  # fmt: skip
 PAGES = ("*.md", "docs/*.md", "examples/**/*.md")
 PLAIN = ("Makefile", "environments/*.toml", "examples/**/*.toml")
 
@@ -139,13 +137,12 @@ def page_texts(source: str, name: str) -> Iterator[Text]:
 
 def texts(root: Path) -> Iterator[Text]:
     """Every text of the project at `root`."""
-    for folder in PYTHON:
-        path = root / folder
-        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            yield from python_texts(file.read_text("utf-8"), file.relative_to(root).as_posix())
-    for file in sorted((root / "tests").rglob("*.py")):
+    packages = [root / "examples", *(file.parent for file in root.glob("*/__init__.py"))]
+    sources = [*root.glob("app.py"), *(file for one in packages for file in one.rglob("*.py"))]
+    for file in sorted(sources):
         name = file.relative_to(root).as_posix()
-        yield from python_texts(file.read_text("utf-8"), name, docstrings_only=True)
+        tests = name.startswith("tests/")
+        yield from python_texts(file.read_text("utf-8"), name, docstrings_only=tests)
     for file in sorted({file for pattern in PAGES for file in root.glob(pattern)}):
         yield from page_texts(file.read_text("utf-8"), file.relative_to(root).as_posix())
     for file in sorted({file for pattern in PLAIN for file in root.glob(pattern)}):

@@ -72,7 +72,8 @@ class Account:
     @property
     def embedded(self) -> bool:
         """Whether the local AWS, or another endpoint URL, answers instead of AWS."""
-        return self.endpoint_url is not None
+        address = self.endpoint_url or self.client("sts").meta.endpoint_url
+        return self.endpoint_url is not None or urlsplit(address).hostname in LOOPBACK
 
     def variables(self) -> dict[str, str] | None:
         """Environment variables for a process that uses this account; None: those of this process."""

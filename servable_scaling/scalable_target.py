@@ -236,7 +236,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _moment(value: Any) -> datetime | None:
-    """Of the API (seconds since the epoch, or a datetime) or a template (ISO 8601)."""
+    """A time of the API (seconds since the epoch, or a datetime) or of a template (ISO 8601), as UTC."""
     if value is None:
         return None
     if isinstance(value, int | float):

@@ -68,7 +68,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class _Cooldown:
-    """Of a scale-out: until when, and from which capacity it began, with what it reached."""
+    """The cooldown of a scale-out: its end, the capacity from which it began, and what it reached."""
 
     until: datetime
     before: int

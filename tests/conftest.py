@@ -47,6 +47,7 @@ instance_type = "ml.c5.xlarge"
 LONGEST = (
     "demo/test_demo.py",
     "docs/test_tutorial.py",
+    "docs/test_commands.py",
     "servable_handler/test_fuzz.py",
     "demo/test_demo_faults.py",
     "pipelines/test_deploy_steps.py",

@@ -44,7 +44,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """A line for each missing input, with its environments and the rules that need it."""
+    """For each missing input: its environments and what to give, then the rules that need it."""
     rules: dict[str, dict[str, None]] = {}
     environments: dict[str, dict[str, None]] = {}
     for name, findings in found.items():
@@ -53,6 +53,6 @@ def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
                 rules.setdefault(finding.remedy, {})[finding.rule] = None
                 environments.setdefault(finding.remedy, {})[name] = None
     return [
-        f"not checked in {', '.join(environments[remedy])}: {', '.join(names)}; {remedy}"
+        f"not checked in {', '.join(environments[remedy])} until you {remedy}:\n  {', '.join(names)}"
         for remedy, names in rules.items()
     ]

@@ -249,8 +249,8 @@ def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:
         )
     usd, vcpus, name, needed, as_of = min(fitting)
     why = (
-        f"the cheapest CPU instance type ({usd:g} $/h of {as_of}) that holds the model of "
-        f"{shown_size(size_gib)} with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; "
+        f"the cheapest CPU instance type ({usd:g} $/h of {as_of}) that holds the model "
+        f"with room: {needed:.1f} of {instances()[name].memory_gib:g} GiB; "
         f"{vcpus} vCPUs. Measure before production: `servable tune`"
     )
     return instances()[name], why

@@ -255,7 +255,7 @@ class _Running:
             self.starting.clear()  # they were the old fleet's
 
     def _share(self, minute: int) -> float:
-        """Of the traffic, to the second fleet."""
+        """The share of the traffic that goes to the second fleet."""
         plan = self.scenario.deployment
         if plan is None or self.second is None or not self.second.count:
             return 0.0

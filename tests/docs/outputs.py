@@ -17,7 +17,8 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+import click
+from click.testing import CliRunner
 
 from scripts.documentation.command_lines import programs
 from scripts.documentation.pages import pages
@@ -60,6 +61,12 @@ def shown(root: Path = ROOT) -> Iterator[Shown]:
                 yield Shown(file.relative_to(root).as_posix(), command, tuple(lines))
 
 
+def made_from_files(root: Path = ROOT) -> list[Shown]:
+    """Those whose output depends on the files alone."""
+    commands = ((one, shlex.split(one.command)) for one in shown(root))
+    return [one for one, words in commands if words[1] in MADE_HERE and "FILE" not in words]
+
+
 def project(folder: Path) -> Path:
     """What the commands are about, committed as the branch main."""
     for name in ("environments", "examples"):
@@ -72,8 +79,10 @@ def project(folder: Path) -> Path:
 
 
 def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
-    """The commands in blocks of pages that need files alone, of environments that are here."""
+    """The commands in blocks of pages that need files alone and show no output, of environments
+    that are here."""
     found = set()
+    with_output = {tuple(shlex.split(one.command)) for one in shown(root)}
     for page in pages(root, programs()):
         for command in page.commands():
             words = command.words
@@ -83,14 +92,21 @@ def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
                 and words[0] == "servable"
                 and words[1] in TYPED_HERE
                 and not made
+                and words not in with_output
             ):
                 found.add(words)
     return sorted(found)
 
 
-def run(words: Sequence[str], folder: Path) -> Result:
+def run(words: Sequence[str], folder: Path) -> tuple[int, str]:
+    """The exit code of a `servable` command, and what it prints on both streams."""
     with chdir(folder):
-        return CliRunner().invoke(servable, words[1:], color=False)
+        ran = CliRunner().invoke(servable, words[1:], color=False, standalone_mode=False)
+    if isinstance(ran.exception, click.ClickException):
+        return ran.exception.exit_code, ran.output + ran.exception.format_message()
+    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    return ran.exit_code or ran.return_value or 0, ran.output
 
 
 def output(command: str, folder: Path) -> list[str]:
@@ -98,13 +114,13 @@ def output(command: str, folder: Path) -> list[str]:
     words = shlex.split(command)
     if words[0] != "servable" or words[1] not in MADE_HERE:
         raise ValueError(f"{command}: only servable {', '.join(MADE_HERE)} is run for a page")
-    return [line.rstrip() for line in run(words, folder).output.rstrip().splitlines()]
+    return [line.rstrip() for line in run(words, folder)[1].rstrip().splitlines()]
 
 
 def rewrite(page: Path, folder: Path) -> None:
     """Put today's output into the console blocks of a page; blocks that hold stay as they are."""
     text = page.read_text(encoding="utf-8")
-    for one in shown():
+    for one in made_from_files():
         lines = output(one.command, folder) if page == ROOT / one.page else []
         if lines and not one.holds(lines):
             text = text.replace(
@@ -116,7 +132,7 @@ def rewrite(page: Path, folder: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = project(Path(temporary))
-        for page in sorted({one.page for one in shown()}):
+        for page in sorted({one.page for one in made_from_files()}):
             rewrite(ROOT / page, folder)
 
 

@@ -16,7 +16,7 @@ from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 
-SHOWN = sorted({one.command: one for one in outputs.shown()}.items())
+SHOWN = sorted({one.command: one for one in outputs.made_from_files()}.items())
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> No
 def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
     words: tuple[str, ...], project: Path
 ) -> None:
-    ran = outputs.run(words, project)
-    assert ran.exit_code == 0, ran.output
+    code, said = outputs.run(words, project)
+    assert code == 0, said
 
 
 def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:

@@ -9,6 +9,7 @@ from scripts import check_words
 # (file, its content, what the check says; None: nothing)
 CASES = {
     "a docstring": ("app.py", '"""Of the model."""', "app.py:1: 'Of the model.'"),
+    "a package's docstring": ("new/__init__.py", '"""Of it."""', "new/__init__.py:1: 'Of it.'"),
     "a help": ("app.py", 'x = option(help="Of it.")', "app.py:1: 'Of it.'"),
     "what an attribute holds": ("app.py", 'class A:\n    x: int\n    """That."""', "app.py:3: 'That"),
     "after a colon": ("app.py", 'x = f"{1}: is wrong; allowed: Of {2}"', "app.py:1: 'Of …'"),
@@ -24,8 +25,8 @@ CASES = {
     "a word over two lines": ("app.py", '"""An embedded\n    AWS."""', "app.py:1: 'embedded AWS'"),
     "a word in a comment": ("app.py", "x = 1  # the lifeline", "app.py:1: 'lifeline'"),
     "a word in a block": ("README.md", "```sh\nmake x  # trouble\n```", "README.md:2: 'trouble'"),
-    "a test's docstring": ("tests/a.py", '"""This machine."""', "tests/a.py:1: 'machine'"),
-    "a test's string": ("tests/a.py", 'x = "this machine"', None),
+    "a test's docstring": ("tests/__init__.py", '"""This machine."""', "tests/__init__.py:1: 'machine'"),
+    "a test's string": ("tests/__init__.py", 'x = "this machine"', None),
     "a name of code": ("app.py", '"""`machine` and `a.gateway`."""', None),
     "a method in a block": ("README.md", "```python\naws.trouble(1)\n```", None),
     "a number's type": ("app.py", '"""It rounds to a double."""', None),
@@ -38,7 +39,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_word_or_beginning_is_found_with_its_line(case: str, tmp_path: Path) -> None:
     name, content, said = CASES[case]
-    for folder in ("docs/decisions", "tests"):
+    for folder in ("docs/decisions", "new", "tests"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "app.py").touch()
     (tmp_path / name).write_text(content)

@@ -15,6 +15,7 @@ import sys
 
 from servable_local.container import parent_watchdog
 from servable_local.container.child_process import Events
+from servable_local.container.model_server.import_notes import without_usual_notes
 from servable_local.container.plan import ServerPlan
 
 
@@ -31,7 +32,8 @@ def main() -> None:
     assert whole is not None  # launch.py has looked
     sys.modules["tensorflow"] = importlib.util.module_from_spec(whole)
     # Before the forks: all model servers share what this takes. It starts no thread.
-    from servable_local.container.model_server.process import run
+    with without_usual_notes():
+        from servable_local.container.model_server.process import run
 
     events.tell(imported=True)
     children: dict[int, int] = {}

@@ -21,6 +21,7 @@ from tensorflow.python.framework import (
 )
 from tensorflow.python.ops import batch_ops
 from tensorflow.python.saved_model import loader_impl
+from tensorflow.python.util import deprecation
 
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
@@ -138,7 +139,8 @@ def _load(folder: Path, options: Any) -> tuple[Any, Any, Any]:
     graph = ops.Graph()
     with graph.as_default():
         session = sessions.Session(graph=graph, config=options)
-        return graph, session, loader_impl.load(session, ["serve"], str(folder))
+        with deprecation.silence():  # meant for whoever wrote the call
+            return graph, session, loader_impl.load(session, ["serve"], str(folder))
 
 
 def _callable(
@@ -163,9 +165,10 @@ def _batched(
     The kernel batches calls of a function: the signature's part of the graph becomes its
     body. Variables and tables are found again by their shared names, in the same session.
     """
-    part = graph_util_impl.extract_sub_graph(
-        graph.as_graph_def(), [name.split(":")[0] for name in outputs]
-    )
+    with deprecation.silence():
+        part = graph_util_impl.extract_sub_graph(
+            graph.as_graph_def(), [name.split(":")[0] for name in outputs]
+        )
 
     def body(*tensors: Any) -> Any:
         replaced = dict(zip(inputs, tensors, strict=True))

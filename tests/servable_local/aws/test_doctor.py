@@ -127,6 +127,14 @@ def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: Loc
     assert (look.state, look.said) == ("open", "the local AWS has none")
 
 
+def test_the_local_aws_is_known_by_the_variables_of_the_shell(
+    embedded: LocalAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedded.environment().items():
+        monkeypatch.setenv(name, value)
+    assert Account(region="us-west-2", number="111111111111").embedded
+
+
 def test_credentials_of_another_account_are_a_problem(embedded: LocalAws) -> None:
     assert asked(embedded, "222222222222")["credentials"].state == "problem"
 
@@ -168,7 +176,7 @@ class Told(Silent):
 
     def client(self, service: str) -> Any:
         calls = {one: lambda _=found, **asked: _ for one, found in self.answers.items()}
-        return SimpleNamespace(**calls)
+        return SimpleNamespace(meta=SimpleNamespace(endpoint_url="https://sts"), **calls)
 
 
 def quota(value: float) -> list[dict[str, object]]:

@@ -1,0 +1,248 @@
+"""Every command in a block of a page works: typed in a copy of the project, or by the test that is named.
+
+`prod` and `local` are deployed once to one local AWS, and `prod` is served by one local container.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import boto3
+import numpy as np
+import pytest
+
+import servable.report.page
+import servable.tune.tune
+from infra.parameters.loading import load
+from infra.parameters.overrides import from_options
+from servable_local.aws import down, status
+from servable_local.aws.local_aws import ACCOUNT, REGION
+from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.docs import outputs
+from tests.docs.outputs import Shown
+from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, on_pages, typed_here
+from tests.presets import synthesised
+from tests.servable.test_check_against import git
+from tests.servable.tune.formula_trials import FormulaTrials
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+# {what stands on a page: what is typed in its place}
+INSTEAD = {
+    "FILE": "model.tar.gz",
+    "prod.endpoint.name=ranker-blue": "prod.endpoint.name=ranker-prod",  # there is no other
+    "12": "1",  # the number of a deployment, where there is one
+}
+# Seconds in the place of minutes, and the local AWS in the place of the account.
+ALSO = {
+    ("servable", "load"): "--users 1 --step-seconds 0.6 --warm-up-seconds 0.2",
+    ("servable", "load", "prod", "--target", "deployed"): "--local",
+    ("servable", "tune"): "--trials 6",
+}
+# {command: its exit code}: verify finds that an override is not deployed.
+EXITS = {"servable verify prod --set variants.primary.max_instances=20": 1}
+TOO_BUSY = "refused: sent late"  # a load test on a busy computer ends with 1
+SERVED_AT = "http://127.0.0.1:8080"
+GOLDEN = ROOT / "examples" / "ranker" / "golden"
+
+
+class Reader:
+    """Types commands in `folder` as a reader of the pages does, and keeps what runs meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "PATH": PATH, "PYTHONPATH": str(folder)}
+        self._served: subprocess.Popen[str] | None = None
+        self._address = ""
+        self._deployed: tuple[int, str] | None = None
+
+    def type(self, words: Words) -> tuple[int, str]:
+        """Its exit code and output."""
+        typed = [self._own(word) for word in words]
+        for begin, more in ALSO.items():
+            if words[: len(begin)] == begin and not set(more.split()) & set(words):
+                typed += more.split()
+        match typed:
+            case ["aws", service, operation, *options]:
+                return 0, _asked(service, operation, options)
+            case ["cdk", "deploy", *rest]:
+                return self._deploy(rest)
+            case ["servable", "serve", *_]:
+                return 0, self._serving()
+            case ["servable", "load" | "tune", *_]:
+                with measured_quickly():
+                    return outputs.run(typed, self.folder)
+            case ["servable", *_]:
+                return outputs.run(typed, self.folder)
+        raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
+
+    def _own(self, word: str) -> str:
+        """The word with what is here in the place of the page's example."""
+        if word.startswith(SERVED_AT):
+            self._serving()
+            return word.replace(SERVED_AT, self._address)
+        if word.endswith("…"):
+            places = self.folder.glob(word.replace("…", "*"))
+            return str(next(place for place in places if place.is_dir()))
+        return INSTEAD.get(word, word)
+
+    def _serving(self) -> str:
+        """The line that `servable serve prod` prints, on whatever port is free."""
+        if self._served is None:
+            log = self.folder / "serve.log"
+            self._served = subprocess.Popen(
+                [sys.executable, "-m", "servable", "serve", "prod", "--port", "0", "--log", log],
+                cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True,
+            )  # fmt: skip
+            assert self._served.stdout is not None
+            self._line = self._served.stdout.readline()
+            self._address = self._line.partition("/invocations")[0]
+        return self._line.replace(self._address, SERVED_AT)
+
+    def _deploy(self, rest: list[str]) -> tuple[int, str]:
+        """The CLI deploys both environments once. Other commands differ by what they select."""
+        if "-c" not in rest and {"prod/*", "local/*"} & set(rest):
+            return self.deployed()
+        options = [value for option, value in pairwise(rest) if option == "-c"]
+        context = dict(option.split("=", 1) for option in options)
+        folder = self.folder / context.pop("environments", "environments")
+        (pattern,) = (word for word in rest if word.endswith("/*"))
+        environments = load(self.folder, folder, from_options(context))
+        (selected,) = (one for one in environments if one.name == pattern.removesuffix("/*"))
+        return int(not synthesised(selected)), ""
+
+    def deployed(self) -> tuple[int, str]:
+        if self._deployed is None:
+            words = ["cdk", "deploy", "prod/*", "local/*", "--require-approval", "never"]
+            ran = run_in(self.folder, *words, environment=self.environment)
+            self._deployed = ran.returncode, ran.stdout + ran.stderr
+        return self._deployed
+
+    def close(self) -> None:
+        if self._served is not None:
+            self._served.send_signal(signal.SIGINT)
+            self._served.communicate(timeout=30)
+
+
+def _asked(service: str, operation: str, options: list[str]) -> str:
+    """What the AWS CLI would ask, by boto3: the CLI is not installed with the project."""
+    named = zip(options[::2], options[1::2], strict=True)
+    given = {_camel(name.removeprefix("--")): value for name, value in named}
+    if given.get("AwsServiceName"):
+        given["AWSServiceName"] = given.pop("AwsServiceName")
+    return str(getattr(boto3.client(service), operation.replace("-", "_"))(**given))
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
+def small_project(folder: Path) -> Path:
+    """A copy of this one, committed; its `prod` is the local AWS's account, and one process of each kind."""
+    project = checkout(folder / "ranker-service")
+    file = project / "environments" / "prod.toml"
+    text = file.read_text().replace('"333333333333"', f'"{ACCOUNT}"\nregion = "{REGION}"')
+    text = re.sub(r"(tfs_processes +=) 4", r"\1 1", text)
+    text = text.replace("[alarms]", "[alarms]\np99_latency_ms = 400")  # on a busy computer
+    file.write_text(re.sub(r"(gunicorn_workers =) 16", r"\1 2", text))
+    shutil.copy(GOLDEN / "request-rows.json", project / "request.json")
+    ids, values = np.zeros((100, 39), np.int64), np.zeros((100, 39), np.float32)
+    np.savez(project / "arrays.npz", feat_ids=ids, feat_vals=values)
+    outputs.run(("servable", "package", "prod"), project)
+    (archive,) = project.glob(".servable/archives/*.tar.gz")
+    shutil.copy(archive, project / "model.tar.gz")
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    git(project, "add", "environments", "examples", "cdk.json")
+    git(project, "commit", "--quiet", "--message", "deployed")
+    git(project, "tag", "v1.4")
+    return project
+
+
+@contextmanager
+def measured_quickly() -> Iterator[None]:
+    """`tune` measures a formula, and no report is drawn: both have tests of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *_: None)  # of this process: they stay pytest's
+        for kind in ("LocalTrials", "TemporaryTrials"):
+            patch.setattr(servable.tune.tune, kind, FormulaTrials)
+        patch.setattr(servable.report.page, "write", lambda place, *_, **__: place / "report.html")
+        yield
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """With the local AWS up, and both environments deployed to it."""
+    folder = small_project(tmp_path_factory.mktemp("pages"))
+    made = Reader(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+            made.environment.pop(name)
+        code, said = made.type(("servable", "local", "up", "--minute", "2", "--containers", "3"))
+        assert code == 0, said
+        aws = status(folder=folder / ".servable")
+        assert aws is not None
+        made.environment |= aws.environment()
+        for name, value in aws.environment().items():
+            patch.setenv(name, value)
+        try:
+            bootstrapped(folder.parent, environment=made.environment)
+            yield made
+        finally:
+            made.close()
+            down(folder=folder / ".servable")
+
+
+@pytest.fixture(scope="module")
+def answers(reader: Reader) -> dict[Words, tuple[int, str]]:
+    """{command: exit code and output}. All are typed before the first test, which may be any."""
+    found = {}
+    for words in typed_here():
+        begun = time.monotonic()
+        try:
+            found[words] = reader.type(words)
+        except Exception:
+            found[words] = -1, traceback.format_exc()
+        print(f"{time.monotonic() - begun:.1f} s", *words)
+    return found
+
+
+@pytest.mark.parametrize("words", typed_here(), ids=" ".join)
+def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int, str]]) -> None:
+    code, said = answers[words]
+    wanted = 1 if TOO_BUSY in said else EXITS.get(" ".join(words), 0)
+    assert code == wanted, f"{on_pages()[words]}: {code}: {said}"
+    lines = said.rstrip().splitlines()
+    wrong = [one.page for one in _shown(words) if not one.holds(lines)]
+    assert not wrong, f"{wrong} show another output than this:\n{said}"
+
+
+def _shown(words: Words) -> list[Shown]:
+    return [one for one in outputs.shown() if tuple(shlex.split(one.command)) == words]
+
+
+def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> None:
+    log = (reader.folder / "serve.log").read_text()
+    assert "WARNING" not in log, log
+
+
+def test_each_exception_is_a_command_on_a_page() -> None:
+    commands = {" ".join(words) for words in on_pages()}
+    assert {*TYPED_BY, *NOT_TYPED} - commands == set()
+
+
+@pytest.mark.parametrize("test", sorted(set(TYPED_BY.values())))
+def test_the_test_that_is_named_is_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert f"\ndef {name}(" in (ROOT / file).read_text()

@@ -32,6 +32,7 @@ class Calls:
         *,
         form: str,
         inference_id: str | None,
+        traceparent: str | None,
     ) -> Outputs:
         """Encode, send and decode one prediction.
 
@@ -40,12 +41,13 @@ class Calls:
         """
         form = options.format or ("json" if self._json_only else form)
         try:
-            answer = self.send(request(arrays, form, options, inference_id), options, deadline)
+            ready = request(arrays, form, options, inference_id, traceparent)
+            answer = self.send(ready, options, deadline)
         except RefusedError as refusal:
             # A container without Servable's handler has read only the content type.
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
-            again = request(arrays, "json", options, inference_id)
+            again = request(arrays, "json", options, inference_id, traceparent)
             try:
                 answer = self.send(again, options, deadline)
             except PredictionError as failure:
@@ -69,7 +71,13 @@ class Calls:
         )
 
 
-def request(arrays: Arrays, form: str, options: Options, inference_id: str | None) -> Request:
+def request(
+    arrays: Arrays,
+    form: str,
+    options: Options,
+    inference_id: str | None,
+    traceparent: str | None,
+) -> Request:
     """Return the encoded request. Raises `BadInputError`."""
     # format="json" asks for the model server's own JSON, which the handler relays unchanged.
     wanted = content_type("json") if options.format == "json" else ANY_ANSWER
@@ -79,4 +87,5 @@ def request(arrays: Arrays, form: str, options: Options, inference_id: str | Non
         accept=wanted,
         selection=options.selection,
         inference_id=inference_id,
+        traceparent=traceparent,
     )

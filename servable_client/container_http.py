@@ -40,8 +40,7 @@ class ContainerHttp:
         headers = {"Content-Type": request.content_type, "Accept": request.accept}
         if request.selection.variant or request.selection.target_model:
             raise BadInputError("a container is one variant and serves one archive: leave them out")
-        if request.selection.custom_attributes:
-            attributes = request.selection.custom_attributes
+        if attributes := request.custom_attributes:
             headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
         if request.inference_id:
             headers["X-Amzn-SageMaker-Inference-Id"] = request.inference_id

@@ -88,6 +88,7 @@ class Endpoint:
         split: "Split | int | Literal['measured'] | None" = None,
         progress: Told | None = None,
         inference_id: str | None = None,
+        traceparent: str | None = None,
         format: Any = None,
         timeout_seconds: float | None = None,
         retry_unsafe: bool | None = None,
@@ -102,6 +103,7 @@ class Endpoint:
 
         `split`: cut a batch into parts that are predicted side by side. `timeout_seconds` applies
         to the whole call; if it is not given, each part has the endpoint's timeout.
+        `traceparent` and `inference_id` are in the handler's log line and in captured data.
         Raises `PredictionError`.
         """
         given: dict[str, Any] = {
@@ -124,7 +126,12 @@ class Endpoint:
         if split is None:
             deadline = Deadline(options.timeout_seconds)
             return self._calls.predict(
-                arrays, options, deadline, form=form, inference_id=inference_id
+                arrays,
+                options,
+                deadline,
+                form=form,
+                inference_id=inference_id,
+                traceparent=traceparent,
             )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
@@ -135,6 +142,7 @@ class Endpoint:
                 whole or Deadline(options.timeout_seconds),
                 form=form,
                 inference_id=inference_id,
+                traceparent=traceparent,
             )
 
         return self._batches.predict(arrays, as_split(split), predict, progress)
@@ -146,6 +154,7 @@ class Endpoint:
         content_type: str = "application/json",
         accept: str = "*/*",
         inference_id: str | None = None,
+        traceparent: str | None = None,
         **options: Any,
     ) -> Answer:
         """Send an encoded body and return the answer's bytes. Raises `PredictionError`."""
@@ -157,6 +166,7 @@ class Endpoint:
             accept=accept,
             selection=merged.selection,
             inference_id=inference_id,
+            traceparent=traceparent,
         )
         return self._calls.send(ready, merged, Deadline(merged.timeout_seconds))
 
@@ -166,6 +176,7 @@ class Endpoint:
         /,
         *,
         inference_id: str | None = None,
+        traceparent: str | None = None,
         upload_to: str | None = None,
         **named: Any,
     ) -> Job:
@@ -179,7 +190,7 @@ class Endpoint:
             place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
         form = options.format or chosen(arrays, typed=typed(inputs, named))
-        ready = request(arrays, form, options, inference_id)
+        ready = request(arrays, form, options, inference_id, traceparent)
         return self._retries.run(
             lambda seconds: self._transport.submit(ready, seconds=seconds, upload_to=place),
             Deadline(options.timeout_seconds),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from servable_client.errors import BadAnswerError, BadInputError
 from servable_client.options import Selection
+from servable_tensors.trace_context import MOST_INFERENCE_ID, with_trace
 
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
@@ -23,7 +24,9 @@ class Request:
     accept: str
     selection: Selection
     inference_id: str | None = None
-    """Identifies the request in captured data."""
+    """Identifies the request in captured data and in the handler's log."""
+    traceparent: str | None = None
+    """W3C trace context of the caller, for the handler's log; a malformed one is not sent."""
 
     def __post_init__(self) -> None:
         for name in ("content_type", "accept", "inference_id"):
@@ -32,6 +35,15 @@ class Request:
                 raise BadInputError(
                     f"{name} {text!r}: ASCII on one line only: it is sent in a header"
                 )
+        if len(self.inference_id or "") > MOST_INFERENCE_ID:
+            raise BadInputError(
+                f"inference_id {self.inference_id!r}: at most {MOST_INFERENCE_ID} characters"
+            )
+
+    @property
+    def custom_attributes(self) -> str:
+        """The header of `selection`, with trace context and inference id where they are valid and fit."""
+        return with_trace(self.selection.custom_attributes, self.traceparent, self.inference_id)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,11 @@ from typing import Any
 
 from servable_client.errors import BadInputError
 from servable_client.formats import content_type
+from servable_tensors.trace_context import MOST_ATTRIBUTES
 
 # SageMaker answers within 60 s or not at all; the rest is for the way and for another attempt.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
 TIMEOUT_SECONDS = 65.0
-# SageMaker's own bound on the header that carries the last three.
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
-MOST_ATTRIBUTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)

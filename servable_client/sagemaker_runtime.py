@@ -141,8 +141,8 @@ class SageMakerRuntime:
             "ContentType": request.content_type,
             "Accept": request.accept,
         }
-        if request.selection.custom_attributes:
-            parameters["CustomAttributes"] = request.selection.custom_attributes
+        if attributes := request.custom_attributes:
+            parameters["CustomAttributes"] = attributes
         if request.inference_id:
             parameters["InferenceId"] = request.inference_id
         return parameters

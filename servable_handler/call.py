@@ -72,15 +72,14 @@ def timeout_of(context: Any, most_seconds: float | None = None) -> float:
     return timeout if most_seconds is None else min(timeout, most_seconds)
 
 
-def aim_of(context: Any) -> Aim:
-    """The target that the container's context names. Raises `RequestError`."""
+def aim_of(context: Any, attributes: str | None) -> Aim:
+    """The target that the container's context and its custom attributes name. Raises `RequestError`."""
     version, method = context.model_version, (context.method or "predict").lower()
     # The version is a signed 64-bit number in the message.
     if version and not (re.fullmatch("[0-9]+", version) and int(version[:20]) < 1 << 63):
         raise RequestError(400, f"tfs-model-version: {version!r:.40} is not a version; send digits")
     if method not in METHODS:
         raise RequestError(400, f"tfs-method: {method!r:.40} is unknown; send {', '.join(METHODS)}")
-    attributes = context.custom_attributes
     signature = _SIGNATURE.search(attributes) if attributes else None
     return Aim(
         model=context.model_name or _model_of(context.rest_uri),

@@ -28,6 +28,7 @@ from servable_tensors.codecs import JSON, Codec
 from servable_tensors.protobuf_walk import check_model_spec, check_predict_request
 from servable_tensors.tensors import Arrays
 from servable_tensors.text_bodies import with_signature
+from servable_tensors.trace_context import without_trace
 
 LOG = logging.getLogger("servable")
 # The largest payload that SageMaker sends to a container, by batch transform: MaxPayloadInMB.
@@ -116,11 +117,14 @@ class Handler:
         return body, content_type
 
     def _answer(self, data: Any, context: Any, record: Record) -> Answer:
-        plan = self._plans.of(context)
+        attributes = context.custom_attributes
+        if attributes:
+            attributes, record.facts = without_trace(attributes)
+        plan = self._plans.of(context, attributes)
         call = plan.aim.within(plan.timeout_seconds)
         codec, model = plan.codec, plan.model
         body = read_body(data, context.content_length)
-        record.facts = {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
+        record.facts |= {"in": plan.content_type, "bytes_in": len(body), "model": call.model}
         record.stage("read")
         request = plan.relay.request(body) if plan.relay is not None else None
         if request is not None:

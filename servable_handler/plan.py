@@ -52,8 +52,11 @@ class Plans:
         self._plans: dict[Told, Plan] = {}
         self._process = 0
 
-    def of(self, context: Any) -> Plan:
-        """The plan for the context's headers. Raises `RequestError`."""
+    def of(self, context: Any, attributes: str | None) -> Plan:
+        """The plan for the context's headers. Raises `RequestError`.
+
+        `attributes` are its custom attributes without what differs from request to request.
+        """
         if self._process != os.getpid():
             # Created after the fork, because connections belong to the process that opened them.
             self._models, self._plans, self._process = {}, {}, os.getpid()
@@ -63,19 +66,19 @@ class Plans:
             context.method,
             context.rest_uri,
             context.grpc_port,
-            context.custom_attributes,
+            attributes,
             context.request_content_type,
             context.accept_header,
             getattr(context, "timeout", None),
         )
         plan = self._plans.get(told)
         if plan is None:
-            plan = self._made(context)
+            plan = self._made(context, attributes)
             self._keep(told, plan)
         return plan
 
-    def _made(self, context: Any) -> Plan:
-        aim, content_type = aim_of(context), media_type(context.request_content_type)
+    def _made(self, context: Any, attributes: str | None) -> Plan:
+        aim, content_type = aim_of(context, attributes), media_type(context.request_content_type)
         codec = None if self._hooked else _codec_of(content_type)
         own = (codec.own_answer or codec.content_type) if codec else JSON
         model = self._model(context)

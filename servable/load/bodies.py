@@ -11,6 +11,7 @@ from typing import Any
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
 from servable.load.load_target import Body
+from servable_tensors.trace_context import without_trace
 
 CONTENT_TYPES = {
     ".json": "application/json",
@@ -122,10 +123,10 @@ def _captured(file: Path, content: bytes) -> Iterator[Body]:
             ) from None
         any_input = True
         attributes = record.get("eventMetadata", {}).get("customAttributes")
+        captured = ",".join(attributes) if isinstance(attributes, list) else ""
+        # A request played again is not a part of the trace in which it was captured.
         yield Body(
-            content=body,
-            content_type=kind,
-            custom_attributes=",".join(attributes) if isinstance(attributes, list) else None,
+            content=body, content_type=kind, custom_attributes=without_trace(captured)[0] or None
         )
     if not any_input:
         raise BodyError(f"{file}: no captured input; capture Input, not only Output")

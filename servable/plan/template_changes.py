@@ -16,6 +16,7 @@ ROLLBACK_ALARMS = "DeploymentConfig.AutoRollbackConfiguration.Alarms["
 # What tells the elements of a list apart.
 _NAMES = ("VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName")
 LONGEST_SHOWN = 100
+_PACKAGE = ":model-package/"
 # They stand beside the properties of a resource; a change of one is a change of it.
 _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 
@@ -105,7 +106,17 @@ def _properties(
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
+            if path.endswith("ModelPackageName"):
+                before, after = _versions(before, after)
             yield TemplateChange(resource=kind, what=path, before=before, after=after)
+
+
+def _versions(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Two versions of one registry as GROUP/VERSION; others, and a new or a lost one, as they are."""
+    if before is None or after is None:
+        return before, after
+    (registry, slash, old), (other, _, new) = (arn.partition(_PACKAGE) for arn in (before, after))
+    return (old, new) if slash and registry == other else (before, after)
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -133,8 +144,17 @@ def _name(value: Any) -> str | None:
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping) and _computed(value):
-        ((_, inside),) = value.items()
-        return _shown(inside)
+        ((function, inside),) = value.items()
+        return _joined(inside) if function == "Fn::Join" else _shown(inside)
     text = value if isinstance(value, str) else json.dumps(value)
     # The end of a long address tells more than its beginning.
     return text if len(text) <= LONGEST_SHOWN else f"…{text[-LONGEST_SHOWN:]}"
+
+
+def _joined(inside: Any) -> str:
+    """The text of Fn::Join, for example arn:${AWS::Partition}:s3:::bucket."""
+    delimiter, parts = inside
+    if not isinstance(parts, list):
+        return _shown(json.dumps(inside))
+    texts = (one if isinstance(one, str) else f"${{{_shown(one)}}}" for one in parts)
+    return _shown(delimiter.join(texts))

@@ -40,6 +40,14 @@ def test_the_model_is_chosen_as_through_sagemaker(server: RuntimeServer) -> None
     assert attributes == "tfs-model-name=m,tfs-model-version=2"
 
 
+def test_the_trace_is_sent_as_through_sagemaker(server: RuntimeServer) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    with Endpoint.local(server.url, model="m") as endpoint:
+        endpoint.predict(x=X, traceparent=parent)
+    attributes = server.received[0].headers["x-amzn-sagemaker-custom-attributes"]
+    assert attributes == f"tfs-model-name=m,traceparent={parent}"
+
+
 @pytest.mark.parametrize(
     ("reply", "error"),
     [

@@ -36,6 +36,7 @@ from tests.servable_client.runtime_server import (
 )
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
 
 
@@ -62,6 +63,8 @@ def test_the_variant_that_answered_is_told(server: RuntimeServer, connect: Conne
         ("model", "m", "x-amzn-sagemaker-custom-attributes", "tfs-model-name=m"),
         ("version", 7, "x-amzn-sagemaker-custom-attributes", "tfs-model-version=7"),
         ("signature", "s", "x-amzn-sagemaker-custom-attributes", "tfs-signature-name=s"),
+        ("traceparent", PARENT, "x-amzn-sagemaker-custom-attributes", f"traceparent={PARENT}"),
+        ("inference_id", "42", "x-amzn-sagemaker-custom-attributes", "inference-id=42"),
     ],
 )
 def test_who_is_to_answer_is_in_the_headers(
@@ -69,6 +72,25 @@ def test_who_is_to_answer_is_in_the_headers(
 ) -> None:
     connect().predict(x=X, **{option: value})
     assert server.received[0].headers[header] == sent
+
+
+def test_a_malformed_traceparent_is_no_error(server: RuntimeServer, connect: Connect) -> None:
+    connect().predict(x=X, traceparent="00-1-2-3")
+    assert "x-amzn-sagemaker-custom-attributes" not in server.received[0].headers
+
+
+def test_every_part_of_a_batch_has_the_trace(server: RuntimeServer, connect: Connect) -> None:
+    connect().predict(x=X, split=1, traceparent=PARENT)
+    sent = {one.headers["x-amzn-sagemaker-custom-attributes"] for one in server.received}
+    assert sent == {f"traceparent={PARENT}"}
+
+
+@pytest.mark.parametrize(("length", "refused"), [(64, False), (65, True)])
+def test_an_inference_id_has_at_most_64_characters(
+    server: RuntimeServer, connect: Connect, length: int, refused: bool
+) -> None:
+    with pytest.raises(BadInputError, match="64") if refused else nullcontext():
+        connect().predict(x=X, inference_id="a" * length)
 
 
 def test_the_signature_is_in_a_json_body_for_containers_without_a_handler(

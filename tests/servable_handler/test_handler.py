@@ -499,6 +499,53 @@ def test_a_failure_is_one_line_at_warning(ask: Ask, caplog: pytest.LogCaptureFix
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TRACED = f"traceparent={PARENT},inference-id=order-42"
+
+
+@pytest.mark.parametrize("body", [ROWS, b"{"], ids=["answered", "refused"])
+def test_the_log_line_has_the_trace_and_the_inference_id(
+    body: bytes, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "servable")
+    ask(body, custom_attributes=TRACED)
+    line = json.loads(caplog.records[-1].message)
+    assert (line["traceparent"], line["inference_id"]) == (PARENT, "order-42")
+
+
+def test_a_request_that_is_refused_by_its_headers_has_its_trace_in_the_log(
+    ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(ROWS, "image/png", custom_attributes=TRACED)
+    assert json.loads(caplog.records[-1].message)["traceparent"] == PARENT
+
+
+@pytest.mark.parametrize("sent", ["traceparent=00-1-2-3", 'inference-id="}\n{"event": "forged"}'])
+def test_a_malformed_trace_is_answered_and_not_logged(
+    sent: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "servable")
+    status, _, _ = ask(ROWS, custom_attributes=sent)
+    line = caplog.records[-1].message
+    assert (status, {"traceparent", "inference_id"} & json.loads(line).keys()) == (200, set())
+
+
+def test_a_malformed_trace_chooses_no_signature_for_others(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    sent = "traceparent=tfs-signature-name=image"
+    answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
+    (plan,) = handler._plans._plans.values()
+    assert plan.aim.signature is None
+
+
+def test_requests_that_differ_in_their_trace_share_a_plan(server: FakeModelServer) -> None:
+    handler = Handler(Settings(), Hooks(), server.variables)
+    for number in range(3):
+        sent = f"tfs-model-version=1,inference-id={number}"
+        answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=sent))
+    assert len(handler._plans._plans) == 1
+
+
 def test_a_log_line_never_holds_the_body(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "servable")
     ask(b'{"inputs": "a secret"}', settings=GRPC)
@@ -523,9 +570,9 @@ def test_after_a_fork_connections_are_made_anew(
     server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    before = handler._plans.of(server.context()).model
+    before = handler._plans.of(server.context(), None).model
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert handler._plans.of(server.context()).model is not before
+    assert handler._plans.of(server.context(), None).model is not before
 
 
 def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> None:
@@ -595,13 +642,13 @@ def test_a_refusal_of_headers_is_not_kept(ask: Ask) -> None:
 def test_plans_are_forgotten_before_they_are_many(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
     for number in range(1000):
-        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"))
+        handler._plans.of(server.context(accept_header=f"text/csv, x/{number}"), None)
     assert len(handler._plans._plans) <= 256
 
 
 def test_headers_without_measure_are_not_kept(server: FakeModelServer) -> None:
     handler = Handler(Settings(), Hooks(), server.variables)
-    handler._plans.of(server.context(accept_header="x" * 3000))
+    handler._plans.of(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
 
 

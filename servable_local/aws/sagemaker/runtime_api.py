@@ -21,6 +21,7 @@ from servable_local.aws.resources.shapes import (
     service_model,
 )
 from servable_local.aws.sagemaker.container import Answered, Container
+from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import (
@@ -129,6 +130,19 @@ class RuntimeApi(BaseResponse):
             route.variant.models.forget(self.headers["X-Amzn-SageMaker-Target-Model"])
         if not 200 <= status < 300:
             return model_error(here.aws, endpoint.name, status, answer)
+        if endpoint.capture is not None and is_captured(endpoint.capture):
+            put = functools.partial(
+                put_captured,
+                here.aws,
+                endpoint.capture,
+                here.clock.now(),
+                endpoint=endpoint.name,
+                variant=route.variant.name,
+                headers=passed,
+                request=(self.headers.get("Content-Type", ""), body),
+                answer=(headers.get("Content-Type", ""), answer),
+            )
+            _in_background(put, "data capture")
         shown = {
             "status": 200,
             "Content-Type": headers.get("Content-Type", ""),

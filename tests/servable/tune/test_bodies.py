@@ -46,6 +46,13 @@ def test_a_captured_body_keeps_its_attributes(capture: Path) -> None:
     assert read(capture)[1].custom_attributes == "tfs-model-name=a"
 
 
+def test_a_captured_body_does_not_go_on_with_the_trace_of_its_capture(tmp_path: Path) -> None:
+    file = tmp_path / "traced.jsonl"
+    trace = "traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01,inference-id=1"
+    file.write_text(captured("CSV", "1,2", customAttributes=[trace]))
+    assert read(file)[0].custom_attributes is None
+
+
 def test_a_capture_weighs_as_much_as_a_single_body(capture: Path) -> None:
     assert sum(body.weight for body in read(capture, weight=3.0)) == 3.0
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from infra.catalog.prices import price
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placement
@@ -158,7 +157,7 @@ def rehearsed(
     environment = loaded.environment
     assert environment is not None  # it has loaded
     scenario = _scenario(environment, placed, requests, one, incidents)
-    row = price(placed.variant.instance_type or "", environment.region)
+    row = environment.prices.instance(placed.instance.name, environment.region)
     try:
         day = rehearse(scenario)
     except ValueError as wrong:

@@ -122,6 +122,12 @@ def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> N
     assert found["instance_hours"] == pytest.approx(paid / 60)
 
 
+def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[..., Result]) -> None:
+    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
+    found = result(run("--profile", "daily", "--json", text=text))
+    assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])
+
+
 def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> None:
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"

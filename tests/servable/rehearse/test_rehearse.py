@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import Loaded
 from servable.load.measurement import CURVE
 from servable.rehearse.command import rehearse
-from servable.rehearse.traffic import PROFILES, profile
+from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
 

@@ -15,9 +15,10 @@ from typing import Any
 from benchmarks.command import Told, clock, machine, main
 from benchmarks.rehearse import report
 from benchmarks.rehearse.report import RESULT
-from servable_scaling.rehearsal.day import RehearsedDay, Scenario, rehearse
+from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.scenario import Scenario
 
 POLICIES, DAYS, CORES, REPEATS = 50, 20, 2, 5
 SMALL = "--small"

@@ -108,7 +108,7 @@ def load(
     `option` is the command-line option that gave the overrides, for messages.
     """
     given = overrides or {}
-    found = [_load(root, folder, name, given.get(name, {}), option) for name in names(folder)]
+    found = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
     places: dict[tuple[str, str, str], list[Loaded]] = {}
     for one in found:
         if one.environment is not None:
@@ -135,7 +135,10 @@ def _sharing(loaded: Loaded, there: list[Loaded]) -> tuple[str, ...]:
     )
 
 
-def _load(root: Path, folder: Path, name: str, overrides: Mapping[str, str], option: str) -> Loaded:
+def load_one(
+    root: Path, folder: Path, name: str, overrides: Mapping[str, str], option: str
+) -> Loaded:
+    """Loads one environment, without looking at the others of its folder."""
     file = folder / f"{name}.toml"
     shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
     source = read(root, folder, name)

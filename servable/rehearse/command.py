@@ -1,79 +1,119 @@
 """`servable rehearse ENV`: a day of traffic against the policies, before it costs anything."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from infra.parameters.loading import Loaded
+from infra.parameters.placement import Placement
+from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance
+from servable.load.options import with_options
 from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.rehearse import comparison_output
+from servable.rehearse.alternatives import alternatives
+from servable.rehearse.candidates import candidates, proposed
+from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
-from servable.rehearse.rehearsal import Incidents, as_json, measured, rehearsed, variant_of
-from servable.rehearse.traffic import PROFILES, from_file, profile
+from servable.rehearse.rehearsal import Rehearsed, as_json, measured, rehearsed, variant_of
+from servable.rehearse.traffic import day_of
+from servable.signals import as_ctrl_c
+from servable.tune import environment_edit
+from servable_scaling.rehearsal.traffic import MOST_MINUTES, PROFILES
 
 POSITIVE = click.FloatRange(0, min_open=True)
-MINUTE = click.IntRange(0, 7 * 24 * 60 - 1)
-# A choice of ours, where neither is given nor in the file: the base is a tenth of the peak.
-BASE_SHARE = 0.1
+MINUTE = click.IntRange(0, MOST_MINUTES - 1)
+OPTIONS = (
+    ENVIRONMENTS,
+    SET,
+    click.option("--variant", help="Variant to rehearse (default: the first with instances)."),
+    # --- the day
+    click.option(
+        "--traffic",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="CSV of minute,requests; all variants together (default: [traffic] of the file).",
+    ),
+    click.option(
+        "--profile", "shape", type=click.Choice(list(PROFILES)), help="A day of this shape."
+    ),
+    click.option(
+        "--peak-rps",
+        type=POSITIVE,
+        help="Peak of the shape, requests/s (default: traffic.peak_rps).",
+    ),
+    click.option(
+        "--base-rps",
+        type=click.FloatRange(0),
+        help="Base of the shape, requests/s (default: quiet_rps).",
+    ),
+    # --- an instance
+    click.option(
+        "--rate-per-instance", type=POSITIVE, help="Requests/s that one instance answers."
+    ),
+    click.option(
+        "--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do."
+    ),
+    click.option("--p99-ms", type=POSITIVE, help="p99 latency of an instance with little to do."),
+    # --- what happens
+    click.option("--deploy-at", type=MINUTE, help="Minute in which a deployment begins."),
+    click.option("--instance-dies", type=MINUTE, multiple=True, help="Minute; may be repeated."),
+    click.option("--zone-fails", type=MINUTE, multiple=True, help="Minute; may be repeated."),
+    # --- policies against each other
+    click.option(
+        "--compare",
+        "compared",
+        multiple=True,
+        is_flag=False,
+        flag_value="",
+        metavar="[NAME=VALUE,…]",
+        help="Compare policies: target=50,70 (percent), minimum, maximum, concurrency, steps, schedule, "
+        "out-cooldown, in-cooldown, instance-type, or any key; alone: a usual set. May be repeated.",
+    ),
+    click.option(
+        "--days",
+        type=click.IntRange(5, 1000),
+        default=20,
+        show_default=True,
+        help="Random days of a comparison, the same for every policy.",
+    ),
+    click.option(
+        "--allowed-minutes",
+        type=click.FloatRange(0),
+        default=0.0,
+        show_default=True,
+        help="Minutes a day outside of the objective that the best policy may have.",
+    ),
+    click.option("--write", is_flag=True, help="Apply the comparison's diff to ENV's file."),
+    # --- the answer
+    click.option(
+        "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of the page."
+    ),
+    click.option("--json", "json_wanted", is_flag=True, help="Print JSON, with every minute."),
+)
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
-@ENVIRONMENTS
-@SET
-@click.option("--variant", help="Variant to rehearse (default: the first with instances).")
-@click.option(
-    "--traffic",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="CSV of minute,requests; all variants together.",
-)
-@click.option("--profile", "shape", type=click.Choice(list(PROFILES)), help="A day of this shape.")
-@click.option(
-    "--peak-rps", type=POSITIVE, help="Peak of the shape, requests/s (default: traffic.peak_rps)."
-)
-@click.option(
-    "--base-rps",
-    type=click.FloatRange(0),
-    help="Base of the shape, requests/s (default: quiet_rps).",
-)
-@click.option("--rate-per-instance", type=POSITIVE, help="Requests/s that one instance answers.")
-@click.option("--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do.")
-@click.option("--p99-ms", type=POSITIVE, help="p99 latency of an instance with little to do.")
-@click.option("--deploy-at", type=MINUTE, help="Minute in which a deployment begins.")
-@click.option("--instance-dies", type=MINUTE, multiple=True, help="Minute; may be repeated.")
-@click.option("--zone-fails", type=MINUTE, multiple=True, help="Minute; may be repeated.")
-@click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of the page."
-)
-@click.option("--json", "json_wanted", is_flag=True, help="Print JSON, with every minute.")
+@with_options(OPTIONS)
 def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
     Exits with 1 if a minute was outside of the objective, alarms.p99_latency_ms.
     """
-    loaded, _ = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
+    if options["write"] and (sets or not options["compared"]):
+        raise click.UsageError("--write goes with --compare, and not with --set")
+    loaded, files = one_environment(environment, folder, sets)
     placed = variant_of(loaded, options["variant"])
-    if (options["traffic"] is None) == (options["shape"] is None):
-        raise click.UsageError("give either --traffic FILE or --profile " + "|".join(PROFILES))
-    if options["traffic"]:
-        requests = from_file(options["traffic"])
-    else:
-        known = loaded.environment.traffic
-        peak = options["peak_rps"] or known.peak_rps
-        if peak is None:
-            raise click.UsageError(
-                "--profile needs --peak-rps, or peak_rps in [traffic] of the file"
-            )
-        base = next(
-            one
-            for one in (options["base_rps"], known.quiet_rps, BASE_SHARE * peak)
-            if one is not None
-        )
-        if base > peak:
-            raise click.UsageError(f"--base-rps {base:g} is above the peak, {peak:g} requests/s")
-        requests = profile(options["shape"], peak_rps=peak, base_rps=base)
+    requests = day_of(
+        loaded,
+        file=options["traffic"],
+        shape=options["shape"],
+        peak_rps=options["peak_rps"],
+        base_rps=options["base_rps"],
+    )
     one = measured(
         loaded,
         placed,
@@ -87,6 +127,8 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: An
         zone_fails=options["zone_fails"],
     )
     result = rehearsed(loaded, placed, requests, one, incidents)
+    if options["compared"]:
+        return _compare(loaded, files, placed, requests, one, incidents, result, options)
     if options["json_wanted"]:
         click.echo(json.dumps(as_json(result), default=datetime.isoformat))
     else:
@@ -96,3 +138,47 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: An
 
         click.echo(f"page: {write(options['output'], result)}", err=options["json_wanted"])
     return 0 if result.held else 1
+
+
+def _compare(
+    loaded: Loaded,
+    files: Path,
+    placed: Placement,
+    requests: Sequence[float],
+    one: MeasuredInstance,
+    incidents: Incidents,
+    result: Rehearsed,
+    options: dict[str, Any],
+) -> int:
+    """The comparison on the screen, and on the page beside the file's own day."""
+    servers = result.scenario.model.servers
+    several = alternatives(options["compared"], placed, servers)
+    running, left_out, priced = candidates(loaded, files, placed, several, requests, one, incidents)
+    as_ctrl_c()
+    try:
+        found = compare(
+            running,
+            days=options["days"],
+            allowed_minutes=options["allowed_minutes"],
+            left_out=left_out,
+            progress=comparison_output.progress(),
+        )
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was written", err=True)
+        return 130
+    to_write = proposed(loaded, found)
+    if options["write"] and to_write.diff:
+        environment_edit.write(to_write.file, to_write.after)
+    said = {"priced": priced, "write": options["write"]}
+    if options["json_wanted"]:
+        click.echo(json.dumps(comparison_output.as_json(found, to_write, **said)))
+    else:
+        comparison_output.show(found, to_write, **said)
+    if options["output"] is not None:
+        from servable.rehearse.comparison_page import comparison_tab
+        from servable.rehearse.page import write  # both need matplotlib, of the extra [tune]
+
+        tab = comparison_tab(found, to_write, priced=priced)
+        page = write(options["output"], result, (tab,))
+        click.echo(f"page: {page}", err=options["json_wanted"])
+    return 0

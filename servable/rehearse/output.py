@@ -57,7 +57,8 @@ def lines(result: Rehearsed) -> Iterator[str]:
     day, one, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {one.rate_rps:g} requests/s, p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms "
-        f"({one.source}); it starts in {scenario.start_minutes} min"
+        f"({one.source}); it starts in {scenario.start_minutes} min and lets {scenario.model.queue:,.0f} "
+        "requests wait"
     )
     woken = ", ".join(clock(minute) for minute in day.woken)
     yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"

@@ -1,5 +1,6 @@
 """The page of a rehearsed day: what callers saw, what ran, which alarms fired and what scaling did."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
@@ -9,9 +10,9 @@ from servable.report.page import Picture, Tab, render, write_tabs
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def write(folder: Path, result: Rehearsed) -> Path:
-    """report.html and pictures/*.png in `folder`. Returns the page."""
-    shown = tabs(result)
+def write(folder: Path, result: Rehearsed, more: Sequence[Tab] = ()) -> Path:
+    """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
+    shown = [*more, *tabs(result)]
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
     text = render(title=title, abouts=[{"sentence": verdict(result), "where": where}], tabs=shown)

@@ -1,6 +1,5 @@
 """A day of one variant: what was measured, what its environment file says, and what came of it."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,44 +7,16 @@ from typing import Any
 
 import click
 
-from infra.catalog.prices import price
-from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placement
-from infra.parameters.scaling_properties import scaling_properties
-from infra.policy.sizing import BOOT_SECONDS, instances_for
-from servable_scaling.rehearsal.day import PlacedDeployment, RehearsedDay, Scenario, rehearse
-from servable_scaling.rehearsal.fleet import InstanceModel, Routing
-from servable_scaling.rehearsal.queueing import Service
+from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
+from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from servable_scaling.rehearsal.scenario import Scenario
 
 LOADS = Path(".servable") / "load"
 # The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
 # The rate is of the table in examples/retrieval/README.md.
 EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
-# Gunicorn's backlog of connections. https://docs.gunicorn.org/en/stable/settings.html#backlog (2026-11-22)
-LISTEN_BACKLOG = 2048
-# InvokeEndpoint waits so long: what waits longer has failed.
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
-LONGEST_WAIT_SECONDS = 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredInstance:
-    """One instance. `source`: where the numbers come from, in words."""
-
-    rate_rps: float
-    p50_ms: float
-    p99_ms: float
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Incidents:
-    """Minutes of the day in which something happens; `deploy` with the file's own rollout."""
-
-    deploy: int | None = None
-    instance_dies: tuple[int, ...] = ()
-    zone_fails: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,92 +128,20 @@ def rehearsed(
     """Run the day. Raises ClickException for a policy that cannot be read."""
     environment = loaded.environment
     assert environment is not None  # it has loaded
-    scenario = _scenario(environment, placed, requests, one, incidents)
-    row = price(placed.variant.instance_type or "", environment.region)
+    planned = scenario(environment, placed, requests, one, incidents)
+    row = environment.prices.instance(placed.instance.name, environment.region)
     try:
-        day = rehearse(scenario)
+        day = rehearse(planned)
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     return Rehearsed(
         environment=loaded.name,
         variant=placed.name,
         measured=one,
-        scenario=scenario,
+        scenario=planned,
         day=day,
         usd_per_hour=None if row is None else row.usd_per_hour,
     )
-
-
-def _scenario(
-    environment: Environment,
-    placed: Placement,
-    requests: Sequence[float],
-    one: MeasuredInstance,
-    incidents: Incidents,
-) -> Scenario:
-    properties = scaling_properties(environment, placed)
-    own = _share(environment, placed)
-    traffic = [own * minute for minute in requests]
-    start = placed.start_seconds
-    service = Service(one.p50_ms / 1000, one.p99_ms / 1000)
-    waiting = min(LISTEN_BACKLOG, LONGEST_WAIT_SECONDS * one.rate_rps)
-    routing: Routing = (
-        "least_outstanding_requests"
-        if placed.routing.value == "least_outstanding_requests"
-        else "random"
-    )
-    start_minutes = math.ceil((BOOT_SECONDS if start is None else start) / 60)
-    return Scenario(
-        requests=traffic,
-        model=InstanceModel(one.rate_rps, service, waiting),
-        routing=routing,
-        resource=properties.resource,
-        instances=_at_first(placed, traffic[0] / 60, one.rate_rps),
-        start_minutes=start_minutes,
-        targets=properties.targets,
-        policies=properties.policies,
-        alarms=properties.alarms,
-        page=properties.page or None,
-        p99_ms=environment.alarms.p99_latency_ms,
-        deployment=_deployment(environment, incidents.deploy),
-        instance_dies=incidents.instance_dies,
-        zone_fails=incidents.zone_fails,
-    )
-
-
-def _share(environment: Environment, placed: Placement) -> float:
-    """The variant's share of the endpoint's requests, by weights; a shadow variant gets a copy of each."""
-    whole = sum(one.weight for one in environment.production_variants.values())
-    return 1.0 if placed.variant.shadow or not whole else placed.variant.weight / whole
-
-
-def _at_first(placed: Placement, rps: float, rate: float) -> int:
-    """As many as the first minute needs: scaling has been running before midnight."""
-    variant, scaling = placed.variant, placed.variant.scaling
-    if scaling is None or not variant.scales:
-        return max(1, variant.min_instances)
-    least, most = variant.capacity
-    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
-    return min(most, max(least, needed))
-
-
-def _deployment(environment: Environment, minute: int | None) -> PlacedDeployment | None:
-    if minute is None:
-        return None
-    plan = environment.rollout
-    if plan is None:
-        return PlacedDeployment(minute=minute)
-    if plan.strategy == "rolling":
-        raise click.UsageError(
-            "--deploy-at: a rolling update is not rehearsed; allowed: all_at_once, canary, linear"
-        )
-    shares: tuple[float, ...] = (100.0,)
-    if plan.strategy == "canary":
-        shares = (float(plan.percent), 100.0)
-    elif plan.strategy == "linear":
-        count = math.ceil(100 / plan.percent)
-        shares = tuple(min(100.0, float(plan.percent * (one + 1))) for one in range(count))
-    return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)
 
 
 def as_json(result: Rehearsed) -> dict[str, Any]:

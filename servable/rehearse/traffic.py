@@ -1,83 +1,59 @@
-"""The requests of a day, by the minute: from a file, or of a shape with a peak and a base."""
+"""Where the requests of the rehearsed day come from: options, or what the file states in [traffic]."""
 
-import csv
-import math
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 
-MINUTES = 24 * 60
-SECONDS = 60
-
-# Choices of ours, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
-SPIKE_MINUTES = (720, 735)
-LAUNCH_MINUTE, LAUNCH_HALVES_MINUTES = 540, 120
-RAMP_MINUTES = (480, 960)
-
-
-def _spike(minute: int) -> float:
-    return 1.0 if SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1] else 0.0
+from infra.parameters.loading import Loaded
+from infra.parameters.rehearsal_scenario import stated_day
+from servable_scaling.rehearsal.traffic import (
+    BASE_SHARE,
+    PROFILES,
+    TrafficError,
+    from_file,
+    profile,
+)
 
 
-def _daily(minute: int) -> float:
-    """Lowest at 03:00, highest at 15:00."""
-    return (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2
-
-
-def _ramp(minute: int) -> float:
-    begin, end = RAMP_MINUTES
-    return min(1.0, max(0.0, (minute - begin) / (end - begin)))
-
-
-def _launch(minute: int) -> float:
-    """All at once at 09:00; then half of it is gone every two hours."""
-    return (
-        0.0 if minute < LAUNCH_MINUTE else 0.5 ** ((minute - LAUNCH_MINUTE) / LAUNCH_HALVES_MINUTES)
-    )
-
-
-PROFILES: Mapping[str, Callable[[int], float]] = {
-    "spike": _spike,
-    "daily": _daily,
-    "ramp": _ramp,
-    "launch": _launch,
-}
-
-
-def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
-    """Requests of each minute of a day."""
-    shape = PROFILES[name]
-    return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(one)) for one in range(MINUTES)]
-
-
-def from_file(file: Path) -> list[float]:
-    """minute,requests: minutes rise from 0; those left out have no request. Raises ClickException."""
-    found: dict[int, float] = {}
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        for number, row in enumerate(csv.reader(lines), 1):
-            if not row or (number == 1 and row[0].strip().lower() == "minute"):
-                continue
-            minute, requests = _row(file, number, row)
-            if found and minute <= max(found):
-                raise click.ClickException(
-                    f"{file}:{number}: minute {minute} comes after minute {max(found)}; each minute "
-                    "stands once, in rising order"
-                )
-            found[minute] = requests
-    if not found:
-        raise click.ClickException(f"{file}: has no line; write minute,requests, such as 0,1200")
-    return [found.get(minute, 0.0) for minute in range(max(found) + 1)]
-
-
-def _row(file: Path, number: int, row: list[str]) -> tuple[int, float]:
+def day_of(
+    loaded: Loaded,
+    *,
+    file: Path | None,
+    shape: str | None,
+    peak_rps: float | None,
+    base_rps: float | None,
+) -> list[float]:
+    """Requests by the minute. Raises UsageError, ClickException."""
+    assert loaded.environment is not None  # it has loaded
+    if file is not None and shape is not None:
+        raise click.UsageError("--traffic and --profile are two days: give one")
     try:
-        minute, requests = int(row[0]), float(row[1])
-    except (IndexError, ValueError):
-        minute, requests = -1, 0.0
-    if not (0 <= minute < 7 * MINUTES and math.isfinite(requests) and requests >= 0):
-        raise click.ClickException(
-            f"{file}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of 0 to "
-            f"{7 * MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
+        if file is not None:
+            return from_file(file)
+        if shape is not None:
+            return _shaped(loaded, shape, peak_rps, base_rps)
+        stated = stated_day(loaded.environment, loaded.root)
+    except (TrafficError, OSError) as wrong:
+        raise click.ClickException(str(wrong)) from None
+    if stated is None:
+        shapes = "|".join(PROFILES)
+        raise click.UsageError(
+            f"give either --traffic FILE or --profile {shapes}; or write profile and peak_rps into "
+            f"[traffic] of {loaded.file}"
         )
-    return minute, requests
+    return stated
+
+
+def _shaped(
+    loaded: Loaded, shape: str, peak_rps: float | None, base_rps: float | None
+) -> list[float]:
+    assert loaded.environment is not None  # it has loaded
+    known = loaded.environment.traffic
+    peak = peak_rps or known.peak_rps
+    if peak is None:
+        raise click.UsageError("--profile needs --peak-rps, or peak_rps in [traffic] of the file")
+    given = (base_rps, known.quiet_rps, BASE_SHARE * peak)
+    base = next(rps for rps in given if rps is not None)
+    if base > peak:
+        raise click.UsageError(f"--base-rps {base:g} is above the peak, {peak:g} requests/s")
+    return profile(shape, peak_rps=peak, base_rps=base)

@@ -3,13 +3,22 @@
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 
 from model_packaging.beside import beside
-from servable.tune.recommendation import KeyChange
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyChange:
+    """One key of the environment file. `value`: as TOML has it, or an item of tomlkit."""
+
+    key: tuple[str, ...]
+    value: Any
+    reason: str
 
 
 def edited(text: str, changes: Sequence[KeyChange], *, note: str) -> str:

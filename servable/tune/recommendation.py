@@ -11,9 +11,10 @@ from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import Asked
 from servable.load.precision import Interval, readable
+from servable.tune.environment_edit import KeyChange
 from servable.tune.objective import Goal
 from servable.tune.search.recommended import ChosenPoint, Effect
-from servable.tune.search.space import INSTANCE_TYPE, Value, shown
+from servable.tune.search.space import INSTANCE_TYPE, shown
 
 # CloudWatch has a minute's metrics within the next one or two.
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
@@ -22,15 +23,6 @@ METRIC_DELAY_MINUTES = 2
 ENOUGH_REQUESTS = 500
 LONGEST_BAKE_MINUTES = 60
 AWS_SAFETY_FACTOR = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyChange:
-    """One key of the environment file."""
-
-    key: tuple[str, ...]
-    value: Value
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

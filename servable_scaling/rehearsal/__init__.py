@@ -1,1 +1,6 @@
 """A day of traffic against policies, alarms and instances, computed minute by minute. Pure."""
+
+from typing import Literal
+
+# The shapes of servable_scaling.rehearsal.traffic, for environment files, which are loaded without it.
+ProfileName = Literal["spike", "daily", "ramp", "launch"]

@@ -5,24 +5,16 @@ day.minutes[540].p99_ms, day.refused, day.woken
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from servable_scaling.activities import ScalingActivity
 from servable_scaling.alarms.alarm_rule import AlarmRule
 from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import AlarmChange, Autoscaling
-from servable_scaling.choices import ScalingChoices
-from servable_scaling.rehearsal.fleet import (
-    SECONDS,
-    InstanceModel,
-    QueuedFleet,
-    Routing,
-    ServedMinute,
-)
-from servable_scaling.schedule import DEFAULTS
+from servable_scaling.rehearsal.fleet import SECONDS, QueuedFleet, ServedMinute
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from servable_scaling.target_scaler import ScaledResource
 
 MINUTE = timedelta(minutes=1)
@@ -31,45 +23,14 @@ MICROSECONDS, MILLISECONDS = 1e6, 1e3
 ZONES = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacedDeployment:
-    """A second fleet, as large as the first, starts at `minute` and takes `shares` of the traffic.
+@dataclass(frozen=True)
+class _Batch:
+    """Of a rolling deployment: the minutes in which it starts, answers, and has replaced as many."""
 
-    `shares`: percent after each bake; the old fleet ends a bake after the last of them, 100.
-    """
-
-    minute: int
-    shares: tuple[float, ...] = (100.0,)
-    bake_minutes: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """All of a day but its result. Properties are CloudFormation's, references resolved."""
-
-    requests: Sequence[float]
-    """By the minute."""
-    model: InstanceModel
-    routing: Routing
-    resource: str
-    """endpoint/NAME/variant/NAME."""
-    instances: int
-    """Answering at the first minute."""
-    start_minutes: int
-    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    alarms: Sequence[Mapping[str, Any]] = ()
-    page: str | None = None
-    """The rule of the composite alarm that wakes the on-call engineer."""
-    p99_ms: float | None = None
-    """The objective; without one every answered request meets it."""
-    begins: datetime = datetime(2026, 11, 23)
-    deployment: PlacedDeployment | None = None
-    instance_dies: tuple[int, ...] = ()
-    """Minutes in which an instance dies; its successor starts at once."""
-    zone_fails: tuple[int, ...] = ()
-    """Minutes in which a zone's instances die together."""
-    choices: ScalingChoices = DEFAULTS
+    starts: int
+    answers: int
+    ends: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -127,6 +88,8 @@ class _Measured:
         last = max(first + 1, math.ceil((end - self.scenario.begins) / MINUTE))
         if first < 0 or first >= len(self.minutes):
             return None
+        if last == first + 1 and end - start == MINUTE:
+            return self._minute(query, first)  # of a whole minute every statistic is its value
         found = [self._minute(query, at) for at in range(first, min(last, len(self.minutes)))]
         known = [one for one in found if one is not None]
         if not known:
@@ -181,6 +144,7 @@ class _Running:
         )
         self.fleet = QueuedFleet(scenario.model, scenario.routing, scenario.instances)
         self.second: QueuedFleet | None = None
+        self.batches: list[_Batch] = []
         self.desired = scenario.instances
         self.starting: list[tuple[int, int]] = []  # (ready, count)
         self.page = AlarmRule(scenario.page) if scenario.page else None
@@ -197,7 +161,8 @@ class _Running:
         ready = sum(count for when, count in self.starting if when <= minute)
         self.starting = [one for one in self.starting if one[0] > minute]
         self.fleet.add(ready)
-        updating = self.second is not None or (
+        deploying = self.second is not None or bool(self.batches)
+        updating = deploying or (
             bool(self.starting) and self.scenario.choices.scaling_updates_endpoint
         )
         state = ScaledResource(self.desired, self.fleet.count, updating)
@@ -242,6 +207,9 @@ class _Running:
         plan = self.scenario.deployment
         if plan is None or minute < plan.minute:
             return
+        if plan.batch_percent is not None:
+            self._roll(plan, plan.batch_percent, minute)
+            return
         begins = plan.minute + self.scenario.start_minutes
         ends = begins + len(plan.shares) * plan.bake_minutes
         if minute == plan.minute:
@@ -253,6 +221,21 @@ class _Running:
         if minute >= ends and self.second.count:
             self.fleet, self.second = self.second, None
             self.starting.clear()  # they were the old fleet's
+
+    def _roll(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
+        if minute == plan.minute:
+            left, at = self.desired, minute
+            while left:
+                count = min(left, math.ceil(self.desired * percent / 100))
+                answers = at + self.scenario.start_minutes
+                self.batches.append(_Batch(at, answers, answers + plan.bake_minutes, count))
+                left, at = left - count, self.batches[-1].ends
+        for batch in self.batches:
+            if batch.answers == minute:
+                self.fleet.add(batch.count)
+            if batch.ends == minute:
+                self.fleet.remove(batch.count)
+        self.batches = [batch for batch in self.batches if batch.ends > minute]
 
     def _share(self, minute: int) -> float:
         """The share of the traffic that goes to the second fleet."""
@@ -273,13 +256,15 @@ class _Running:
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_together(served))
         parts = self.measured.served[-1]
+        known = parts and requests and self.scenario.latencies
         p50, p99 = (
-            self.scenario.model.at(parts, one) * MILLISECONDS if parts and requests else None
+            self.scenario.model.at(parts, one) * MILLISECONDS if known else None
             for one in (0.5, 0.99)
         )
         refused = min(requests, lost + sum(one.refused for _, one in served))
         use = max(one.use for _, one in served)
-        paid = self.fleet.count + waiting + both
+        rolling = sum(one.count for one in self.batches if one.starts <= minute < one.answers)
+        paid = self.fleet.count + waiting + both + rolling
         self.day.minutes.append(RehearsedMinute(requests, answering, paid, use, p50, p99, refused))
         most = self.scenario.p99_ms
         slow = most is not None and p99 is not None and p99 > most

@@ -109,6 +109,8 @@ class QueuedFleet:
 
     @property
     def count(self) -> int:
+        if len(self.cohorts) == 1:
+            return self.cohorts[0].count
         return sum(one.count for one in self.cohorts)
 
     def add(self, count: int) -> None:

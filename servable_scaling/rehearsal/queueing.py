@@ -9,7 +9,7 @@ the squared coefficient of variation, https://en.wikipedia.org/wiki/M/G/k_queue.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 # Cells of a service time's distribution: (up to this share, so many cells of one size).
@@ -21,6 +21,7 @@ _HALVINGS = 22
 _COMMITTED = (0.6, 0.5)
 
 
+@lru_cache(maxsize=100_000)
 def erlang_c(servers: int, load: float) -> float:
     """The share of requests that wait. `load`: servers busy on average, below `servers`."""
     blocked = 1.0

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import Loaded
 from servable.load.measurement import CURVE
 from servable.rehearse.command import rehearse
-from servable.rehearse.traffic import PROFILES, profile
+from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
 
@@ -120,6 +120,12 @@ def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> N
     found = result(run("--profile", "daily", "--json"))
     paid = sum(one["paid"] for one in found["minutes"])
     assert found["instance_hours"] == pytest.approx(paid / 60)
+
+
+def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[..., Result]) -> None:
+    text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
+    found = result(run("--profile", "daily", "--json", text=text))
+    assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])
 
 
 def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> None:

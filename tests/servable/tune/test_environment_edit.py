@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.tune.environment_edit import diff, edited
-from servable.tune.recommendation import KeyChange
+from servable.tune.environment_edit import KeyChange, diff, edited
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "environments").glob("*.toml"))
@@ -24,7 +23,7 @@ p99_latency_ms = 100
 
 
 def change(key: str, value: object) -> KeyChange:
-    return KeyChange(key=tuple(key.split(".")), value=value, reason="")  # type: ignore[arg-type]
+    return KeyChange(key=tuple(key.split(".")), value=value, reason="")
 
 
 CHANGES = [

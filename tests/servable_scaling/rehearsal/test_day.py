@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from servable_scaling.rehearsal.day import PlacedDeployment, RehearsedDay, Scenario, rehearse
+from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from tests.servable_scaling.minutes import RESOURCE, target
 
 MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
@@ -89,6 +90,25 @@ def test_both_fleets_are_paid_while_a_deployment_bakes() -> None:
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
     assert paid == [2] * 2 + [4] * 10 + [2] * 8
+
+
+def test_a_rolling_deployment_pays_a_batch_at_a_time() -> None:
+    # Batches of 2 of 4: each starts for 4 minutes, bakes for 3, and then 2 old ones end.
+    plan = PlacedDeployment(minute=2, bake_minutes=3, batch_percent=50)
+    found = day([3000.0] * 20, instances=4, deployment=plan).minutes
+    assert [one.paid for one in found] == [4] * 2 + [6] * 14 + [4] * 4
+
+
+def test_the_instances_of_a_batch_answer_beside_the_old_ones() -> None:
+    plan = PlacedDeployment(minute=2, bake_minutes=3, batch_percent=50)
+    found = day([3000.0] * 20, instances=4, deployment=plan).minutes
+    assert [one.answering for one in found] == [4] * 6 + [6] * 3 + [4] * 4 + [6] * 3 + [4] * 4
+
+
+def test_nothing_scales_while_a_rolling_deployment_runs() -> None:
+    plan = PlacedDeployment(minute=9, bake_minutes=6, batch_percent=50)
+    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
+    assert max(answering[:29]) == 3
 
 
 def test_nothing_scales_while_a_deployment_runs() -> None:

@@ -1,0 +1,139 @@
+"""A day of one variant as the engine takes it: its file's policies, alarms, routing, start and deployment."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from infra.parameters.environment import Environment
+from infra.parameters.placement import Placement
+from infra.parameters.scaling_properties import scaling_properties
+from infra.policy.queue_limit import QueueLimit, queue_limit
+from infra.policy.sizing import BOOT_SECONDS, instances_for
+from servable_scaling.rehearsal.fleet import InstanceModel, Routing
+from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
+from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
+
+# InvokeEndpoint waits so long: what waits longer has failed.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
+LONGEST_WAIT_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredInstance:
+    """One instance. `source`: where the numbers come from, in words."""
+
+    rate_rps: float
+    p50_ms: float
+    p99_ms: float
+    source: str
+
+    def at_rate(self, rate_rps: float) -> "MeasuredInstance":
+        """Return an instance of another type: its rate is known, its latencies are taken to be these."""
+        return replace(self, rate_rps=rate_rps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incidents:
+    """Minutes of the day in which something happens; `deploy` with the file's own rollout."""
+
+    deploy: int | None = None
+    instance_dies: tuple[int, ...] = ()
+    zone_fails: tuple[int, ...] = ()
+
+
+def stated_day(environment: Environment, root: Path) -> list[float] | None:
+    """The requests by the minute that [traffic] states, or None. Raises TrafficError, OSError."""
+    traffic = environment.traffic
+    if traffic.day is not None:
+        return from_file(root / traffic.day)
+    if traffic.profile is None or traffic.peak_rps is None:
+        return None
+    quiet = BASE_SHARE * traffic.peak_rps if traffic.quiet_rps is None else traffic.quiet_rps
+    return profile(
+        traffic.profile, peak_rps=traffic.peak_rps, base_rps=min(quiet, traffic.peak_rps)
+    )
+
+
+def scenario(
+    environment: Environment,
+    placed: Placement,
+    requests: Sequence[float],
+    one: MeasuredInstance,
+    incidents: Incidents = Incidents(),
+) -> Scenario:
+    """`requests`: of the endpoint, by the minute; the variant gets its share."""
+    properties = scaling_properties(environment, placed)
+    own = _share(environment, placed)
+    traffic = [own * minute for minute in requests]
+    start = placed.start_seconds
+    service = Service(one.p50_ms / 1000, one.p99_ms / 1000)
+    waiting = min(waiting_limit(environment, placed).requests, LONGEST_WAIT_SECONDS * one.rate_rps)
+    routing: Routing = (
+        "least_outstanding_requests"
+        if placed.routing.value == "least_outstanding_requests"
+        else "random"
+    )
+    return Scenario(
+        requests=traffic,
+        model=InstanceModel(one.rate_rps, service, waiting),
+        routing=routing,
+        resource=properties.resource,
+        instances=_at_first(placed, traffic[0] / 60, one.rate_rps),
+        start_minutes=math.ceil((BOOT_SECONDS if start is None else start) / 60),
+        targets=properties.targets,
+        policies=properties.policies,
+        alarms=properties.alarms,
+        page=properties.page or None,
+        p99_ms=environment.alarms.p99_latency_ms,
+        deployment=_deployment(environment, incidents.deploy),
+        instance_dies=incidents.instance_dies,
+        zone_fails=incidents.zone_fails,
+    )
+
+
+def waiting_limit(environment: Environment, placed: Placement) -> QueueLimit:
+    """The requests that may wait in one instance, by the settings of its container."""
+    return queue_limit(
+        placed.settings,
+        vcpus=placed.instance.vcpus,
+        workers=placed.workers,
+        processes=placed.processes,
+        rows=environment.traffic.rows_per_request or 1,
+    )
+
+
+def _share(environment: Environment, placed: Placement) -> float:
+    """The variant's share of the endpoint's requests, by weights; a shadow variant gets a copy of each."""
+    whole = sum(one.weight for one in environment.production_variants.values())
+    return 1.0 if placed.variant.shadow or not whole else placed.variant.weight / whole
+
+
+def _at_first(placed: Placement, rps: float, rate: float) -> int:
+    """As many as the first minute needs: scaling has been running before midnight."""
+    variant, scaling = placed.variant, placed.variant.scaling
+    if scaling is None or not variant.scales:
+        return max(1, variant.min_instances)
+    least, most = variant.capacity
+    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
+    return min(most, max(least, needed))
+
+
+def _deployment(environment: Environment, minute: int | None) -> PlacedDeployment | None:
+    if minute is None:
+        return None
+    plan = environment.rollout
+    if plan is None:
+        return PlacedDeployment(minute=minute)
+    if plan.strategy == "rolling":
+        return PlacedDeployment(
+            minute=minute, bake_minutes=plan.bake_minutes, batch_percent=plan.batch_percent
+        )
+    shares: tuple[float, ...] = (100.0,)
+    if plan.strategy == "canary":
+        shares = (float(plan.percent), 100.0)
+    elif plan.strategy == "linear":
+        count = math.ceil(100 / plan.percent)
+        shares = tuple(min(100.0, float(plan.percent * (one + 1))) for one in range(count))
+    return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)

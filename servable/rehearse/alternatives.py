@@ -1,0 +1,172 @@
+"""What `--compare` tries: values of the keys of an environment file, all combined."""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from infra.catalog.instances import instances
+from infra.parameters.finding import meant
+from infra.parameters.placement import Placement
+
+MOST = 500
+# Short names, and the keys inside [variants.NAME] that they stand for.
+NAMES: Mapping[str, str] = {
+    "target": "scaling.safety_factor",
+    "minimum": "min_instances",
+    "maximum": "max_instances",
+    "requests": "scaling.max_rps_per_instance",
+    "concurrency": "scaling.max_concurrency_per_instance",
+    "steps": "scaling.steps",
+    "schedule": "scaling.schedule",
+    "out-cooldown": "scaling.scale_out_cooldown_seconds",
+    "in-cooldown": "scaling.scale_in_cooldown_seconds",
+    "instance-type": "instance_type",
+}
+# Where --compare has no value. A choice of ours: AWS's starting point is 50 %, and 80 % leaves little.
+TARGETS = (40, 50, 60, 70, 80)
+KEPT = "file"
+_COMMA = re.compile(r",(?![^\[{(]*[\]})])")
+_PLANNED = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)@(\d{1,4})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """Keys with their values as TOML, as `--set` takes them; none: the policy of the file.
+
+    `rate_rps`: of one instance, where the alternative has another instance type.
+    """
+
+    label: str
+    sets: Mapping[str, str]
+    rate_rps: float | None = None
+
+
+AS_IT_IS = Alternative(label="the file", sets={})
+
+
+def alternatives(options: Sequence[str], placed: Placement, servers: int) -> list[Alternative]:
+    """The file's policy first, then every combination. `servers`: requests that one instance answers at once.
+
+    Raises UsageError.
+    """
+    given = [one for one in options if one != ""]
+    chosen = [_parted(one) for one in given] if given else list(_usual(placed, servers))
+    names = [name for name, _ in chosen]
+    if len(set(names)) < len(names):
+        raise click.UsageError("--compare: each name may be given once, with all of its values")
+    count = 1
+    for _, values in chosen:
+        count *= len(values)
+    if count > MOST:
+        raise click.UsageError(
+            f"--compare: {count:,} combinations; allowed: at most {MOST}; give fewer values"
+        )
+    combined = itertools.product(*([(name, one) for one in values] for name, values in chosen))
+    found = {AS_IT_IS.label: AS_IT_IS}
+    for several in combined:
+        kept = {name: value for name, value in several if value != KEPT}
+        one = _alternative(kept, placed)
+        found.setdefault(one.label, one)
+    return list(found.values())
+
+
+def _parted(option: str) -> tuple[str, list[str]]:
+    name, equals, values = option.partition("=")
+    if not equals or (name not in NAMES and "." not in name):
+        raise click.UsageError(
+            f"--compare {option}: expected NAME=VALUE,VALUE; allowed names: {', '.join(NAMES)}, or a key "
+            f"of the environment file; {meant(name, [*NAMES])}"
+        )
+    found = [one.strip() for one in _COMMA.split(values)]
+    if not all(found):
+        raise click.UsageError(f"--compare {option}: a value is empty; write NAME=VALUE,VALUE")
+    return name, found
+
+
+def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
+    """What is tried where nothing is named: minimums, and for a variant that scales targets and metrics."""
+    least, most = (
+        placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
+    )
+    minimums = sorted({least, least + 1, 2 * least, 3 * least})
+    counts = [str(one) for one in minimums if most is None or one <= most]
+    if placed.variant.scaling is None or not placed.variant.scales:
+        return [("minimum", counts)]
+    usual = [("target", [KEPT, *map(str, TARGETS)]), ("minimum", counts)]
+    if placed.variant.scaling.max_concurrency_per_instance is None:
+        usual.append(("concurrency", [KEPT, str(servers)]))
+    return usual
+
+
+def _alternative(values: Mapping[str, str], placed: Placement) -> Alternative:
+    table, sets, rate = f"variants.{placed.name}", {}, None
+    for name, value in values.items():
+        key = f"{table}.{NAMES[name]}" if name in NAMES else name
+        if name == "target":
+            sets[key] = _share(value)
+        elif name == "schedule":
+            least = values.get("minimum", str(placed.variant.min_instances))
+            sets[key] = _schedule(value, least)
+        elif name == "instance-type":
+            sets[key], rate = _instance(value, placed)
+            scaling = placed.variant.scaling
+            if scaling is not None and scaling.max_rps_per_instance is not None:
+                sets.setdefault(f"{table}.{NAMES['requests']}", f"{rate:g}")
+        else:
+            sets[key] = value
+    words = ", ".join(
+        f"{name} {value}{' %' * (name == 'target')}" for name, value in values.items()
+    )
+    return Alternative(label=words or AS_IT_IS.label, sets=sets, rate_rps=rate)
+
+
+def _share(value: str) -> str:
+    try:
+        percent = float(value)
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise click.UsageError(
+            f"--compare target={value}: expected percent of the measured maximum, above 0 and at most 100"
+        )
+    return f"{percent / 100:g}"
+
+
+def _schedule(value: str, least: str) -> str:
+    """none, HH:MM-HH:MM@COUNT in UTC, or the TOML of the key."""
+    if value == "none" or value.startswith("["):
+        return "[]" if value == "none" else value
+    match = _PLANNED.fullmatch(value)
+    if match is None:
+        raise click.UsageError(
+            f"--compare schedule={value}: expected none, or HH:MM-HH:MM@COUNT (UTC), such as 07:30-20:00@6"
+        )
+    begin_hour, begin, end_hour, end, count = (int(one) for one in match.groups())
+    return (
+        f'[{{ at = "cron({begin} {begin_hour} * * ? *)", at_least = {count} }}, '
+        f'{{ at = "cron({end} {end_hour} * * ? *)", at_least = {least} }}]'
+    )
+
+
+def _instance(value: str, placed: Placement) -> tuple[str, float]:
+    """TYPE@RATE: (the type, as TOML; requests/s that one answers)."""
+    name, _, rate = value.partition("@")
+    if placed.variant.instance_pools or name not in instances():
+        problem = "the variant has instance_pools" if placed.pool is not None else "is unknown"
+        raise click.UsageError(
+            f"--compare instance-type={value}: {problem}; {meant(name, list(instances()))}"
+        )
+    try:
+        answered = float(rate)
+    except ValueError:
+        answered = 0.0
+    if not 0 < answered < float("inf"):
+        raise click.UsageError(
+            f"--compare instance-type={value}: how many requests/s an {name} answers is not known; measure "
+            f"it with `servable load`, and write {name}@RATE"
+        )
+    return json.dumps(name), answered

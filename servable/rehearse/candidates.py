@@ -1,0 +1,106 @@
+"""From alternatives to what runs, and from the best of them back to the environment file."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from infra.parameters.loading import Loaded, load_one
+from infra.parameters.placement import Placement
+from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
+from servable.project import refused
+from servable.rehearse.alternatives import Alternative
+from servable.rehearse.comparison import Comparison, PolicyTrial
+from servable.rehearse.rehearsal import variant_of
+from servable.tune import environment_edit
+from servable.tune.environment_edit import KeyChange
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """The environment file with the best policy. `diff`: empty where the file's policy stays."""
+
+    diff: str
+    after: str
+    file: Path
+
+
+def candidates(
+    loaded: Loaded,
+    folder: Path,
+    placed: Placement,
+    several: Sequence[Alternative],
+    requests: Sequence[float],
+    one: MeasuredInstance,
+    incidents: Incidents,
+) -> tuple[list[PolicyTrial], dict[str, str], bool]:
+    """(the file's policy and the alternatives that `servable check` accepts, {alternative: why not}, priced).
+
+    Raises ClickException where instance types are compared whose prices are not known.
+    """
+    known, left_out = set(refused(loaded)), {}
+    running: list[tuple[Alternative, Loaded, Placement]] = []
+    for alternative in several:
+        sets = {**loaded.overrides, **alternative.sets}
+        again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
+        problems = (
+            [str(one) for one in again.findings]
+            if again.environment is None
+            else [problem for problem in refused(again) if problem not in known]
+        )
+        if problems:
+            left_out[alternative.label] = problems[0]
+        else:
+            running.append((alternative, again, variant_of(again, placed.name)))
+    prices = {where.instance.name: _price(again, where) for _, again, where in running}
+    unknown = [name for name, price in prices.items() if price is None]
+    if unknown and len(prices) > 1:
+        raise click.ClickException(
+            f"{loaded.file}: no price of {', '.join(unknown)} is known; add it to "
+            "[prices.instance_usd_per_hour], or run `servable cost ENV --refresh`"
+        )
+    found: list[PolicyTrial] = []
+    for alternative, again, where in running:
+        assert again.environment is not None  # it is among those that load
+        rate = alternative.rate_rps
+        instance = one if rate is None else one.at_rate(rate)
+        planned = scenario(again.environment, where, requests, instance, incidents)
+        price = prices[where.instance.name]
+        per_hour = 1.0 if price is None else price
+        if not any(other.scenario == planned and other.per_hour == per_hour for other in found):
+            found.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=per_hour))
+    return found, left_out, not unknown
+
+
+def _price(loaded: Loaded, placed: Placement) -> float | None:
+    assert loaded.environment is not None  # it is among those that load
+    price = loaded.environment.prices.instance(placed.instance.name, loaded.environment.region)
+    return None if price is None else price.usd_per_hour
+
+
+def proposed(loaded: Loaded, comparison: Comparison) -> Proposed:
+    """The file with the best policy, where its advantage holds."""
+    file = loaded.root / loaded.file
+    before = after = file.read_text(encoding="utf-8")
+    if comparison.advantage is not None and comparison.advantage.holds:
+        sets = comparison.best.trial.alternative.sets
+        changes = [
+            KeyChange(key=tuple(key.split(".")), value=_item(value), reason="")
+            for key, value in sets.items()
+        ]
+        note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
+        after = environment_edit.edited(before, changes, note=note)
+    diff = environment_edit.diff(os.fspath(loaded.file), before, after)
+    return Proposed(diff=diff, after=after, file=file)
+
+
+def _item(text: str) -> tomlkit.items.Item:
+    try:
+        return tomlkit.value(text)
+    except TOMLKitError:
+        return tomlkit.string(text)

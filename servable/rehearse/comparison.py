@@ -1,0 +1,202 @@
+"""Policies against each other: the same random days for all of them, on every core."""
+
+import math
+import multiprocessing
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+
+from servable.rehearse.alternatives import Alternative
+from servable_local.container.parent_watchdog import die_with
+from servable_scaling.rehearsal.day import rehearse
+from servable_scaling.rehearsal.fleet import InstanceModel
+from servable_scaling.rehearsal.scenario import Scenario
+from servable_scaling.rehearsal.traffic import random_day
+
+_Z975 = statistics.NormalDist().inv_cdf(0.975)
+Progress = Callable[[int, int, float], None]
+"""(days that are computed, all days, seconds left)"""
+
+
+@dataclass(frozen=True)
+class DayResult:
+    """`cost`: dollars, or instance hours where no price is known."""
+
+    cost: float
+    broken_minutes: int
+    refused_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyTrial:
+    """An alternative as it runs. `per_hour`: dollars of an instance, or 1 to count hours."""
+
+    alternative: Alternative
+    scenario: Scenario
+    per_hour: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A policy with its days, in the order of their seeds."""
+
+    trial: PolicyTrial
+    days: Sequence[DayResult]
+    unbeaten: bool = False
+    """Nothing else is cheaper and holds the objective as well, or as cheap and holds it better."""
+
+    @property
+    def cost(self) -> float:
+        return statistics.fmean(one.cost for one in self.days)
+
+    @property
+    def broken(self) -> float:
+        """Minutes a day outside of the objective."""
+        return statistics.fmean(one.broken_minutes for one in self.days)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advantage:
+    """The best against the file's policy, on days that did not choose it: best minus file, 95 % intervals."""
+
+    best: Compared
+    file: Compared
+    cost: tuple[float, float, float]
+    broken: tuple[float, float, float]
+    """(mean, low, high)"""
+    holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """`compared`: the file's policy first. `left_out`: {alternative: why}."""
+
+    compared: Sequence[Compared]
+    best: Compared
+    advantage: Advantage | None
+    days: int
+    left_out: dict[str, str]
+
+
+def compare(
+    trials: Sequence[PolicyTrial],
+    *,
+    days: int,
+    allowed_minutes: float,
+    left_out: dict[str, str],
+    progress: Progress,
+) -> Comparison:
+    """The first trial is the file's policy. The best is chosen on some days and judged on others."""
+    compared = unbeaten(_run(trials, range(days), progress))
+    best = chosen(compared, allowed_minutes)
+    advantage = None
+    if best.trial is not trials[0]:
+        again = _run([trials[0], best.trial], range(days, 2 * days), progress)
+        advantage = judged(again[0], again[1], allowed_minutes)
+    return Comparison(
+        compared=compared, best=best, advantage=advantage, days=days, left_out=left_out
+    )
+
+
+def chosen(compared: Sequence[Compared], allowed_minutes: float) -> Compared:
+    """The cheapest within the allowed minutes; where none is, the one with the fewest minutes outside."""
+    within = [one for one in compared if one.broken <= allowed_minutes]
+    if within:
+        return min(within, key=lambda one: (one.cost, one.broken))
+    return min(compared, key=lambda one: (one.broken, one.cost))
+
+
+def judged(file: Compared, best: Compared, allowed_minutes: float) -> Advantage:
+    """The best must be cheaper where the file's policy is within the allowed minutes; else hold better."""
+    pairs = list(zip(best.days, file.days, strict=True))
+    cost = interval([one.cost - other.cost for one, other in pairs])
+    broken = interval([one.broken_minutes - other.broken_minutes for one, other in pairs])
+    if file.broken <= allowed_minutes:
+        holds = cost[2] < 0 and best.broken <= allowed_minutes
+    else:
+        holds = broken[2] < 0
+    return Advantage(best=best, file=file, cost=cost, broken=broken, holds=holds)
+
+
+def unbeaten(compared: Sequence[Compared]) -> list[Compared]:
+    """Marks those that nothing else beats in cost and minutes outside of the objective."""
+
+    def beaten(one: Compared) -> bool:
+        return any(
+            other.cost <= one.cost
+            and other.broken <= one.broken
+            and (other.cost, other.broken) != (one.cost, one.broken)
+            for other in compared
+        )
+
+    return [replace(one, unbeaten=not beaten(one)) for one in compared]
+
+
+def interval(differences: Sequence[float]) -> tuple[float, float, float]:
+    """(mean, low, high): 95 % of Student's t, by its expansion around the normal's quantile.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+    """
+    mean, free, z = statistics.fmean(differences), len(differences) - 1, _Z975
+    quantile = (
+        z
+        + (z**3 + z) / (4 * free)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
+    )
+    half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
+    return mean, mean - half, mean + half
+
+
+def _run(trials: Sequence[PolicyTrial], seeds: range, progress: Progress) -> list[Compared]:
+    """Every policy over every day. KeyboardInterrupt ends the processes."""
+    found: dict[tuple[int, int], DayResult] = {}
+    begun, whole = time.monotonic(), len(trials) * len(seeds)
+    pool = ProcessPoolExecutor(
+        max_workers=min(os.cpu_count() or 1, whole),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(os.getpid(),),
+    )
+    try:
+        running = {
+            pool.submit(_day, one, seed): (number, seed)
+            for number, one in enumerate(trials)
+            for seed in seeds
+        }
+        for done in as_completed(running):
+            found[running[done]] = done.result()
+            passed = time.monotonic() - begun
+            progress(len(found), whole, passed / len(found) * (whole - len(found)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return [
+        Compared(trial=one, days=[found[number, seed] for seed in seeds])
+        for number, one in enumerate(trials)
+    ]
+
+
+def _begin(parent_pid: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides when its processes end
+    die_with(parent_pid)
+
+
+# What one process has computed of an instance is the same for every day and policy.
+_MODELS: dict[InstanceModel, InstanceModel] = {}
+
+
+def _day(trial: PolicyTrial, seed: int) -> DayResult:
+    scenario = trial.scenario
+    model = _MODELS.setdefault(scenario.model, scenario.model)
+    requests = random_day(scenario.requests, seed)
+    day = rehearse(replace(scenario, model=model, requests=requests))
+    asked = sum(one.requests for one in day.minutes)
+    return DayResult(
+        cost=day.instance_hours * trial.per_hour,
+        broken_minutes=len(day.broken),
+        refused_share=day.refused / asked if asked else 0.0,
+    )

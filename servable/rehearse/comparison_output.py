@@ -1,0 +1,126 @@
+"""A comparison of policies on one screen, as JSON, and as a part of the page."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from servable.rehearse.candidates import Proposed
+from servable.rehearse.comparison import Compared, Comparison, Progress
+
+SILENT_SECONDS = 3.0
+
+
+def progress() -> Progress:
+    """On stderr, every few seconds."""
+    shown_at = time.monotonic()
+
+    def show(done: int, whole: int, seconds_left: float) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at > SILENT_SECONDS:
+            shown_at = time.monotonic()
+            click.echo(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left", err=True)
+
+    return show
+
+
+def heads(*, priced: bool) -> tuple[str, ...]:
+    return "policy", "$ a day" if priced else "hours a day", "minutes outside", "refused", ""
+
+
+def row(one: Compared, comparison: Comparison) -> tuple[str, ...]:
+    refused = sum(day.refused_share for day in one.days) / len(one.days)
+    marks = [
+        *(["best"] if one is comparison.best else []),
+        *(["not beaten"] if one.unbeaten else []),
+    ]
+    return (
+        one.trial.alternative.label,
+        f"{one.cost:,.2f}",
+        f"{one.broken:,.1f}",
+        f"{refused:.2%}",
+        ", ".join(marks),
+    )
+
+
+def by_cost(comparison: Comparison) -> list[Compared]:
+    return sorted(comparison.compared, key=lambda one: (one.cost, one.broken))
+
+
+def show(comparison: Comparison, proposed: Proposed, *, priced: bool, write: bool) -> None:
+    file = comparison.compared[0]
+    kept = [one for one in by_cost(comparison) if one.unbeaten or one in (file, comparison.best)]
+    table = [heads(priced=priced), *(row(one, comparison) for one in kept)]
+    wide = max(len(cells[0]) for cells in table)
+    for name, *cells, marks in table:
+        click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {marks}".rstrip())
+    click.echo()
+    for line in lines(comparison, priced=priced):
+        click.echo(line)
+    if proposed.diff:
+        click.echo(f"\n{proposed.diff}")
+        click.echo("written" if write else "not written; --write applies it")
+
+
+def lines(comparison: Comparison, *, priced: bool) -> Iterator[str]:
+    """What follows, each in a sentence."""
+    count = len(comparison.compared)
+    beaten = sum(not one.unbeaten for one in comparison.compared)
+    yield (
+        f"{count} policies on the same {comparison.days} random days; {beaten} are beaten: another is "
+        "cheaper and holds the objective as well, or costs as much and holds it better"
+    )
+    if comparison.left_out:
+        label, why = next(iter(comparison.left_out.items()))
+        yield f"left out: {len(comparison.left_out)} policies, such as {label}: {why}"
+    yield verdict(comparison, priced=priced)
+
+
+def verdict(comparison: Comparison, *, priced: bool) -> str:
+    """Whether the best is better than the file's policy, with the intervals."""
+    label, advantage = comparison.best.trial.alternative.label, comparison.advantage
+    if advantage is None:
+        return "the file's policy is the best of them; it stays"
+    unit, form = ("$", ",.2f") if priced else ("hours", ",.1f")
+    cost, low, high = (f"{one:+{form}}" for one in advantage.cost)
+    minutes, fewest, most = (f"{one:+,.1f}" for one in advantage.broken)
+    found = (
+        f"{cost} {unit} a day (95 %: {low} to {high}) and {minutes} minutes outside of the objective "
+        f"({fewest} to {most}), on {comparison.days} other random days"
+    )
+    if advantage.holds:
+        return f"better than the file's policy: {label}: {found}"
+    return f"nothing is shown to be better than the file's policy; the best was {label}: {found}"
+
+
+def as_json(
+    comparison: Comparison, proposed: Proposed, *, priced: bool, write: bool
+) -> dict[str, Any]:
+    advantage = comparison.advantage
+    interval = ("value", "low", "high")
+    return {
+        "days": comparison.days,
+        "unit": "usd" if priced else "instance hours",
+        "policies": [
+            {
+                "policy": one.trial.alternative.label,
+                "keys": dict(one.trial.alternative.sets),
+                "cost_a_day": one.cost,
+                "minutes_outside_a_day": one.broken,
+                "unbeaten": one.unbeaten,
+                "best": one is comparison.best,
+                "by_day": [vars(day) for day in one.days],
+            }
+            for one in comparison.compared
+        ],
+        "left_out": comparison.left_out,
+        "advantage": advantage
+        and {
+            "holds": advantage.holds,
+            "cost_a_day": dict(zip(interval, advantage.cost, strict=True)),
+            "minutes_outside_a_day": dict(zip(interval, advantage.broken, strict=True)),
+        },
+        "diff": proposed.diff,
+        "written": write and bool(proposed.diff),
+    }

@@ -1,0 +1,62 @@
+"""The page's part about compared policies: cost against minutes outside of the objective."""
+
+from servable.rehearse.candidates import Proposed
+from servable.rehearse.comparison import Compared, Comparison
+from servable.rehearse.comparison_output import by_cost, heads, lines, row
+from servable.report import style
+from servable.report.page import Picture, Tab
+from servable.report.tables import Cell, ReportTable, Row
+
+
+def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) -> Tab:
+    several = by_cost(comparison)
+    rows = tuple(
+        Row(
+            tuple(map(Cell, row(one, comparison))),
+            "chosen" if one is comparison.best else "",
+        )
+        for one in several
+    )
+    return Tab(
+        "comparison",
+        "Comparison",
+        (
+            Picture(
+                "comparison",
+                "cost of each policy against its minutes outside",
+                _scatter(comparison, priced),
+            ),
+        ),
+        tuple(lines(comparison, priced=priced)),
+        (ReportTable("Policies by cost", heads(priced=priced), rows),),
+        proposed.diff,
+    )
+
+
+def _scatter(comparison: Comparison, priced: bool) -> bytes:
+    figure = style.figure()
+    axes = figure.subplots()
+    kept = sorted((one for one in comparison.compared if one.unbeaten), key=lambda one: one.cost)
+    others = [one for one in comparison.compared if not one.unbeaten]
+    axes.plot(*_points(others), "o", color=style.GREY, alpha=0.5, label="beaten by another")
+    axes.plot(*_points(kept), "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
+    file, best = comparison.compared[0], comparison.best
+    axes.plot(*_points([file]), "s", color=style.ORANGE, markersize=9, label="the file")
+    axes.plot(
+        *_points([best]),
+        "o",
+        color=style.BLUE,
+        markersize=15,
+        fillstyle="none",
+        label=f"best: {best.trial.alternative.label}",
+    )
+    unit = "$" if priced else "instance hours"
+    title = f"Each policy on the same {comparison.days} random days"
+    style.finish(axes, title=title, x=f"{unit} a day", y="minutes a day outside of the objective")
+    style.from_zero(axes, x=True)
+    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    return style.png(figure)
+
+
+def _points(several: list[Compared]) -> tuple[list[float], list[float]]:
+    return [one.cost for one in several], [one.broken for one in several]

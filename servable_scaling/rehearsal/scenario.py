@@ -1,0 +1,57 @@
+"""All of a day but its result: traffic, instances, policies, alarms, and what happens in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.rehearsal.fleet import InstanceModel, Routing
+from servable_scaling.schedule import DEFAULTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedDeployment:
+    """A second fleet, as large as the first, starts at `minute` and takes `shares` of the traffic.
+
+    `shares`: percent after each bake; the old fleet ends a bake after the last of them, 100.
+    `batch_percent`: instead of a second fleet batches start one after the other, each takes its part of
+    the traffic, bakes, and as many old instances end.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html (2026-11-22)
+    """
+
+    minute: int
+    shares: tuple[float, ...] = (100.0,)
+    bake_minutes: int = 0
+    batch_percent: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """All of a day but its result. Properties are CloudFormation's, references resolved."""
+
+    requests: Sequence[float]
+    """By the minute."""
+    model: InstanceModel
+    routing: Routing
+    resource: str
+    """endpoint/NAME/variant/NAME."""
+    instances: int
+    """Answering at the first minute."""
+    start_minutes: int
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    alarms: Sequence[Mapping[str, Any]] = ()
+    page: str | None = None
+    """The rule of the composite alarm that wakes the on-call engineer."""
+    p99_ms: float | None = None
+    """The objective; without one every answered request meets it."""
+    begins: datetime = datetime(2026, 11, 23)
+    deployment: PlacedDeployment | None = None
+    instance_dies: tuple[int, ...] = ()
+    """Minutes in which an instance dies; its successor starts at once."""
+    zone_fails: tuple[int, ...] = ()
+    """Minutes in which a zone's instances die together."""
+    choices: ScalingChoices = DEFAULTS
+    latencies: bool = True
+    """False: percentiles are left out, and take no time."""

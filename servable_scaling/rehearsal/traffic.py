@@ -1,0 +1,112 @@
+"""The requests of a day, by the minute: of a file, a shape with peak and base, or a random day."""
+
+import csv
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from servable_scaling.rehearsal import ProfileName
+
+MINUTES = 24 * 60
+SECONDS = 60
+MOST_MINUTES = 7 * MINUTES
+
+# Choices of ours, each a shape from 0 (base) to 1 (peak) over the minutes of a day.
+SPIKE_MINUTES = (720, 735)
+LAUNCH_MINUTE, LAUNCH_HALVES_MINUTES = 540, 120
+RAMP_MINUTES = (480, 960)
+# A choice of ours, where no base is known: a tenth of the peak.
+BASE_SHARE = 0.1
+# Choices of ours about random days: the day as a whole is larger or smaller (standard deviation of the
+# logarithm), comes earlier or later (minutes at most), and each minute differs from the day's curve, less
+# than the minutes beside it differ from each other over so many minutes.
+DAY_SIGMA, SHIFT_MINUTES = 0.1, 30
+MINUTE_SIGMA, MEMORY_MINUTES = 0.05, 10
+
+
+class TrafficError(ValueError):
+    """A file of traffic cannot be read; `str()` names the line and what is allowed."""
+
+
+def _spike(minute: int) -> float:
+    return 1.0 if SPIKE_MINUTES[0] <= minute < SPIKE_MINUTES[1] else 0.0
+
+
+def _daily(minute: int) -> float:
+    """Lowest at 03:00, highest at 15:00."""
+    return (1 - math.cos(2 * math.pi * (minute - 180) / MINUTES)) / 2
+
+
+def _ramp(minute: int) -> float:
+    begin, end = RAMP_MINUTES
+    return min(1.0, max(0.0, (minute - begin) / (end - begin)))
+
+
+def _launch(minute: int) -> float:
+    """All at once at 09:00; then half of it is gone every two hours."""
+    return (
+        0.0 if minute < LAUNCH_MINUTE else 0.5 ** ((minute - LAUNCH_MINUTE) / LAUNCH_HALVES_MINUTES)
+    )
+
+
+PROFILES: Mapping[str, Callable[[int], float]] = dict(
+    zip(get_args(ProfileName), (_spike, _daily, _ramp, _launch), strict=True)
+)
+
+
+def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
+    """Requests of each minute of a day."""
+    shape = PROFILES[name]
+    return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(one)) for one in range(MINUTES)]
+
+
+def random_day(requests: Sequence[float], seed: int) -> list[float]:
+    """A day like this one; the same for the same seed, whatever is compared on it."""
+    source = random.Random(seed)
+    level = math.exp(source.gauss(0, DAY_SIGMA))
+    shift = source.randint(-SHIFT_MINUTES, SHIFT_MINUTES)
+    keeps, noise = math.exp(-1 / MEMORY_MINUTES), source.gauss(0, MINUTE_SIGMA)
+    minutes = []
+    for minute in range(len(requests)):
+        minutes.append(level * math.exp(noise) * requests[(minute - shift) % len(requests)])
+        noise = keeps * noise + source.gauss(0, MINUTE_SIGMA * math.sqrt(1 - keeps**2))
+    return minutes
+
+
+def from_file(file: Path) -> list[float]:
+    """minute,requests: minutes rise from 0; those left out have no request. Raises TrafficError, OSError."""
+    found: dict[int, float] = {}
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row or (number == 1 and row[0].strip().lower() == "minute"):
+                continue
+            minute, requests = _row(file, number, row)
+            if found and minute <= max(found):
+                raise TrafficError(
+                    f"{file}:{number}: minute {minute} comes after minute {max(found)}; each minute "
+                    "stands once, in rising order"
+                )
+            found[minute] = requests
+    if not found:
+        raise TrafficError(f"{file}: has no line; write minute,requests, such as 0,1200")
+    return filled(found)
+
+
+def filled(minutes: Mapping[int, float]) -> list[float]:
+    """Every minute from 0 to the last one; those that are not there have no request."""
+    return [minutes.get(minute, 0.0) for minute in range(max(minutes) + 1)]
+
+
+def _row(file: Path, number: int, row: list[str]) -> tuple[int, float]:
+    try:
+        minute, requests = int(row[0]), float(row[1])
+    except (IndexError, ValueError):
+        minute, requests = -1, 0.0
+    if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
+        raise TrafficError(
+            f"{file}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of 0 to "
+            f"{MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
+        )
+    return minute, requests

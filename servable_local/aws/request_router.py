@@ -13,8 +13,10 @@ from xml.sax.saxutils import escape
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
+from servable_local.aws.contents import IN_MEMORY_BYTES, Content, ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import PREFIX
+from servable_local.aws.moto_patches.objects import ENVIRON, is_object, received
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
 from servable_local.aws.signed_request import ALGORITHM, ReceivedRequest
@@ -81,10 +83,16 @@ class RequestRouter:
     """A WSGI application around another. `port` is its server's."""
 
     def __init__(
-        self, application: _Application, controls: Controls, verifier: Verifier, port: int
+        self,
+        application: _Application,
+        controls: Controls,
+        verifier: Verifier,
+        port: int,
+        objects: ObjectFolder,
     ) -> None:
         self._application = application
         self._controls = controls
+        self._objects = objects
         self._verifier = verifier
         self._port = port
 
@@ -93,11 +101,13 @@ class RequestRouter:
         request = ReceivedRequest(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
         try:
             check_origin(request, self._port)
-            verified = self._verifier.verify(request, lambda limit: _body(environ, limit))
+            verified = self._verifier.verify(
+                request, lambda limit: self._body(environ, request, limit)
+            )
         except AccessError as error:
             return _refuse(start_response, request, error)
         if request.path.startswith(PREFIX):
-            return self._own(environ, verified.body, start_response)
+            return self._own(environ, bytes(verified.body), start_response)
         _hand_on(environ, request, verified)
         try:
             return self._application(environ, start_response)
@@ -106,6 +116,16 @@ class RequestRouter:
             traceback.print_exc()
             return _failure(environ, start_response, error)
 
+    def _body(
+        self, environ: _Environ, request: ReceivedRequest, limit: int | None
+    ) -> bytes | Content:
+        """All of it: on the disk where it is an object's and long, which only a request whose head is
+        known to be right may have."""
+        length = _length(environ, limit)
+        if limit is None and length > IN_MEMORY_BYTES and is_object(request):
+            return received(self._objects, request, environ["wsgi.input"], length)
+        return bytes(environ["wsgi.input"].read(length))
+
     def _own(self, environ: _Environ, body: bytes, start_response: _Start) -> Iterable[bytes]:
         asked = json.loads(body) if environ["REQUEST_METHOD"] == "POST" else None
         answer = self._controls.answer(environ["PATH_INFO"], asked)
@@ -113,8 +133,8 @@ class RequestRouter:
         return _answer(start_response, status, "application/json", said)
 
 
-def _body(environ: _Environ, limit: int | None) -> bytes:
-    """All of it. Raises AccessError where it is longer than `limit`, or in chunks."""
+def _length(environ: _Environ, limit: int | None) -> int:
+    """The body's. Raises AccessError where it is longer than `limit`, or in chunks."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         raise AccessError(
             Reason.FORM,
@@ -130,7 +150,7 @@ def _body(environ: _Environ, limit: int | None) -> bytes:
             f"its body has {length} bytes; {limit} are allowed where no X-Amz-Content-Sha256 says "
             "what is in it",
         )
-    return bytes(environ["wsgi.input"].read(length))
+    return length
 
 
 def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequest) -> None:
@@ -138,8 +158,11 @@ def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequ
     for name in [name for name in environ if name.startswith("HTTP_X_MOTO_")]:
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = verified.account
-    environ["wsgi.input"] = io.BytesIO(verified.body)
-    environ["CONTENT_LENGTH"] = str(len(verified.body))
+    body = verified.body
+    if isinstance(body, Content):
+        environ[ENVIRON], body = body, b""
+    environ["wsgi.input"] = io.BytesIO(body)
+    environ["CONTENT_LENGTH"] = str(len(body))
     scope = verified.scope
     if request.in_query and scope.service != "s3":
         # moto reads the service from this header only, and takes all else for S3.

@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -17,9 +18,10 @@ from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
+from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.moto_patches import cloudformation, s3, session_keys, topics
+from servable_local.aws.moto_patches import cloudformation, objects, s3, session_keys, topics
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
@@ -77,10 +79,10 @@ class Dispatcher(DomainDispatcherApplication):
 class Server:
     """One per process, and a second is refused: moto's services keep their state in the process.
 
-    `folder` takes the containers' logs and archives; `launch` starts a container; alarms and
-    deployments run on `clock`. A variant has at most `most_containers`, whatever its count of instances:
-    others are counted only. `secret_access_key` is what its callers sign with; left out, one
-    of its own. It is in `access`.
+    `folder` takes the containers' logs and archives, and the objects of S3, which go at its end;
+    `launch` starts a container; alarms and deployments run on `clock`. A variant has at most
+    `most_containers`, whatever its count of instances: others are counted only. `secret_access_key` is
+    what its callers sign with; left out, one of its own. It is in `access`.
     """
 
     _running: ClassVar[str | None] = None
@@ -99,11 +101,12 @@ class Server:
         if Server._running is not None:
             raise RuntimeError(f"a local AWS runs in this process already: {Server._running}")
         self._clock = clock or ScaledClock()
+        self._objects = folder / "objects"
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
-        for patch in (s3, topics, cloudformation, session_keys):
+        for patch in (s3, objects, topics, cloudformation, session_keys):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
@@ -115,7 +118,11 @@ class Server:
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
         self._server.app = RequestRouter(
-            dispatcher, controls, Verifier(AccessKeys(secret)), self.port
+            dispatcher,
+            controls,
+            Verifier(AccessKeys(secret)),
+            self.port,
+            ObjectFolder(self._objects),
         )
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
@@ -157,6 +164,7 @@ class Server:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+        shutil.rmtree(self._objects, ignore_errors=True)
         Server._running = None
 
     def _scaling(self, aws: Loopback) -> RegionalScaling:

@@ -20,6 +20,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
+from servable_local.aws.contents import Content
 from servable_local.aws.loopback import PREFIX, SERVICE
 from servable_local.aws.refusals import AccessError, Reason
 from servable_local.aws.signed_request import (
@@ -38,7 +39,7 @@ LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
 HOW = '`eval "$(servable local up)"` sets the keys of this run'
 # Called once, with the most bytes that the body may have: all of it, or AccessError.
-ReadBody = Callable[[int | None], bytes]
+ReadBody = Callable[[int | None], bytes | Content]
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 # Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
 _NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
@@ -89,7 +90,7 @@ class VerifiedRequest:
 
     account: str
     scope: CredentialScope
-    body: bytes
+    body: bytes | Content
 
 
 class Verifier:
@@ -124,14 +125,13 @@ class Verifier:
         if stated is not None:
             _check_signature(request, given, key, stated)
             body = read(None)
-            digest = hashlib.sha256(body).hexdigest()
-            if stated not in (UNSIGNED_PAYLOAD, digest):
+            if stated not in (UNSIGNED_PAYLOAD, _sha256(body)):
                 raise AccessError(
                     Reason.BODY, "the body is not the one whose SHA-256 was signed; send it again"
                 )
         else:
             body = read(LARGEST_UNSTATED_BODY_BYTES)
-            _check_signature(request, given, key, hashlib.sha256(body).hexdigest())
+            _check_signature(request, given, key, _sha256(body))
         return VerifiedRequest(key.account, given.scope, body)
 
     def _key(self, given: RequestSignature) -> AccessKey:
@@ -200,6 +200,11 @@ class Verifier:
                 f"Request has expired: it was good for {seconds} s, and {late:.0f} s are over; "
                 "presign another",
             )
+
+
+def _sha256(body: bytes | Content) -> str:
+    digest = hashlib.sha256(body).digest() if isinstance(body, bytes) else body.digest("SHA256")
+    return digest.hex()
 
 
 def _check_service(request: ReceivedRequest, scope: CredentialScope) -> None:

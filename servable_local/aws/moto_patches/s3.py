@@ -1,4 +1,4 @@
-"""S3: conditions of bucket policies are evaluated, and a bucket may log before its target allows it.
+"""S3: conditions of bucket policies, buckets that log before their target allows it, checksums of copies.
 
 Upstream (moto 5.2.5): every statement of a bucket policy is enforced as if it had no
 condition, or denied where it has one, so the usual "deny what is not TLS" denies all.
@@ -9,6 +9,10 @@ PutBucketLogging wants the target's policy, or its access control list, to be th
 AWS looks at the policy when it delivers; CloudFormation makes it last, because its condition
 names the bucket that logs.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
+
+CopyObject gives the copy of an upload in parts the checksum of the parts' checksums, as if it were the
+bytes': boto3 refuses to read it. AWS computes that of the bytes.
+Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
 import json
@@ -16,7 +20,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moto.iam.access_control import IAMPolicy, PermissionResult
-from moto.s3.models import FakeBucket
+from moto.s3 import responses
+from moto.s3.models import FakeBucket, S3Backend
+
+_COPY = S3Backend.copy_object
 
 
 def install() -> None:
@@ -24,6 +31,15 @@ def install() -> None:
     setattr(FakeBucket, "get_permission", _permission)  # noqa: B010 - mypy forbids the plain form
     always = staticmethod(lambda target_bucket, target_prefix: True)
     setattr(FakeBucket, "_log_permissions_enabled_policy", always)  # noqa: B010
+    setattr(S3Backend, "copy_object", _copy)  # noqa: B010
+
+
+def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:
+    _COPY(backend, source, bucket, key, **more)
+    copy = backend.get_object(bucket, key)
+    if source.checksum_value and source.checksum_type == "COMPOSITE":
+        checksum = getattr(responses, "compute_checksum")(copy.value, copy.checksum_algorithm)  # noqa: B009
+        copy.checksum_value = checksum.decode()
 
 
 def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
+from servable_local.aws.moto_patches.objects import content_of
 from servable_local.aws.sagemaker.container import VariantStartError
 
 
@@ -21,9 +22,10 @@ def keys_under(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
 def write_archive(s3: Any, bucket: str, prefix: str, target: Path) -> None:
     """Writes what lies under the prefix as the archive that it would have been.
 
-    SageMaker mounts such a model without unpacking; here a container takes one archive.
+    SageMaker mounts such a model without unpacking; here a container takes one archive, which is
+    unpacked at once: compressing it would only take time.
     """
-    with tarfile.open(target, "w:gz", compresslevel=1) as tar:
+    with tarfile.open(target, "w:gz", compresslevel=0) as tar:
         for key in keys_under(s3, bucket, prefix):
             answer = s3.get_object(Bucket=bucket, Key=key)
             member = tarfile.TarInfo(key.removeprefix(prefix))
@@ -88,14 +90,20 @@ def check_model_data(url: str, aws: Loopback) -> None:
 
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:
-    """Downloads beside and renames. Raises `VariantStartError`."""
+    """Makes the file `target`: a hard link to the object's, or an archive of files under a prefix.
+
+    Raises `VariantStartError`.
+    """
     bucket, key = s3_location(url)
     beside = target.with_name(target.name + ".part")
+    beside.unlink(missing_ok=True)
     try:
         if key.endswith("/"):
             write_archive(aws.client("s3"), bucket, key, beside)
         else:
-            aws.client("s3").download_file(bucket, key, str(beside))
+            # Asked for, so that a bucket's policy has its say: its last byte will do.
+            aws.client("s3").get_object(Bucket=bucket, Key=key, Range="bytes=-1")["Body"].read()
+            content_of(aws.account, aws.region, bucket, key).link(beside)
     except ClientError:
         raise VariantStartError(
             f'Failed to download model data for container "container_1" from URL: "{url}". '

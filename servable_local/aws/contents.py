@@ -1,0 +1,234 @@
+"""What objects of S3 hold: pieces of files on the disk, or a few bytes in memory.
+
+moto keeps every object in a file object of its own, and copies all of it for each range, each copy and
+each part: a model of 3 GB took minutes and 6 GB of memory. Here slices, copies and joined parts are
+other views of the same files, and sums are computed while a body is received.
+"""
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol, Self
+from weakref import WeakValueDictionary
+
+from servable_local.private_files import private_folder
+
+# Longer bodies of objects go to the disk while they are received.
+IN_MEMORY_BYTES = 64 << 10
+_CHUNK_BYTES = 1 << 20
+
+
+class Sum(Protocol):
+    """A checksum on its way."""
+
+    def update(self, part: bytes, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+class _Crc:
+    """CRC32, and where their packages are installed CRC32C and CRC64NVME: else moto gives a CRC32."""
+
+    def __init__(self, algorithm: str) -> None:
+        self._step: Callable[[bytes, int], int] = binascii.crc32
+        self._bytes, self._sum = 4, 0
+        with contextlib.suppress(ImportError):
+            if algorithm == "CRC32C":
+                from crc32c import crc32c
+
+                self._step = crc32c
+            elif algorithm == "CRC64NVME":
+                from awscrt.checksums import crc64nvme
+
+                self._step, self._bytes = crc64nvme, 8
+
+    def update(self, part: bytes, /) -> None:
+        self._sum = self._step(part, self._sum)
+
+    def digest(self) -> bytes:
+        return self._sum.to_bytes(self._bytes, "big")
+
+
+def new_sum(algorithm: str) -> Sum:
+    """`algorithm` as S3's headers name it, or MD5, which ETags are. Unknown ones are SHA256."""
+    if algorithm.startswith("CRC"):
+        return _Crc(algorithm)
+    name = algorithm.lower() if algorithm in ("MD5", "SHA1") else "sha256"
+    return hashlib.new(name, usedforsecurity=False)
+
+
+class StoredFile:
+    """A file of a folder's own. It goes with the last content that has a piece of it.
+
+    `part_bytes`: the length of the parts of an upload that lie in it, each in its place.
+    """
+
+    def __init__(self, folder: Path, part_bytes: int = 0) -> None:
+        descriptor, name = tempfile.mkstemp(dir=folder)
+        os.close(descriptor)
+        self.path = Path(name)
+        self.part_bytes = part_bytes
+        self.parts: set[int] = set()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """`length` bytes from `start` of a file, or of bytes in memory."""
+
+    source: StoredFile | bytes
+    start: int
+    length: int
+
+    def cut(self, start: int, stop: int) -> "_Piece":
+        return _Piece(self.source, self.start + start, stop - start)
+
+    def chunks(self) -> Iterator[bytes]:
+        if isinstance(self.source, bytes):
+            yield self.source[self.start : self.start + self.length]
+            return
+        with self.source.path.open("rb", buffering=0) as file:
+            at, end = self.start, self.start + self.length
+            while chunk := os.pread(file.fileno(), min(_CHUNK_BYTES, end - at), at):
+                yield chunk
+                at += len(chunk)
+
+
+class Content:
+    """Bytes that never change. Taking a slice copies nothing; iterating gives them chunk by chunk."""
+
+    def __init__(self, pieces: Sequence[_Piece], sums: dict[str, bytes] | None = None) -> None:
+        self._pieces = tuple(piece for piece in pieces if piece.length)
+        self._length = sum(piece.length for piece in self._pieces)
+        self._sums = dict(sums or {})
+        self._joining = threading.Lock()
+
+    @classmethod
+    def of(cls, body: bytes) -> Self:
+        return cls([_Piece(body, 0, len(body))])
+
+    @classmethod
+    def joined(cls, contents: Iterable["Content"]) -> Self:
+        """One after the other. Neighbours in one file are one piece."""
+        pieces: list[_Piece] = []
+        for piece in (piece for content in contents for piece in content._pieces):
+            last = pieces[-1] if pieces else None
+            if last and last.source is piece.source and last.start + last.length == piece.start:
+                pieces[-1] = _Piece(last.source, last.start, last.length + piece.length)
+            else:
+                pieces.append(piece)
+        return cls(pieces)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, wanted: slice) -> "Content":
+        """A slice without a step."""
+        start, stop, _ = wanted.indices(self._length)
+        pieces, at = [], 0
+        for piece in self._pieces:
+            first, last = max(start - at, 0), min(stop - at, piece.length)
+            if first < last:
+                pieces.append(piece.cut(first, last))
+            at += piece.length
+        return Content(pieces)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            yield from piece.chunks()
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self)
+
+    def digest(self, algorithm: str) -> bytes:
+        """Its checksum, computed once."""
+        if algorithm not in self._sums:
+            total = new_sum(algorithm)
+            for chunk in self:
+                total.update(chunk)
+            self._sums[algorithm] = total.digest()
+        return self._sums[algorithm]
+
+    def checksum(self, algorithm: str) -> str:
+        """Its checksum as S3's headers have it: in base64."""
+        return base64.b64encode(self.digest(algorithm)).decode()
+
+    def link(self, target: Path) -> None:
+        """Makes the file `target`, on the same disk: a hard link, so that nothing is copied.
+
+        What lies in several files, as parts of odd lengths do, becomes one file first, once.
+        """
+        with self._joining:
+            files = [one.source for one in self._pieces if isinstance(one.source, StoredFile)]
+            if not files:
+                target.write_bytes(bytes(self))
+                return
+            if files[0].path.stat().st_size != self._length or len(self._pieces) > 1:
+                whole = StoredFile(files[0].path.parent)
+                with whole.path.open("wb") as file:
+                    file.writelines(self)
+                self._pieces = (_Piece(whole, 0, self._length),)
+                files = [whole]
+        os.link(files[0].path, target)
+
+
+class ObjectFolder:
+    """The folder that bodies of objects are received into."""
+
+    def __init__(self, folder: Path) -> None:
+        private_folder(folder)
+        self._folder = folder
+        self._uploads: WeakValueDictionary[str, StoredFile] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def receive(
+        self,
+        stream: IO[bytes],
+        length: int,
+        algorithms: Iterable[str] = (),
+        part: tuple[str, int] | None = None,
+    ) -> Content:
+        """`length` bytes of `stream`, or less where it ends. Raises OSError, as from a full disk.
+
+        MD5, SHA256 and `algorithms` are computed on the way. `part`: the upload and the number of
+        the part in it, from 1.
+        """
+        file, start = self._place(length, part)
+        sums = {algorithm: new_sum(algorithm) for algorithm in ("MD5", "SHA256", *algorithms)}
+        done = 0
+        with file.path.open("r+b") as target:
+            target.seek(start)
+            while chunk := stream.read(min(_CHUNK_BYTES, length - done)):
+                for total in sums.values():
+                    total.update(chunk)
+                target.write(chunk)
+                done += len(chunk)
+        digests = {algorithm: total.digest() for algorithm, total in sums.items()}
+        return Content([_Piece(file, start, done)], digests)
+
+    def _place(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
+        """A file, and where in it. Parts of one length lie in one file, as the object will have them."""
+        if part is None:
+            return StoredFile(self._folder), 0
+        upload, number = part
+        with self._lock:
+            file = self._uploads.get(upload)
+            if file is None:
+                file = self._uploads[upload] = StoredFile(self._folder, length)
+            if length <= file.part_bytes and number not in file.parts:
+                file.parts.add(number)
+                return file, (number - 1) * file.part_bytes
+        return StoredFile(self._folder), 0

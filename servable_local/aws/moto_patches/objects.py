@@ -1,0 +1,213 @@
+"""S3: objects lie in files, and are sent, copied and joined without being read into memory.
+
+Upstream (moto 5.2.5): every request that has to do with an object copies all of it into memory, for a
+range of some bytes too; a register of all objects keeps what was deleted.
+
+Answers are moto's own: it is given a content (servable_local/aws/contents.py) where it expects bytes,
+in the operations that only measure it, cut it, store it or send it.
+"""
+
+import codecs
+import hashlib
+import io
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, Any
+
+from moto import settings
+from moto.s3 import responses
+from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
+from moto.s3.models import FakeKey, FakeMultipart, s3_backends
+from moto.s3.utils import compute_checksum
+from moto.utilities.utils import get_partition
+
+from servable_local.aws.contents import Content, ObjectFolder
+from servable_local.aws.signed_request import ReceivedRequest
+
+ENVIRON = "servable.content"
+"""Where a request's environment has the content of an object, in the place of its body."""
+# What an object's PUT has here is a small document, and not the object.
+_DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
+_ALGORITHMS = frozenset({"CRC32", "CRC32C", "CRC64NVME", "SHA1"})
+_MOST_PARTS = 10_000
+_COMPUTE_CHECKSUM = compute_checksum
+_S3Response: Any = responses.S3Response
+# Whether FakeKey.value is a content, and not bytes.
+_as_content: ContextVar[bool] = ContextVar("as_content", default=False)
+
+
+def install() -> None:
+    """Idempotent. Before moto's S3 is first asked for."""
+    patches: list[tuple[Any, str, Any]] = [
+        *((kind, "__new__", staticmethod(_unregistered)) for kind in (FakeKey, FakeMultipart)),
+        (FakeKey, "__del__", lambda key: None),
+        (FakeKey, "__getstate__", _state),
+        (FakeKey, "__setstate__", _restore),
+        (FakeKey, "value", property(_value, _set_value)),
+        (FakeKey, "etag", property(_etag)),
+        (FakeMultipart, "complete", _complete),
+        (responses, "compute_checksum", _compute_checksum),
+        (responses, "S3Response", S3Api),
+    ]
+    for owner, name, value in patches:
+        setattr(owner, name, value)
+
+
+def _unregistered(kind: Any, *arguments: Any, **more: Any) -> Any:
+    return object.__new__(kind)
+
+
+def is_object(request: ReceivedRequest) -> bool:
+    """Whether its body may be an object's, or a part's, for S3."""
+    return request.method == "PUT" and request.claimed_service == "s3"
+
+
+def received(
+    folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
+) -> Content:
+    """The body of such a request, on the disk, with the checksum that its headers name."""
+    named = request.header("x-amz-sdk-checksum-algorithm")
+    algorithms = {named.upper()} if named else set()
+    prefix = "x-amz-checksum-"
+    algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
+    query = dict(request.pairs)
+    upload, number = query.get("uploadId"), query.get("partNumber", "")
+    known = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
+    part = (str(upload), int(number)) if known else None
+    return folder.receive(stream, length, algorithms & _ALGORITHMS, part)
+
+
+def content_of(account: str, region: str, bucket: str, key: str) -> Content:
+    """What an object that is there holds."""
+    return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
+
+
+def _content(key: Any) -> Content:
+    content: Content = key.servable_content
+    return content
+
+
+def _state(key: Any) -> dict[str, Any]:
+    """What a copy takes: a list of versions copies each, and shall not read it."""
+    return {
+        name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
+    }
+
+
+def _restore(key: Any, state: dict[str, Any]) -> None:
+    vars(key).update(state)
+    key.lock, key._value_buffer = threading.Lock(), io.BytesIO()
+
+
+def _value(key: Any) -> Content | bytes:
+    return _content(key) if _as_content.get() else bytes(_content(key))
+
+
+def _set_value(key: Any, value: Content | bytes | str) -> None:
+    if isinstance(value, str):
+        value = value.encode()
+    key.servable_content = value if isinstance(value, Content) else Content.of(value)
+    key.contentsize = len(value)
+
+
+def _etag(key: Any) -> str:
+    if key._etag is None:
+        key._etag = _content(key).digest("MD5").hex()
+    return f'"{key._etag}"'
+
+
+def _complete(
+    upload: Any, wanted: Iterable[tuple[int, str]]
+) -> tuple[Content, str, tuple[str, str, int] | None]:
+    """The parts as one content, its ETag, and its checksum where the upload named an algorithm."""
+    chosen: list[Any] = []
+    for number, etag in wanted:
+        part = upload.parts.get(number)
+        if part is None or part.etag.strip('"') != etag.replace('"', ""):
+            raise InvalidPart()
+        if chosen and chosen[-1].contentsize < settings.S3_UPLOAD_PART_MIN_SIZE:
+            raise EntityTooSmall()
+        chosen.append(part)
+    if not chosen:
+        raise MalformedXML()
+    contents = [_content(part) for part in chosen]
+    digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
+    etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
+    whole = Content.joined(contents)
+    checksum = _checksum(upload.metadata, contents, whole)
+    for (
+        part
+    ) in upload.parts.values():  # the object is kept with its upload, whose parts nobody reads
+        part.value = b""
+    return whole, etag, checksum
+
+
+def _checksum(
+    metadata: Mapping[str, str], parts: Sequence[Content], whole: Content
+) -> tuple[str, str, int] | None:
+    """Its kind, itself, and of how many parts.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+    (2026-11-22)
+    """
+    algorithm = metadata.get("x-amz-checksum-algorithm")
+    if algorithm is None:
+        return None
+    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
+    kind = metadata.get("x-amz-checksum-type") or default
+    if kind == "COMPOSITE":
+        sums = Content.of(b"".join(part.digest(algorithm) for part in parts))
+        return kind, sums.checksum(algorithm), len(parts)
+    return kind, whole.checksum(algorithm), 1
+
+
+def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
+    if isinstance(body, Content):
+        return body.checksum(algorithm).encode() if encode_base64 else body.digest(algorithm)
+    return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
+
+
+@contextmanager
+def _contents() -> Iterator[None]:
+    token = _as_content.set(True)
+    try:
+        yield
+    finally:
+        _as_content.reset(token)
+
+
+class S3Api(_S3Response):  # type: ignore[misc]
+    """moto's, whose objects are contents."""
+
+    def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
+        super().setup_class(request, full_url, headers)
+        # Taken out: a request and its environment refer to each other, and go when Python finds that.
+        content = request.environ.pop(ENVIRON, None)
+        if content is not None:
+            document = _DOCUMENTS & self.querystring.keys()
+            self.body = self.raw_body = bytes(content) if document else content
+
+    def get_object(self) -> Any:
+        with _contents():
+            return super().get_object()
+
+    def copy_object(self) -> Any:
+        with _contents():
+            return super().copy_object()
+
+    def upload_part_copy(self) -> Any:
+        with _contents():
+            return super().upload_part_copy()
+
+    def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
+        """moto looks in the body for one, which the local AWS takes without a trailer."""
+        content = self.raw_body
+        algorithm = self.headers.get("x-amz-sdk-checksum-algorithm", "")
+        if not (algorithm and isinstance(content, Content)):
+            return super()._get_checksum(response_headers)  # type: ignore[no-any-return]
+        name = f"x-amz-checksum-{algorithm.lower()}"
+        value = self.headers.get(name) or content.checksum(algorithm)
+        response_headers[name] = value
+        return algorithm, value

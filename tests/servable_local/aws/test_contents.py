@@ -1,0 +1,102 @@
+"""What objects hold: slices and joins are other views of the same files."""
+
+import hashlib
+import io
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servable_local.aws.contents import Content, ObjectFolder, StoredFile
+
+
+def files(folder: Path) -> list[Path]:
+    return [one for one in folder.iterdir() if one.is_file()]
+
+
+def stored(folder: ObjectFolder, body: bytes) -> Content:
+    return folder.receive(io.BytesIO(body), len(body))
+
+
+@given(st.lists(st.binary(max_size=9), max_size=5), st.integers(0, 50), st.integers(0, 50))
+def test_a_slice_of_joined_contents_is_the_slice_of_their_bytes(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], start: int, stop: int
+) -> None:
+    folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
+    joined = Content.joined([stored(folder, part) for part in parts])
+    assert bytes(joined[start:stop]) == b"".join(parts)[start:stop]
+
+
+def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
+    content = ObjectFolder(tmp_path).receive(io.BytesIO(b"abc"), 3, ["CRC32"])
+    found = [content.digest(name) for name in ("MD5", "SHA256", "SHA1", "CRC32")]
+    assert found == [
+        hashlib.md5(b"abc", usedforsecurity=False).digest(),
+        hashlib.sha256(b"abc").digest(),
+        hashlib.sha1(b"abc", usedforsecurity=False).digest(),
+        zlib.crc32(b"abc").to_bytes(4, "big"),
+    ]
+
+
+def test_a_file_goes_with_the_last_content_that_has_a_piece_of_it(tmp_path: Path) -> None:
+    content = stored(ObjectFolder(tmp_path), b"abcdef")
+    piece = content[2:4]
+    del content
+    assert (bytes(piece), len(files(tmp_path))) == (b"cd", 1)
+    del piece
+    assert files(tmp_path) == []
+
+
+def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> Content:
+    """Parts of one upload, received in this order, and joined in that of their numbers."""
+    received = {
+        number: folder.receive(io.BytesIO(body), len(body), part=("upload", number))
+        for number, body in parts
+    }
+    return Content.joined(received[number] for number in sorted(received))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((1, b"abc"), (2, b"def"), (3, b"g")),
+        ((2, b"def"), (1, b"abc"), (3, b"g")),
+        ((3, b"g"), (1, b"abc"), (2, b"def")),
+        ((1, b"ab"), (2, b"cdef"), (3, b"g")),
+        ((1, b"xyz"), (1, b"abc"), (2, b"def"), (3, b"g")),
+    ],
+    ids=["in order", "out of order", "the short one first", "odd lengths", "a part twice"],
+)
+def test_parts_of_an_upload_are_one_file_when_it_is_linked(
+    tmp_path: Path, parts: tuple[tuple[int, bytes], ...]
+) -> None:
+    content = uploaded(ObjectFolder(tmp_path / "objects"), *parts)
+    content.link(tmp_path / "linked")
+    assert (tmp_path / "linked").read_bytes() == b"abcdefg"
+    assert [one.stat().st_ino for one in files(tmp_path / "objects")] == [
+        (tmp_path / "linked").stat().st_ino
+    ]
+
+
+def test_parts_of_one_length_are_in_one_file_from_the_beginning(tmp_path: Path) -> None:
+    content = uploaded(ObjectFolder(tmp_path), (2, b"def"), (1, b"abc"), (3, b"g"))
+    assert (len(content), len(files(tmp_path))) == (7, 1)
+
+
+def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
+    content = stored(ObjectFolder(tmp_path / "objects"), b"abc")
+    content.link(tmp_path / "linked")
+    del content
+    assert (tmp_path / "linked").read_bytes() == b"abc"
+
+
+def test_bytes_in_memory_can_be_linked(tmp_path: Path) -> None:
+    Content.of(b"abc").link(tmp_path / "linked")
+    assert (tmp_path / "linked").read_bytes() == b"abc"
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path)
+    assert file.path.stat().st_mode & 0o077 == 0

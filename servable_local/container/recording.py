@@ -1,0 +1,110 @@
+"""`servable serve --record FILE`: requests and their answers as lines of SageMaker's data capture.
+
+Four keys of eventMetadata are ours, for SageMaker captures none of them: accept, statusCode, latencyMs and
+targetModel. Readers of the format pass over keys that they do not know.
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+"""
+
+import base64
+import datetime
+import json
+import os
+import re
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from servable_local.container.http_messages import HttpAnswer, HttpRequest
+from servable_local.private_files import private_opener
+
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+# The text encodings. SageMaker takes them for the types that CaptureContentTypeHeader names, and BASE64 else.
+# Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html (2026-11-22)
+_TEXT = {"application/json": "JSON", "application/jsonlines": "JSON", "text/csv": "CSV"}
+# The path of a prediction; in multi-model mode it names the model.
+_PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
+
+
+def media_type(content_type: str) -> str:
+    """Return a content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 is written in BASE64."""
+    encoding = _TEXT.get(media_type(content_type), "BASE64")
+    try:
+        data = body.decode() if encoding != "BASE64" else ""
+    except UnicodeDecodeError:
+        encoding = "BASE64"
+    if encoding == "BASE64":
+        data = base64.b64encode(body).decode()
+    return {"observedContentType": content_type, "mode": mode, "data": data, "encoding": encoding}
+
+
+def utc(seconds: float) -> str:
+    """Return an inferenceTime of seconds since 1970, with microseconds."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Recorder:
+    """Appends to a file of mode 0600 until it has `most_bytes`. A failed write ends the recording, not the request."""
+
+    def __init__(self, file: Path, most_bytes: int) -> None:
+        """Raises OSError."""
+        self._path = file
+        self._most_bytes = most_bytes
+        self._file: Any = open(file, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        self._bytes = os.fstat(self._file.fileno()).st_size
+
+    def record(
+        self, request: HttpRequest, answer: HttpAnswer, *, began: float, seconds: float
+    ) -> None:
+        """Append one prediction. `began`: seconds since 1970; `seconds`: until the answer was there."""
+        prediction = _PREDICTION.match(request.path)
+        if self._file is None or prediction is None or request.method != "POST":
+            return
+        line = _line(request, answer, prediction["model"], began, seconds)
+        if self._bytes + len(line) > self._most_bytes:
+            self._end(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
+            return
+        try:
+            self._file.write(line)
+        except OSError as error:
+            self._end(str(error.strerror))
+            return
+        self._bytes += len(line)
+
+    def _end(self, why: str) -> None:
+        self._file.close()
+        self._file = None
+        print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)
+
+
+def _line(
+    request: HttpRequest, answer: HttpAnswer, model: str | None, began: float, seconds: float
+) -> bytes:
+    headers = request.headers
+    content_type = headers.get("Content-Type") or "application/octet-stream"
+    metadata: dict[str, Any] = {
+        "eventId": str(uuid.uuid4()),
+        "inferenceTime": utc(began),
+        "accept": headers.get("Accept"),
+        "statusCode": answer.status,
+        "latencyMs": round(1000 * seconds, 3),
+    }
+    if attributes := headers.get(ATTRIBUTES):
+        metadata["customAttributes"] = [attributes]
+    if model:
+        metadata["targetModel"] = model
+    record = {
+        "captureData": {
+            "endpointInput": captured_part("INPUT", content_type, request.body),
+            "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
+        },
+        "eventMetadata": metadata,
+        "eventVersion": "0",
+    }
+    return json.dumps(record).encode() + b"\n"

@@ -24,7 +24,7 @@ REQUEST = CapturedRequest(
 def request(number: int = 0, **changed: Any) -> CapturedRequest:
     """A request whose body has its number."""
     body = b'{"instances": [[%d]]}' % number
-    given = {"event_id": f"event-{number}", "time": NINE + number, "body": body}
+    given: dict[str, Any] = {"event_id": f"event-{number}", "time": NINE + number, "body": body}
     return dataclasses.replace(REQUEST, **(given | changed))
 
 

@@ -15,6 +15,10 @@ class Body:
     weight: float = 1.0
     """How often, beside the others."""
     custom_attributes: str | None = None
+    accept: str | None = None
+    """The Accept header; None: none is sent."""
+    target_model: str | None = None
+    """A model of a multi-model endpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)

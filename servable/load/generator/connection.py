@@ -19,13 +19,22 @@ TIMEOUT = "timeout"
 # After so long without a request the server may have hung up.
 _IDLE_SECONDS = 0.5
 _MOST_ERROR_BYTES = 4096
+# Most connections at once in one process: below the usual limit of open files.
+MOST_UNDER_WAY = 4000
 
 
 class Connection:
     """To one target, opened when it is first needed. For one caller at a time."""
 
-    def __init__(self, target: LoadTarget, encryption: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, target: LoadTarget, encryption: ssl.SSLContext | None, *, keep_answers: bool = False
+    ) -> None:
+        """`keep_answers`: whole answers are wanted, and not only whether they are errors."""
         self.target = target
+        self._keep_answers = keep_answers
+        self._answer: list[bytes] = []
+        self.content_type = ""
+        """Of the last answer, with `keep_answers`."""
         self._encryption = encryption
         self._socket: socket.socket | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -41,6 +50,7 @@ class Connection:
         """OK, TIMEOUT, or the kind of error: "500 Internal Server Error", "connection refused"."""
         deadline = time.perf_counter() + self.target.timeout_seconds
         self._complete = False
+        self._status = 0
         try:
             open_socket = self._opened()
             open_socket.sendall(request)
@@ -71,6 +81,16 @@ class Connection:
             self.close()
         return OK if 200 <= self._status < 300 else self._refusal(self._status)
 
+    @property
+    def status(self) -> int | None:
+        """HTTP status of the last answer; None if it did not come, or not whole."""
+        return self._status if self._complete else None
+
+    @property
+    def answer(self) -> bytes:
+        """Body of the last answer, with `keep_answers`; empty if it did not come whole."""
+        return b"".join(self._answer) if self._complete else b""
+
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
@@ -97,16 +117,22 @@ class Connection:
     def on_message_begin(self) -> None:
         self._failed = False
         self._error_type, self._error_body = "", b""
+        self._answer, self.content_type = [], ""
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"x-amzn-errortype":
+        name = name.lower()
+        if name == b"x-amzn-errortype":
             self._error_type = value.decode(errors="replace").partition(":")[0]
+        elif name == b"content-type" and self._keep_answers:
+            self.content_type = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         self._failed = self._parser.get_status_code() >= 300
 
     def on_body(self, body: bytes) -> None:
+        if self._keep_answers:
+            self._answer.append(body)
         if self._failed and len(self._error_body) < _MOST_ERROR_BYTES:
             self._error_body += body
 

@@ -15,7 +15,7 @@ import gevent.pool
 from locust import User, constant, task
 from locust.runners import LocalRunner, WorkerRunner
 
-from servable.load.generator.connection import Connection
+from servable.load.generator.connection import MOST_UNDER_WAY, Connection
 from servable.load.generator.prepared import Prepared
 from servable.load.generator.step_report import Recorder
 from servable.load.load_target import Body, LoadTarget
@@ -29,8 +29,6 @@ REPORT_SECONDS = 0.25
 _BEAT_SECONDS = 0.01
 # A refused connection is refused at once: callers that ask again at once would only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
-# Most connections at once in one process: below the usual limit of open files.
-_MOST_UNDER_WAY = 4000
 
 
 class Caller(User):
@@ -164,8 +162,8 @@ class LoadWorker:
             gevent.sleep(max(0.0, due - time.perf_counter()))
             if recorder.end != float("inf"):
                 return
-            if recorder.under_way >= _MOST_UNDER_WAY:
-                recorder.never_sent(due, f"not sent: {_MOST_UNDER_WAY} were under way")
+            if recorder.under_way >= MOST_UNDER_WAY:
+                recorder.never_sent(due, f"not sent: {MOST_UNDER_WAY} were under way")
                 continue
             connection = idle.pop() if idle else self._connection()
             gevent.spawn(self._arrived, connection, recorder, due, idle)

@@ -3,6 +3,7 @@
 import itertools
 import random
 import time
+from urllib.parse import quote
 
 import botocore.session
 from botocore.auth import SigV4Auth
@@ -58,20 +59,30 @@ class Prepared:
         if prepared is None or (
             self._signer and time.monotonic() - self._made_at[number] > SIGNED_FOR_SECONDS
         ):
-            prepared = self._bytes[number] = self._made(self._bodies[number])
+            body = self._bodies[number]
+            prepared = self._bytes[number] = request_bytes(self._target, body, self._signer)
             self._made_at[number] = time.monotonic()
         return prepared
 
-    def _made(self, body: Body) -> bytes:
-        headers = {
-            "Host": self._target.authority,
-            "Content-Type": body.content_type,
-            **self._target.headers,
-        }
-        if body.custom_attributes:
-            headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
-        if self._signer:
-            headers = self._signer.signed(headers, body.content)
-        headers["Content-Length"] = str(len(body.content))
-        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return f"POST {self._target.path} HTTP/1.1\r\n{head}\r\n".encode() + body.content
+
+def request_bytes(target: LoadTarget, body: Body, signer: Signer | None) -> bytes:
+    """Return a request as it goes over the connection; signed if there is a signer."""
+    headers = {
+        "Host": target.authority,
+        "Content-Type": body.content_type,
+        **target.headers,
+    }
+    if body.custom_attributes:
+        headers["X-Amzn-SageMaker-Custom-Attributes"] = body.custom_attributes
+    if body.accept:
+        headers["Accept"] = body.accept
+    path = target.path
+    if body.target_model and signer:
+        headers["X-Amzn-SageMaker-Target-Model"] = body.target_model
+    elif body.target_model:  # a container takes it in the path
+        path = f"/models/{quote(body.target_model, safe='')}/invoke"
+    if signer:
+        headers = signer.signed(headers, body.content)
+    headers["Content-Length"] = str(len(body.content))
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body.content

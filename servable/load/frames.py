@@ -1,0 +1,26 @@
+"""Messages with a body between a replay and its sending process: JSON and bytes, each after its length."""
+
+import json
+import struct
+from typing import Any, BinaryIO
+
+_LENGTHS = struct.Struct(">II")
+
+
+def frame(message: dict[str, Any], *bodies: bytes) -> bytes:
+    """Return one message. `bodies` are joined; the message says how long each is."""
+    head = json.dumps(message).encode()
+    body = b"".join(bodies)
+    return _LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def read_frame(file: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """Return (message, bodies); None at the end of the file, also in the middle of a message."""
+    lengths = file.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head_bytes, body_bytes = _LENGTHS.unpack(lengths)
+    content = file.read(head_bytes + body_bytes)
+    if len(content) < head_bytes + body_bytes:
+        return None
+    return json.loads(content[:head_bytes]), content[head_bytes:]

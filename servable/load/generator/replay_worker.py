@@ -1,0 +1,218 @@
+"""The process that sends a replay: each request at its own moment, its whole answer back.
+
+    python -m gevent.monkey --module servable.load.generator.replay_worker
+
+In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
+{"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
+It ends when its standard input does, and so with whoever started it. Locust is not needed: nothing is counted
+here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
+"""
+
+import os
+import resource
+import signal
+import ssl
+import sys
+import time
+from typing import Any
+
+import gevent
+import gevent.event
+from gevent.fileobject import FileObject
+from gevent.lock import BoundedSemaphore
+from gevent.queue import Queue
+
+from servable.load.frames import frame, read_frame
+from servable.load.generator.connection import MOST_UNDER_WAY, Connection
+from servable.load.generator.prepared import MissingCredentialsError, Signer, request_bytes
+from servable.load.load_target import Body, LoadTarget
+
+# The first request is due after so long: some have come by then.
+_START_SECONDS = 0.25
+_MOST_WAITING = 1024
+_MOST_WAITING_BYTES = 16_000_000
+# As fast as the objective allows: callers are added while p99 holds, as TCP adds to its window.
+_FIRST_CALLERS, _MOST_CALLERS, _CALLERS_WITHOUT_OBJECTIVE = 2, 256, 32
+_LEAST_WINDOW = 100
+_GROWTH, _BACK = 1.25, 0.7
+
+
+class Callers:
+    """How many requests may be under way at once. `objective_ms` None: a fixed number."""
+
+    def __init__(self, objective_ms: float | None) -> None:
+        self._objective_ms = objective_ms
+        self.most: float = _CALLERS_WITHOUT_OBJECTIVE if objective_ms is None else _FIRST_CALLERS
+        self._window: list[float] = []
+        self._failed = False
+
+    def done(self, latency_ms: float, *, failed: bool) -> None:
+        """Take note of an answer; after a window of them change the number of callers."""
+        if self._objective_ms is None:
+            return
+        self._window.append(latency_ms)
+        self._failed |= failed
+        if len(self._window) < max(_LEAST_WINDOW, 8 * self.most):
+            return
+        p99_ms = sorted(self._window)[int(0.99 * (len(self._window) - 1))]
+        if self._failed or p99_ms > self._objective_ms:
+            self.most = max(1.0, self.most * _BACK)
+        else:
+            self.most = min(_MOST_CALLERS, max(self.most + 1, self.most * _GROWTH))
+        self._window, self._failed = [], False
+
+
+class Target:
+    """One address: its free connections, and how a request is written for it."""
+
+    def __init__(self, target: LoadTarget) -> None:
+        """Raises MissingCredentialsError."""
+        self._target = target
+        self._signer = Signer(target) if target.signing_region else None
+        self._encryption = ssl.create_default_context() if target.encrypted else None
+        self._idle: list[Connection] = []
+
+    def ask(self, body: Body) -> tuple[dict[str, Any], bytes]:
+        """Return (what is said of the answer, its body)."""
+        request = request_bytes(self._target, body, self._signer)
+        connection = self._idle.pop() if self._idle else self._connection()
+        began = time.perf_counter()
+        kind = connection.ask(request)
+        milliseconds = 1000 * (time.perf_counter() - began)
+        self._idle.append(connection)
+        status = connection.status
+        answer = connection.answer
+        said = {
+            "status": status,
+            "contentType": "" if status is None else connection.content_type,
+            "ms": milliseconds,
+            "error": kind if status is None else "",
+            "bytes": len(answer),
+        }
+        return said, answer
+
+    def _connection(self) -> Connection:
+        return Connection(self._target, self._encryption, keep_answers=True)
+
+
+class ReplayWorker:
+    def __init__(self, requests: Any, answers: Any) -> None:
+        """`requests`, `answers`: gevent's files of standard input and output."""
+        self._requests = requests
+        self._answers = answers
+        self._writing = BoundedSemaphore(1)
+        self._waiting: Queue[tuple[dict[str, Any], bytes] | None] = Queue(_MOST_WAITING)
+        self._waiting_bytes = 0
+        self._room = gevent.event.Event()
+        self._free = gevent.event.Event()
+        self._targets: list[Target] = []
+        self._callers: Callers | None = None
+        self._under_way = 0
+
+    def run(self) -> None:
+        """Send everything, and return when all is answered."""
+        first = read_frame(self._requests)
+        if first is None:
+            return
+        plan = first[0]["plan"]
+        try:
+            self._targets = [Target(LoadTarget(**target)) for target in plan["targets"]]
+        except MissingCredentialsError as error:
+            self._say({"error": str(error)})
+            return
+        if plan["as_fast"]:
+            self._callers = Callers(plan["objective_ms"])
+        self._say({"ready": True})
+        gevent.spawn(self._receive)
+        self._send()
+        while self._under_way:
+            self._free.clear()
+            self._free.wait()
+        self._say({"ended": True})
+
+    def _receive(self) -> None:
+        while (received := read_frame(self._requests)) is not None:
+            if "end" in received[0]:
+                self._waiting.put(None)
+                continue
+            while self._waiting_bytes > _MOST_WAITING_BYTES:
+                self._room.clear()
+                self._room.wait()
+            self._waiting_bytes += len(received[1])
+            self._waiting.put(received)
+        os._exit(0)  # whoever started us is gone
+
+    def _send(self) -> None:
+        start: float | None = None
+        while (received := self._waiting.get()) is not None:
+            request, content = received
+            self._waiting_bytes -= len(content)
+            self._room.set()
+            if start is None:
+                start = time.perf_counter() + _START_SECONDS
+            if self._callers is not None:
+                while self._under_way >= int(self._callers.most):
+                    self._free.clear()
+                    self._free.wait()
+                due = time.perf_counter()
+            else:
+                due = start + request["due"]
+                # Also when it is late: those who were sent must come to read their answers.
+                gevent.sleep(max(0.0, due - time.perf_counter()))
+                if self._under_way >= MOST_UNDER_WAY:
+                    self._not_sent(request["number"])
+                    continue
+            self._under_way += 1
+            gevent.spawn(self._ask, request, content, due)
+
+    def _ask(self, request: dict[str, Any], content: bytes, due: float) -> None:
+        body = Body(content=content, **request["headers"])
+        lag_ms = 1000 * (time.perf_counter() - due)
+        number = request["number"]
+        count = len(self._targets)
+        said: list[dict[str, Any]] = [{}] * count
+        bodies = [b""] * count
+        # In turns: the other target is the first one every second time.
+        for turn in range(count):
+            which = (number + turn) % count
+            try:
+                said[which], bodies[which] = self._targets[which].ask(body)
+            except Exception as error:  # as credentials that have expired
+                said[which] = _none(f"not sent: {error}")
+        if self._callers is not None:
+            slowest = max(answer["ms"] or 0.0 for answer in said)
+            failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
+            self._callers.done(slowest, failed=failed)
+        self._under_way -= 1
+        self._free.set()
+        self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": said}}, *bodies)
+
+    def _not_sent(self, number: int) -> None:
+        said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
+        answers = [said] * len(self._targets)
+        self._say({"answered": {"number": number, "lagMs": 0.0, "answers": answers}})
+
+    def _say(self, message: dict[str, Any], *bodies: bytes) -> None:
+        with self._writing:
+            self._answers.write(frame(message, *bodies))
+            self._answers.flush()
+
+
+def _none(error: str) -> dict[str, Any]:
+    """What is said where no answer came."""
+    return {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
+
+
+def main() -> None:
+    # Ctrl-C goes to the whole group: who started us decides when we end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Each request that waits holds a connection.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    requests = FileObject(sys.stdin.fileno(), "rb", closefd=False)
+    answers = FileObject(sys.stdout.fileno(), "wb", closefd=False)
+    ReplayWorker(requests, answers).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What a replay keeps: requests with both their answers, in a file that a kill cannot spoil.
+
+    for pair in read_pairs(run_folder):
+        compare(pair.expected, pair.answered)
+
+Each line is a record of data capture with two more keys, so that the file can itself be replayed: "replayed",
+the answers that came, and "check", the CRC-32 of what stands before it. Lines are only ever appended; a line
+that is cut off or damaged is passed over. Bodies are those that `--redact` returned, if it was given.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from model_packaging.private_folder import private_folder, private_opener
+from servable.replay.capture_lines import CaptureLineError, request_of, write_line
+from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.replay.redaction import Redaction
+
+# The file of a run's folder that keeps requests and answers.
+ANSWERS = "answers.jsonl"
+_CHECK = b', "check": "%08x"}\n'
+_CHECK_BYTES = len(_CHECK % 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPair:
+    """One replayed request: the answer that is expected and the answer that came."""
+
+    request: CapturedRequest
+    expected: RecordedAnswer | None
+    """The captured answer; with `--against` the answer of the other target. None: only Input was captured."""
+    answered: RecordedAnswer
+    """The answer of the replay's target."""
+    send_lag_ms: float = 0.0
+    """How much later than meant the request was sent; not part of either latency."""
+
+    @property
+    def request_id(self) -> str:
+        return self.request.event_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came back for one request."""
+
+    answered: RecordedAnswer
+    other: RecordedAnswer | None = None
+    """The answer of the other target, with `--against`."""
+    send_lag_ms: float
+
+
+class AnswerLog:
+    """The file of a run, open for appending."""
+
+    def __init__(
+        self,
+        folder: Path,
+        redaction: Redaction | None = None,
+        seen: Callable[[CapturedRequest, Replayed], None] = lambda request, replayed: None,
+    ) -> None:
+        """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
+        private_folder(folder)
+        self._redaction = redaction
+        self._file = open(folder / ANSWERS, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.answered: defaultdict[str, set[int]] = defaultdict(set)
+        """Lines of each captured file."""
+        for pair in read_pairs(folder):
+            self.answered[pair.request.file].add(pair.request.line)
+            seen(pair.request, Replayed(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
+        self._file.truncate(_whole_bytes(folder / ANSWERS))  # a kill has cut the rest off
+
+    def append(self, request: CapturedRequest, replayed: Replayed) -> None:
+        """Keep one answer. Raises OSError, and RedactionError."""
+        if self._redaction is not None:
+            request, replayed = self._redacted(request, replayed, self._redaction)
+        kept: dict[str, Any] = {
+            "file": request.file,
+            "line": request.line,
+            "sendLagMs": round(replayed.send_lag_ms, 3),
+            "answered": _written(replayed.answered),
+        }
+        if replayed.other is not None:
+            kept["other"] = _written(replayed.other)
+        text = write_line(request, {"replayed": kept})[:-1]
+        self._file.write(text + _CHECK % zlib.crc32(text))
+
+    def _redacted(
+        self, request: CapturedRequest, replayed: Replayed, redaction: Redaction
+    ) -> tuple[CapturedRequest, Replayed]:
+        return redaction.request(request), Replayed(
+            answered=redaction.answer(replayed.answered),
+            other=redaction.answer(replayed.other) if replayed.other else None,
+            send_lag_ms=replayed.send_lag_ms,
+        )
+
+    def close(self) -> None:
+        """Write everything to the disk."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def read_pairs(folder: Path) -> Iterator[AnswerPair]:
+    """Yield what a run has answered so far, in the order of the answers, one at a time. Raises OSError."""
+    for record in _records(folder / ANSWERS):
+        kept = record["replayed"]
+        try:
+            request = request_of(record, file=kept["file"], number=kept["line"])
+        except CaptureLineError:
+            continue  # a redaction that returns what no header may hold
+        other = kept.get("other")
+        yield AnswerPair(
+            request=request,
+            expected=_read(other) if other is not None else request.answer,
+            answered=_read(kept["answered"]),
+            send_lag_ms=kept["sendLagMs"],
+        )
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the whole lines."""
+    with path.open("rb") as file:
+        for line in file:
+            text = line[:-_CHECK_BYTES]
+            if line[-_CHECK_BYTES:] == _CHECK % zlib.crc32(text):
+                yield json.loads(line)
+
+
+def _whole_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(len(line) for line in file if line.endswith(b"\n"))
+
+
+def _written(answer: RecordedAnswer) -> dict[str, Any]:
+    return {
+        "status": answer.status,
+        "contentType": answer.content_type,
+        "latencyMs": None if answer.latency_ms is None else round(answer.latency_ms, 3),
+        "error": answer.error,
+        "body": base64.b64encode(answer.body).decode(),
+    }
+
+
+def _read(written: dict[str, Any]) -> RecordedAnswer:
+    return RecordedAnswer(
+        body=base64.b64decode(written["body"]),
+        content_type=written["contentType"],
+        status=written["status"],
+        latency_ms=written["latencyMs"],
+        error=written["error"],
+    )

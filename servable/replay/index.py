@@ -1,0 +1,201 @@
+"""Which captured requests a replay sends, and when: an index of their lines, sorted by time.
+
+A first pass reads every line, names what it skips, and keeps 40 bytes of each request that is chosen; bodies
+are read again when their turn comes. So files of several variants and hours are merged in whatever order they
+were written, the number of requests is known before the first is sent, and memory does not grow with bodies.
+"""
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from servable.replay.capture_lines import CaptureLineError, read_line
+from servable.replay.captured import CapturedRequest
+from servable.replay.places import SUFFIX, CaptureFile, Place, PlaceError, lines_of
+from servable_local.container.recording import media_type
+
+# A file of an hour may hold what was asked for a little before or after it.
+_HOUR_SECONDS, _MARGIN_SECONDS = 3600.0, 600.0
+# Several times a second, and next to no work.
+_LINES_PER_REPORT = 2000
+Report = Callable[[int, int], None]
+"""(bytes read, bytes in all)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The captured requests that are wanted; without anything, all."""
+
+    begin: float = float("-inf")
+    """Seconds since 1970; this moment is inside."""
+    end: float = float("inf")
+    """This one is not."""
+    share: float = 1.0
+    """Of the requests, chosen by a hash of their event id: the same ones each time."""
+    content_types: tuple[str, ...] = ()
+    """Any of them, compared without parameters."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """All of them, as CapturedRequest.attributes has them."""
+
+    def wants_file(self, file: CaptureFile) -> bool:
+        """Whether a file may hold a wanted moment, by the hour in its path."""
+        hour = file.hour
+        return hour is None or (
+            hour - _MARGIN_SECONDS < self.end
+            and hour + _HOUR_SECONDS + _MARGIN_SECONDS > self.begin
+        )
+
+    def wants(self, request: CapturedRequest) -> bool:
+        if not self.begin <= request.time < self.end:
+            return False
+        wanted_types = [media_type(name) for name in self.content_types]
+        if wanted_types and media_type(request.content_type) not in wanted_types:
+            return False
+        if any(request.attributes.get(name) != value for name, value in self.attributes.items()):
+            return False
+        return self.share >= 1.0 or _drawn(request.event_id) < self.share
+
+
+def _drawn(event_id: str) -> float:
+    """Return a number from 0 to 1 that depends on the event id alone."""
+    digest = hashlib.blake2b(event_id.encode(errors="replace"), digest_size=8).digest()
+    return float(int.from_bytes(digest, "big")) / 2.0**64
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Lines of one file that were skipped for one reason."""
+
+    file: str
+    reason: str
+    count: int
+    """0: the whole file."""
+    first: int
+    """Line from 1; 0: the whole file."""
+
+    def __str__(self) -> str:
+        if not self.count:
+            return f"{self.file}: skipped: {self.reason}"
+        if self.count == 1:
+            return f"{self.file}, line {self.first}: skipped: {self.reason}"
+        return (
+            f"{self.file}: {self.count:,} lines skipped, the first is {self.first}: {self.reason}"
+        )
+
+
+class CaptureIndex:
+    """The chosen requests of a place in the order of their time; iterating reads them, one at a time."""
+
+    def __init__(
+        self, place: Place, selection: Selection, report: Report = lambda done, of: None
+    ) -> None:
+        """Read the place once. Raises PlaceError."""
+        self._place = place
+        self._selection = selection
+        self._files: list[CaptureFile] = []
+        self._skipped: dict[tuple[str, str], Skipped] = {}
+        self.lines_read = 0
+        """Lines of all files that were read, skipped ones included."""
+        self._times = array("d")
+        self._place_of = array("Q")
+        """File, line, offset, size of each request, one after the other."""
+        for file in place.files():
+            if not file.name.endswith(SUFFIX):
+                self._skip(file.name, 0, f"its name does not end in {SUFFIX}")
+            elif selection.wants_file(file):
+                self._files.append(file)
+        total, done = sum(file.size for file in self._files), 0
+        for number, file in enumerate(self._files):
+            self._read_file(number, file, lambda here, done=done: report(done + here, total))  # type: ignore[misc]
+            done += file.size
+        self._sort()
+
+    def _read_file(self, number: int, file: CaptureFile, report: Callable[[int], None]) -> None:
+        offset = 0
+        for line, offset, content in lines_of(self._place.chunks(file)):
+            if line % _LINES_PER_REPORT == 0:
+                report(offset)
+            if content is None:
+                self._skip(file.name, line, "it is longer than any line of data capture")
+            elif content.strip():
+                self._read_line(number, file, line, offset, content)
+        report(file.size)
+
+    def _read_line(
+        self, number: int, file: CaptureFile, line: int, offset: int, content: bytes
+    ) -> None:
+        self.lines_read += 1
+        try:
+            request = read_line(content, file=file.name, number=line)
+        except CaptureLineError as error:
+            self._skip(file.name, line, str(error))
+            return
+        if self._selection.wants(request):
+            self._times.append(request.time)
+            self._place_of.extend((number, line, offset, len(content)))
+
+    def _skip(self, file: str, line: int, reason: str) -> None:
+        known = self._skipped.setdefault((file, reason), Skipped(file, reason, 0, line))
+        known.count += 1 if line else 0
+
+    def _sort(self) -> None:
+        times = np.frombuffer(self._times, np.float64) if self._times else np.zeros(0)
+        places = (
+            np.frombuffer(self._place_of, np.uint64).reshape(-1, 4)
+            if self._times
+            else np.zeros((0, 4), np.uint64)
+        )
+        # A captured second keeps the order of its lines.
+        order = np.lexsort((places[:, 1], places[:, 0], times))
+        moved = spread(times[order])
+        again = np.argsort(moved, kind="stable")
+        self._sorted = places[order][again]
+        self.times: NDArray[np.float64] = moved[again]
+        """When each was sent, in seconds since 1970, rising."""
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """What was skipped, by file and reason."""
+        return list(self._skipped.values())
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def key(self, number: int) -> tuple[str, int]:
+        """Return (file, line) of a request, without reading it."""
+        file, line = (int(value) for value in self._sorted[number][:2])
+        return self._files[file].name, line
+
+    def request(self, number: int) -> CapturedRequest:
+        """Read a request. Raises PlaceError, also where the file has changed since."""
+        file, line, offset, size = (int(value) for value in self._sorted[number])
+        name = self._files[file].name
+        content = self._place.read(self._files[file], offset, size)
+        try:
+            return read_line(content, file=name, number=line)
+        except CaptureLineError:
+            raise PlaceError(
+                f"{name}, line {line}: the file has changed since it was read"
+            ) from None
+
+    def __iter__(self) -> Iterator[CapturedRequest]:
+        for number in range(len(self)):
+            yield self.request(number)
+
+
+def spread(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spread the moments that are whole seconds evenly over their second; `times` rise.
+
+    SageMaker writes whole seconds. Sent as written, all requests of a second would come at once.
+    """
+    if not len(times):
+        return times
+    seconds, first, counts = np.unique(times, return_index=True, return_counts=True)
+    shares = (np.arange(len(times)) - np.repeat(first, counts) + 0.5) / np.repeat(counts, counts)
+    whole = np.repeat(seconds == np.floor(seconds), counts)
+    moved: NDArray[np.float64] = np.where(whole, times + shares, times)
+    return moved

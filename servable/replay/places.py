@@ -1,0 +1,174 @@
+"""PLACE, where captured requests lie: a file, a folder, or an S3 prefix; read in parts, never whole.
+
+SageMaker writes s3://PREFIX/ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME.jsonl, by the hour of the invocation, in UTC.
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+"""
+
+import datetime
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+SUFFIX = ".jsonl"
+# Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
+MOST_LINE_BYTES = 32_000_000
+_CHUNK_BYTES = 1 << 20
+# Parts of objects in S3 that are kept: as many as the files of an hour are read in turns.
+_PART_BYTES = 256 * 1024
+_MOST_PARTS = 256
+_HOUR = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/(\d\d)/[^/]+$")
+
+
+class PlaceError(Exception):
+    """PLACE cannot be read. `str()` is a whole sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """A file of a place. `name`: as messages show it, a path or s3://bucket/key."""
+
+    name: str
+    size: int
+
+    @property
+    def hour(self) -> float | None:
+        """When its hour begins, in seconds since 1970, by its folders; None if it has none."""
+        match = _HOUR.search(self.name)
+        try:
+            return datetime.datetime(*map(int, match.groups()), tzinfo=datetime.UTC).timestamp()  # type: ignore[arg-type, misc, union-attr]
+        except (AttributeError, ValueError):
+            return None
+
+
+class Place(Protocol):
+    """Where files are listed and read."""
+
+    def files(self) -> list[CaptureFile]:
+        """Return all files, by name. Raises PlaceError."""
+
+    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        """Yield the bytes of a file from its beginning. Raises PlaceError."""
+
+    def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
+        """Return `size` bytes from `offset`. Raises PlaceError."""
+
+
+class LocalPlace:
+    """A file, or a folder with all its subfolders."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def files(self) -> list[CaptureFile]:
+        if not self._path.exists():
+            raise PlaceError(
+                f"{self._path}: there is no such file or folder; give --captured PLACE"
+            )
+        paths = [self._path]
+        if self._path.is_dir():
+            paths = sorted(path for path in self._path.rglob("*") if path.is_file())
+        return [CaptureFile(str(path), path.stat().st_size) for path in paths]
+
+    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        with _explained(file), Path(file.name).open("rb") as opened:
+            while chunk := opened.read(_CHUNK_BYTES):
+                yield chunk
+
+    def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
+        with _explained(file), Path(file.name).open("rb", buffering=0) as opened:
+            opened.seek(offset)
+            return opened.read(size)
+
+
+class S3Place:
+    """A prefix, read with boto3; nothing of it is written to the disk."""
+
+    def __init__(self, uri: str, client: Any) -> None:
+        self._bucket, _, self._prefix = uri.removeprefix("s3://").partition("/")
+        self._client = client
+        self._parts: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+
+    def files(self) -> list[CaptureFile]:
+        pages = self._client.get_paginator("list_objects_v2")
+        with _explained(CaptureFile(f"s3://{self._bucket}/{self._prefix}", 0)):
+            listed = [
+                CaptureFile(f"s3://{self._bucket}/{entry['Key']}", entry["Size"])
+                for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix)
+                for entry in page.get("Contents", [])
+                if not entry["Key"].endswith("/")
+            ]
+        return sorted(listed, key=lambda file: file.name)
+
+    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        with _explained(file):
+            body = self._client.get_object(Bucket=self._bucket, Key=self._key(file))["Body"]
+            yield from body.iter_chunks(_CHUNK_BYTES)
+
+    def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
+        first, last = offset // _PART_BYTES, (offset + size - 1) // _PART_BYTES
+        whole = b"".join(self._part(file, number) for number in range(first, last + 1))
+        begin = offset - first * _PART_BYTES
+        return whole[begin : begin + size]
+
+    def _part(self, file: CaptureFile, number: int) -> bytes:
+        kept = self._parts.pop((file.name, number), None)
+        if kept is None:
+            begin = number * _PART_BYTES
+            end = min(file.size, begin + _PART_BYTES) - 1
+            with _explained(file):
+                answer = self._client.get_object(
+                    Bucket=self._bucket, Key=self._key(file), Range=f"bytes={begin}-{end}"
+                )
+                kept = answer["Body"].read()
+        self._parts[(file.name, number)] = kept
+        while len(self._parts) > _MOST_PARTS:
+            self._parts.popitem(last=False)
+        return kept
+
+    def _key(self, file: CaptureFile) -> str:
+        return file.name.removeprefix(f"s3://{self._bucket}/")
+
+
+class _explained:  # noqa: N801  (a context manager, named as it is read)
+    """Raises PlaceError for what the disk or AWS answers."""
+
+    def __init__(self, file: CaptureFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, OSError):
+            raise PlaceError(f"{self._file.name}: cannot be read: {error.strerror}") from None
+        if isinstance(error, BotoCoreError | ClientError):
+            raise PlaceError(
+                f"{self._file.name}: cannot be read: {error}; reading needs s3:ListBucket, s3:GetObject "
+                "and kms:Decrypt of its key"
+            ) from None
+
+
+def place_of(place: str, client: Callable[[], Any]) -> Place:
+    """Return the place that was given. `client`: makes the boto3 client of S3, if it is one there."""
+    return S3Place(place, client()) if place.startswith("s3://") else LocalPlace(Path(place))
+
+
+def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (number from 1, offset, the line with its end); None for a line that is too long."""
+    number, offset, rest, dropped = 1, 0, b"", 0
+    for chunk in chunks:
+        parts = (rest + chunk).split(b"\n")
+        rest = parts.pop()
+        for part in parts:
+            yield number, offset, None if dropped else part + b"\n"
+            number, offset, dropped = number + 1, offset + dropped + len(part) + 1, 0
+        if len(rest) > MOST_LINE_BYTES:
+            dropped, rest = dropped + len(rest), b""
+    if rest or dropped:
+        yield number, offset, None if dropped else rest

@@ -1,0 +1,141 @@
+"""`servable serve --record FILE`: requests and their answers as lines of SageMaker's data capture.
+
+Four keys of eventMetadata are ours, for SageMaker captures none of them: accept, statusCode, latencyMs and
+targetModel. Readers of the format pass over keys that they do not know.
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+"""
+
+import base64
+import datetime
+import json
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from servable_local.container.http_messages import HttpAnswer, HttpRequest
+from servable_local.private_files import private_opener
+
+Answering = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+# The text encodings. SageMaker takes them for the types that CaptureContentTypeHeader names, BASE64 else:
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html (2026-11-22)
+_TEXT = {"application/json": "JSON", "application/jsonlines": "JSON", "text/csv": "CSV"}
+# The path of a prediction; in multi-model mode it names the model.
+_PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
+
+
+def media_type(content_type: str) -> str:
+    """Return a content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 becomes BASE64."""
+    encoding = _TEXT.get(media_type(content_type), "BASE64")
+    try:
+        data = body.decode() if encoding != "BASE64" else ""
+    except UnicodeDecodeError:
+        encoding = "BASE64"
+    if encoding == "BASE64":
+        data = base64.b64encode(body).decode()
+    return {"observedContentType": content_type, "mode": mode, "data": data, "encoding": encoding}
+
+
+def utc(seconds: float) -> str:
+    """Return an inferenceTime of seconds since 1970, with microseconds."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A file of mode 0600, and the size at which the recording ends."""
+
+    file: Path
+    most_bytes: int
+
+    def as_json(self) -> str:
+        return json.dumps([str(self.file), self.most_bytes])
+
+    @classmethod
+    def of_json(cls, text: str) -> Self:
+        file, most_bytes = json.loads(text)
+        return cls(file=Path(file), most_bytes=most_bytes)
+
+
+class Recorder:
+    """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording, not the request."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Raises OSError."""
+        self._path = recording.file
+        self._most_bytes = recording.most_bytes
+        self._file: Any = open(self._path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        self._bytes = os.fstat(self._file.fileno()).st_size
+
+    def recording(self, answer: Answering) -> Answering:
+        """Return what answers as `answer` does, and records it."""
+
+        async def recorded(request: HttpRequest) -> HttpAnswer:
+            began, clock = time.time(), time.perf_counter()
+            given = await answer(request)
+            self.record(request, given, began=began, seconds=time.perf_counter() - clock)
+            return given
+
+        return recorded
+
+    def record(
+        self, request: HttpRequest, answer: HttpAnswer, *, began: float, seconds: float
+    ) -> None:
+        """Append one prediction. `began`: seconds since 1970; `seconds`: until the answer was there."""
+        prediction = _PREDICTION.match(request.path)
+        if self._file is None or prediction is None or request.method != "POST":
+            return
+        line = _line(request, answer, prediction["model"], began, seconds)
+        if self._bytes + len(line) > self._most_bytes:
+            self._end(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
+            return
+        try:
+            self._file.write(line)
+        except OSError as error:
+            self._end(str(error.strerror))
+            return
+        self._bytes += len(line)
+
+    def _end(self, why: str) -> None:
+        self._file.close()
+        self._file = None
+        print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)
+
+
+def _line(
+    request: HttpRequest, answer: HttpAnswer, model: str | None, began: float, seconds: float
+) -> bytes:
+    headers = request.headers
+    content_type = headers.get("Content-Type") or "application/octet-stream"
+    metadata: dict[str, Any] = {
+        "eventId": str(uuid.uuid4()),
+        "inferenceTime": utc(began),
+        "accept": headers.get("Accept"),
+        "statusCode": answer.status,
+        "latencyMs": round(1000 * seconds, 3),
+    }
+    if attributes := headers.get(ATTRIBUTES):
+        metadata["customAttributes"] = [attributes]
+    if model:
+        metadata["targetModel"] = model
+    record = {
+        "captureData": {
+            "endpointInput": captured_part("INPUT", content_type, request.body),
+            "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
+        },
+        "eventMetadata": metadata,
+        "eventVersion": "0",
+    }
+    return json.dumps(record).encode() + b"\n"

@@ -1,6 +1,8 @@
 """A project of one's own to break: a folder with environments, a SavedModel and code."""
 
 import gc
+import itertools
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -106,15 +108,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--code-url", help="An endpoint with the suite's inference.py, likewise.")
 
 
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pytest's own, which for a new folder looks through all there are, of thousands of tests."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}-{next(_folders)}", numbered=False)
+
+
+def make_project(folder: Path) -> Path:
+    """environments/ (empty), model/1 with a SavedModel, its golden/, and code/inference.py."""
+    (folder / "environments").mkdir()
+    shutil.copytree(RANKER, folder / "model")
+    shutil.copytree(RANKER.parent / "golden", folder / "golden")
+    (folder / "code").mkdir()
+    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    return folder
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """environments/ (empty), model/1 with a SavedModel, its golden/, and code/inference.py."""
-    (tmp_path / "environments").mkdir()
-    shutil.copytree(RANKER, tmp_path / "model")
-    shutil.copytree(RANKER.parent / "golden", tmp_path / "golden")
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "inference.py").write_text("def handler(data, context): ...\n")
-    return tmp_path
+    """A project of the test's own, to break."""
+    return make_project(tmp_path)
 
 
 Environment = Callable[..., Loaded]

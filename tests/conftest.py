@@ -1,6 +1,8 @@
 """A project of one's own to break: a folder with environments, a SavedModel and code."""
 
 import gc
+import itertools
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -45,44 +47,66 @@ instance_type = "ml.c5.xlarge"
 
 # Of `make test-long`, the longest first: what begins last is then short, and no worker waits for it.
 LONGEST = (
-    "demo/test_demo.py",
     "docs/test_tutorial.py",
     "docs/test_commands.py",
-    "servable_handler/test_fuzz.py",
+    "demo/test_demo.py",
     "demo/test_demo_faults.py",
-    "pipelines/test_deploy_steps.py",
-    "fuzz/test_bodies.py",
+    "servable_handler/test_fuzz.py",
     "wheels/test_new_project.py",
-    "deployment/test_failed_update.py",
-    "servable_local/aws/test_tune_on_endpoints.py",
+    "servable_local/aws/test_cdk.py",
     "deployment/test_day_two.py",
-    "fuzz/test_http2_answers.py",
+    "pipelines/test_deploy_steps.py",
+    "deployment/test_deployment.py",
+    "app/test_synth.py",
+    "app/test_broken_environment.py",
+    "servable_local/aws/test_tune_on_endpoints.py",
+    "deployment/test_failed_update.py",
     "constructs/test_any_combination.py",
-    "fuzz/test_client_answers.py",
+    "servable/tune/test_tune_command.py",
+    "constructs/test_published_metrics.py",
+    "servable_client/test_chaos.py",
     "deployment/test_production.py",
+    "servable_client/test_deployed.py",
+    "docs/test_readme.py",
+    "fuzz/test_bodies.py",
+    "fuzz/test_http2_answers.py",
+    "fuzz/test_client_answers.py",
+    "deployment/test_uncompressed.py",
     "servable_local/aws/test_ctrl_c.py",
     "servable_local/container/test_observed.py",
-    "servable_client/test_chaos.py",
     "wheels/test_environments.py",
 )
 
 
-# Folders whose tests share what the first of them starts: one worker takes all of a folder.
-SHARING = ("tests/conformance/", "tests/servable_local/aws/", "tests/servable_local/container/")
+# Files whose tests share what the first of them starts: one worker takes all of a group.
+SHARING = (
+    ("tests/conformance/",),
+    ("tests/constructs/",),
+    ("tests/servable_local/aws/",),
+    ("tests/wheels/",),
+    # In these TensorFlow is imported into the worker's own process.
+    (
+        "tests/servable_local/container/",
+        "tests/servable_tensors/",
+        "tests/examples/test_ranker.py",
+        "tests/packaging/test_json_tensors.py",
+        "tests/packaging/test_warm_up.py",
+    ),
+)
 
 
-class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Gives workers whole files, and whole folders of SHARING; those with the most tests first."""
+class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Gives workers whole files, and whole groups of SHARING; those with the most tests first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = next((folder for folder in SHARING if nodeid.startswith(folder)), None)
-        return folder or str(super()._split_scope(nodeid))
+        group = next((files for files in SHARING if nodeid.startswith(files)), None)
+        return group[0] if group else str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
     """Slow tests are distributed by file: few of them share, and LONGEST orders them."""
-    return None if config.option.markexpr == "long" else FolderScheduling(config, log)
+    return None if config.option.markexpr == "long" else GroupScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -107,15 +131,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--code-url", help="An endpoint with the suite's inference.py, likewise.")
 
 
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pytest's own, which for a new folder looks through all there are, of thousands of tests."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}-{next(_folders)}", numbered=False)
+
+
+def make_project(folder: Path) -> Path:
+    """environments/ (empty), model/1 with a SavedModel, its golden/, and code/inference.py."""
+    (folder / "environments").mkdir()
+    shutil.copytree(RANKER, folder / "model")
+    shutil.copytree(RANKER.parent / "golden", folder / "golden")
+    (folder / "code").mkdir()
+    (folder / "code" / "inference.py").write_text("def handler(data, context): ...\n")
+    return folder
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """environments/ (empty), model/1 with a SavedModel, its golden/, and code/inference.py."""
-    (tmp_path / "environments").mkdir()
-    shutil.copytree(RANKER, tmp_path / "model")
-    shutil.copytree(RANKER.parent / "golden", tmp_path / "golden")
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "inference.py").write_text("def handler(data, context): ...\n")
-    return tmp_path
+    """A project of the test's own, to break."""
+    return make_project(tmp_path)
 
 
 Environment = Callable[..., Loaded]

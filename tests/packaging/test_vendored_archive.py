@@ -1,6 +1,8 @@
 """An archive with locked packages: the image's wheels inside, whatever Python packed it."""
 
+import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,11 @@ from tests.packaging.wheelhouse import wheel
 FAST = "cp312-cp312-manylinux_2_17_x86_64"
 
 
-@pytest.fixture
-def inputs(tmp_path: Path) -> ArchiveInputs:
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> ArchiveInputs:
     """examples/ranker with two locked packages, one of them made for each Python."""
-    house, code = tmp_path / "house", tmp_path / "code"
+    folder = tmp_path_factory.mktemp("locked")
+    house, code = folder / "house", folder / "code"
     house.mkdir()
     code.mkdir()
     for tag in (FAST, "cp311-cp311-manylinux_2_17_x86_64"):
@@ -28,14 +31,23 @@ def inputs(tmp_path: Path) -> ArchiveInputs:
     wheel(house, "plain", requires=("fast",))
     (code / "inference.py").write_text("import plain\ndef handler(data, context): ...\n")
     (code / "requirements.txt").write_text("plain\n")
-    lock(code, python="3.12", wheels=tmp_path / "wheels", find_links=house)
-    lib = vendored(code, wheels=tmp_path / "wheels", unpacked=tmp_path / "unpacked")
+    lock(code, python="3.12", wheels=folder / "wheels", find_links=house)
+    lib = vendored(code, wheels=folder / "wheels", unpacked=folder / "unpacked")
     return ArchiveInputs(servables=(Servable(name="ranker", folder=RANKER),), code=code, lib=lib)
 
 
 @pytest.fixture
-def archive(inputs: ArchiveInputs, tmp_path: Path) -> Path:
-    return pack(inputs, tmp_path / "model.tar.gz").path
+def inputs(locked: ArchiveInputs, tmp_path: Path) -> ArchiveInputs:
+    """A copy to change."""
+    assert locked.code is not None
+    assert locked.lib is not None
+    code = shutil.copytree(locked.code, tmp_path / "code")
+    return replace(locked, code=code, lib=shutil.copytree(locked.lib, tmp_path / "lib"))
+
+
+@pytest.fixture(scope="module")
+def archive(locked: ArchiveInputs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pack(locked, tmp_path_factory.mktemp("packed") / "model.tar.gz").path
 
 
 def test_the_wheels_inside_are_for_the_image(archive: Path) -> None:

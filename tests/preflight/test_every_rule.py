@@ -1,15 +1,18 @@
 """Every rule on both sides of its bound, with its message; its example breaks it; it says why."""
 
+import functools
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from infra.catalog.images import image
-from infra.parameters.finding import Severity
-from infra.preflight.check import RULES, check, check_all
+from infra.parameters.finding import Finding, Severity
+from infra.preflight.check import RULES, check_all
 from infra.preflight.rule import Rule
+from tests.conftest import make_project
 from tests.preflight.overlay import overlaid
 
 
@@ -157,24 +160,41 @@ WITH_FILES = {
 EXAMPLES = [rule for rule in RULES if not rule.example.startswith("#")]
 
 
-def said(project: Path, lines: str, rule: str) -> list[str]:
-    found = check(overlaid(project, lines))
-    return [str(one).split(": ", 1)[1] for one in found if one.rule == rule]
+Check = Callable[[str], list[Finding]]
+
+
+@pytest.fixture(scope="module")
+def check_lines(tmp_path_factory: pytest.TempPathFactory) -> Check:
+    """All findings about the valid file with these lines over it: each file is checked once."""
+    project = make_project(tmp_path_factory.mktemp("rules"))
+    return functools.cache(lambda lines: check_all(overlaid(project, lines)))
+
+
+def reported(findings: list[Finding], rule: str) -> list[Finding]:
+    """Those of one rule that could be checked."""
+    return [
+        one for one in findings if one.rule == rule and one.severity is not Severity.NOT_CHECKED
+    ]
+
+
+def said(findings: list[Finding], rule: str) -> list[str]:
+    """Their sentences, without the file's name."""
+    return [str(one).split(": ", 1)[1] for one in reported(findings, rule)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_up_to_its_bound_a_rule_says_nothing(project: Path, row: Row) -> None:
-    assert said(project, row.passes, row.rule) == []
+def test_up_to_its_bound_a_rule_says_nothing(check_lines: Check, row: Row) -> None:
+    assert said(check_lines(row.passes), row.rule) == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_beyond_its_bound_a_rule_says_what_to_do(project: Path, row: Row) -> None:
-    assert said(project, row.fails, row.rule) == [row.says]
+def test_beyond_its_bound_a_rule_says_what_to_do(check_lines: Check, row: Row) -> None:
+    assert said(check_lines(row.fails), row.rule) == [row.says]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_what_passes_is_checked(project: Path, row: Row) -> None:
-    found = check_all(overlaid(project, row.passes))
+def test_what_passes_is_checked(check_lines: Check, row: Row) -> None:
+    found = check_lines(row.passes)
     skipped = [one.rule for one in found if one.severity is Severity.NOT_CHECKED]
     assert row.rule not in skipped
 
@@ -184,8 +204,8 @@ def test_every_rule_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=[rule.id for rule in EXAMPLES])
-def test_the_example_of_a_rule_breaks_it(project: Path, rule: Rule) -> None:
-    assert said(project, rule.example, rule.id)
+def test_the_example_of_a_rule_breaks_it(check_lines: Check, rule: Rule) -> None:
+    assert said(check_lines(rule.example), rule.id)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
@@ -199,8 +219,8 @@ def test_only_what_aws_lets_pass_can_be_accepted_as_a_warning() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_the_value_that_was_given_stands_in_the_sentence(project: Path, row: Row) -> None:
-    found = [one for one in check(overlaid(project, row.fails)) if one.rule == row.rule]
+def test_the_value_that_was_given_stands_in_the_sentence(check_lines: Check, row: Row) -> None:
+    found = reported(check_lines(row.fails), row.rule)
     values = [one.given for one in found if isinstance(one.given, str | int | float)]
     given = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
     sentence = str(found[0]).replace(",", "")

@@ -73,7 +73,9 @@ class _Library:
     """The C API of the TensorFlow in a folder. Source: tensorflow/c/c_api.h"""
 
     def __init__(self, folder: Path) -> None:
-        libraries = [ctypes.CDLL(str(folder / one), ctypes.RTLD_GLOBAL) for one in LIBRARIES]
+        libraries = [
+            ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL) for library in LIBRARIES
+        ]
         self._c = libraries[-1]
         pointers = "Status Graph SessionOptions Session ImportGraphDefOptions BufferFromString"
         for name in pointers.split():

@@ -48,4 +48,4 @@ def synthesised(loaded: Loaded) -> dict[str, dict[str, Any]]:
         app = cdk.App(context=FLAGS, outdir=out)
         stage = EnvironmentStage(app, loaded, check(loaded))
         stacks = [one for one in stage.node.children if isinstance(one, cdk.Stack)]
-        return {one.node.id: dict(Template.from_stack(one).to_json()) for one in stacks}
+        return {stack.node.id: dict(Template.from_stack(stack).to_json()) for stack in stacks}

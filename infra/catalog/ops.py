@@ -75,7 +75,7 @@ def op_table(version: str) -> OpTable | None:
 @functools.cache
 def tables() -> tuple[OpTable, ...]:
     """All tables, oldest version first."""
-    return tuple(OpTable(one) for one in table("op_versions")["versions"])
+    return tuple(OpTable(version) for version in table("op_versions")["versions"])
 
 
 def image_tables() -> tuple[OpTable, ...]:

@@ -38,7 +38,9 @@ class Synthesised:
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         return [
-            one["Properties"] for one in self.template["Resources"].values() if one["Type"] == kind
+            resource["Properties"]
+            for resource in self.template["Resources"].values()
+            if resource["Type"] == kind
         ]
 
     def one(self, kind: str) -> dict[str, Any]:

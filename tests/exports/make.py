@@ -535,9 +535,9 @@ def make(name: str) -> None:
     for empty in (export / "fingerprint.pb", export / "keras_metadata.pb"):
         empty.unlink(missing_ok=True)
     versions = {}
-    for one in VERSIONS:
+    for version in VERSIONS:
         try:
-            versions[one] = importlib.metadata.version(one)
+            versions[version] = importlib.metadata.version(version)
         except importlib.metadata.PackageNotFoundError:
             continue
     said = {

@@ -179,8 +179,8 @@ def of_value(value: Any, dtype: int) -> Tensor:
     leaves = _leaves(value, shape)
     name = TYPES[dtype]
     if name == "string":
-        return Tensor(dtype, tuple(shape), [_text_bytes(one) for one in leaves])
-    return Tensor(dtype, tuple(shape), b"".join(_number_bits(one, name) for one in leaves))
+        return Tensor(dtype, tuple(shape), [_text_bytes(leaf) for leaf in leaves])
+    return Tensor(dtype, tuple(shape), b"".join(_number_bits(leaf, name) for leaf in leaves))
 
 
 def _leaves(value: Any, shape: list[int]) -> list[Any]:

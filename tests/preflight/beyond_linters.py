@@ -85,7 +85,7 @@ def _page(counts: dict[str, Counter[str]], both: set[str], faults: int) -> Itera
     yield f"| rules about | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n"
     total: Counter[str] = sum(counts.values(), Counter())
     for name, row in [*sorted(counts.items()), ("together", total)]:
-        yield f"| {name} | {' | '.join(str(row[one]) for one in columns)} |\n"
+        yield f"| {name} | {' | '.join(str(row[column]) for column in columns)} |\n"
     found = ", ".join(f"[{rule}](rules.md#{rule})" for rule in sorted(both)) or "none"
     last = TAIL.format(lost=total["no template"], found=found)
     yield f"\n{textwrap.fill(last, 110, break_long_words=False, break_on_hyphens=False)}\n"

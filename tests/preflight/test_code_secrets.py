@@ -144,7 +144,9 @@ def put(project: Path, name: str, content: str | bytes) -> Path:
 
 def names(project: Path) -> list[str]:
     code = project / "code"
-    return [one.path.relative_to(code).as_posix() for one in secret_files(tree(code, name="code"))]
+    return [
+        file.path.relative_to(code).as_posix() for file in secret_files(tree(code, name="code"))
+    ]
 
 
 def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_way_out(
@@ -273,7 +275,7 @@ def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_i
 def test_a_library_that_speaks_of_keys_raises_no_alarm() -> None:
     """botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data."""
     library = Path(botocore.__file__).parent
-    assert [one.path.name for one in secret_files(tree(library, name="code/lib/botocore"))] == []
+    assert [file.path.name for file in secret_files(tree(library, name="code/lib/botocore"))] == []
 
 
 def test_what_is_not_packed_is_no_finding(project: Path) -> None:

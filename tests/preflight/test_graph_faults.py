@@ -43,7 +43,7 @@ def faults(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[Gra
 
 
 def rules(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[str]:
-    return [one.rule for one in faults(graph, version, cpu=cpu)]
+    return [fault.rule for fault in faults(graph, version, cpu=cpu)]
 
 
 # Which operations.

@@ -58,7 +58,7 @@ def empty(
 
 
 def files(folder: Path) -> set[str]:
-    found = {one.relative_to(folder) for one in folder.rglob("*") if one.is_file()}
+    found = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
     return {one.as_posix() for one in found if one.parts[0] not in ("my_model", "model", "code")}
 
 
@@ -83,7 +83,11 @@ def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(em
     (loaded,) = load(empty, empty / "environments")
     assert loaded.environment is not None
     assert loaded.environment.security.network_isolation
-    assert [str(one) for one in check(loaded)] == [one["problem"] for one in said["findings"]] == []
+    assert (
+        [str(one) for one in check(loaded)]
+        == [finding["problem"] for finding in said["findings"]]
+        == []
+    )
 
 
 def test_a_base_of_another_model_is_not_extended(begun: Path) -> None:

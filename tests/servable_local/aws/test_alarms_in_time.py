@@ -38,9 +38,9 @@ class Course:
 class Watch:
     def __init__(self, account: Account, clock: ManualClock, template: dict[str, Any]) -> None:
         self.alarms = {
-            one["Properties"]["AlarmName"]: one["Properties"]
-            for one in template["Resources"].values()
-            if one["Type"] == "AWS::CloudWatch::Alarm"
+            resource["Properties"]["AlarmName"]: resource["Properties"]
+            for resource in template["Resources"].values()
+            if resource["Type"] == "AWS::CloudWatch::Alarm"
         }
         self._account, self._clock = account, clock
         self._weather = Weather(account.number, clock)
@@ -150,11 +150,11 @@ def test_the_composite_follows_what_breaks_the_objective(courses: dict[str, Cour
 
 
 def test_the_composite_is_not_early(courses: dict[str, Course]) -> None:
-    assert {state for one in courses.values() for state in one.objective_in_bad[:2]} == {"OK"}
+    assert {state for course in courses.values() for state in course.objective_in_bad[:2]} == {"OK"}
 
 
 def test_the_composite_recovers(courses: dict[str, Course]) -> None:
-    assert {one.objective_after for one in courses.values()} == {"OK"}
+    assert {course.objective_after for course in courses.values()} == {"OK"}
 
 
 def test_nothing_else_pages(courses: dict[str, Course]) -> None:
@@ -173,7 +173,7 @@ def queue_courses(
     template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
     account = Account(embedded, launcher)
     assert account.deploy(template) == "CREATE_COMPLETE"
-    names = ["ranker-queue-age", *(f"ranker-primary-{one}" for one in ASYNC_FAILURES)]
+    names = ["ranker-queue-age", *(f"ranker-primary-{failure}" for failure in ASYNC_FAILURES)]
     return Watch(account, clock, template).courses(names)
 
 

@@ -200,10 +200,10 @@ def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
 
 def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) -> None:
     (alarm,) = [
-        one["Properties"]
-        for one in templates[0]["Resources"].values()
-        if one["Type"] == "AWS::CloudWatch::Alarm"
-        and one["Properties"]["AlarmName"] == "updates-canary-golden-requests"
+        resource["Properties"]
+        for resource in templates[0]["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
     ]
     (function,) = [
         name
@@ -225,9 +225,9 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
     template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
     statements = [
         statement
-        for one in template["Resources"].values()
-        if one["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
-        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        for resource in template["Resources"].values()
+        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
         if "sagemaker:InvokeEndpoint" in statement["Action"]
     ]
     arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary"

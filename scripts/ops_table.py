@@ -207,7 +207,9 @@ _MODULES = Path(__file__).with_name("stablehlo_modules.json")
 def _questions() -> dict[str, tuple[int, bytes]]:
     """{name: (version of XlaCallModule, its module)}."""
     modules = json.loads(_MODULES.read_text())["modules"]
-    bytecode = {f"bytecode-{name}": (5, base64.b64decode(one)) for name, one in modules.items()}
+    bytecode = {
+        f"bytecode-{name}": (5, base64.b64decode(module)) for name, module in modules.items()
+    }
     return {"oldest": (0, _TEXT), "newest": (10**6, _TEXT), "stablehlo": (5, _FUTURE), **bytecode}
 
 

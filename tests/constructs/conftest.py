@@ -49,7 +49,11 @@ class Synthesised:
         return found[0]
 
     def ids(self, kind: str) -> list[str]:
-        return [name for name, one in self.template["Resources"].items() if one["Type"] == kind]
+        return [
+            name
+            for name, resource in self.template["Resources"].items()
+            if resource["Type"] == kind
+        ]
 
 
 @pytest.fixture(scope="session")

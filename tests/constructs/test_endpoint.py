@@ -165,7 +165,7 @@ def test_a_caller_may_invoke_this_endpoint_and_no_other(environment: Environment
     caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(caller)
     policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (granted,) = [one for name, one in policies.items() if name.startswith("Caller")]
+    (granted,) = [policy for name, policy in policies.items() if name.startswith("Caller")]
     assert granted["Properties"]["PolicyDocument"]["Statement"] == [
         {
             "Action": "sagemaker:InvokeEndpoint",

@@ -19,7 +19,9 @@ SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
 @pytest.fixture(scope="module")
 def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     found = [watching(tmp_path_factory.mktemp("watching"), text) for text in (EVERYTHING, QUEUED)]
-    (canary,) = [one for one in load(ROOT, ROOT / "examples" / "updates") if one.name == "canary"]
+    (canary,) = [
+        loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
+    ]
     found.append(endpoint_template(canary))  # with golden requests
     resources = [resource for each in found for resource in each["Resources"].values()]
     return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]

@@ -547,7 +547,7 @@ def make(name: str) -> None:
             {
                 "signature": signature,
                 "inputs": {key: listed(one) for key, one in inputs.items()},
-                "outputs": {key: listed(one) for key, one in outputs.items()},
+                "outputs": {key: listed(output) for key, output in outputs.items()},
             }
             for signature, inputs, outputs in asked
         ],

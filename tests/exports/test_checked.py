@@ -54,7 +54,7 @@ def test_a_first_environment_passes_the_checks(name: str, begun: Begin) -> None:
     assert ran.return_value == 0
     (loaded,) = load(folder, folder / "environments")
     expected = ["signature-default-missing"] if name == "module-signatures" else []
-    assert [one.rule for one in check(loaded)] == expected
+    assert [finding.rule for finding in check(loaded)] == expected
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -108,7 +108,10 @@ def of_array(array: Any, dtype: int) -> Tensor:
     if TYPES.get(dtype) == "string":
         if array.dtype.kind not in "SU":
             raise ValueError("no strings")
-        texts = [one if isinstance(one, bytes) else one.encode() for one in array.ravel().tolist()]
+        texts = [
+            value if isinstance(value, bytes) else value.encode()
+            for value in array.ravel().tolist()
+        ]
         return Tensor(dtype, array.shape, texts)
     if TYPES.get(dtype) == "bfloat16" and array.dtype.kind != "V":
         import ml_dtypes

@@ -62,7 +62,7 @@ def main() -> int:
         templates = {"": _template(overlaid(project, ""), folder / "valid")}
         for row in rows:
             loaded = overlaid(project, row.fails)
-            found = any(one.rule == row.rule for one in check(loaded))
+            found = any(finding.rule == row.rule for finding in check(loaded))
             template = _template(loaded, folder / row.rule)
             counts.setdefault(subjects[row.rule], Counter()).update(
                 {"faults": 1, "servable check": found, "no template": template is None}

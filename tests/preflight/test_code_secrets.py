@@ -287,7 +287,7 @@ def test_what_is_not_packed_is_no_finding(project: Path) -> None:
 def test_the_file_that_is_named_is_accepted(environment: Environment, project: Path) -> None:
     put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+    assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
 def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: Path) -> None:
@@ -304,7 +304,9 @@ def test_an_acceptance_of_one_file_covers_no_second(
     put(project, ".env", "A=1\n")
     put(project, "server.key", PRIVATE)
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    refused = [
+        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
+    ]
     assert [one.subject for one in refused] == ["code/server.key"]
 
 
@@ -313,7 +315,9 @@ def test_an_acceptance_without_a_file_accepts_nothing(
 ) -> None:
     put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\ncode-holds-secrets = "all of them are fine"\n'
-    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    refused = [
+        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
+    ]
     assert [(one.rule, "code-holds-secrets:FILE" in one.remedy) for one in refused] == [
         ("code-holds-secrets", False),
         ("acknowledge-nothing", True),
@@ -322,7 +326,7 @@ def test_an_acceptance_without_a_file_accepts_nothing(
 
 def test_an_acceptance_of_a_file_that_is_gone_is_a_finding(environment: Environment) -> None:
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    assert [one.rule for one in check(environment(text))] == ["acknowledge-nothing"]
+    assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
 
 
 def package(project: Path) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) -> None:
     (project / "environments" / "dev.toml").write_text(as_toml(values), encoding="utf-8")
     (loaded,) = load(project, project / "environments")
-    assert [str(one) for one in check(loaded)] == []
+    assert [str(finding) for finding in check(loaded)] == []
     environment = loaded.environment
     assert environment is not None
     for placement in placements(loaded, environment):

@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
 def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
     assert run("model", "--name", "first").return_value == 0
     (loaded,) = load(begun, begun / "environments")
-    assert [str(one) for one in check(loaded) if one.severity is Severity.ERROR] == []
+    assert [str(finding) for finding in check(loaded) if finding.severity is Severity.ERROR] == []
 
 
 def test_what_answers_takes_arrays(begun: Path) -> None:

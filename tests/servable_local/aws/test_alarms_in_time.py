@@ -129,23 +129,25 @@ def test_there_is_one_of_every_kind(courses: dict[str, Course]) -> None:
 
 
 def test_without_its_condition_no_alarm_fires(courses: dict[str, Course]) -> None:
-    assert {name: one.before for name, one in courses.items() if one.before != "OK"} == {}
+    assert {name: course.before for name, course in courses.items() if course.before != "OK"} == {}
 
 
 def test_no_alarm_fires_a_period_earlier_than_it_claims(courses: dict[str, Course]) -> None:
-    assert {name: one.bad for name, one in courses.items() if "ALARM" in one.bad[:-1]} == {}
+    assert {
+        name: course.bad for name, course in courses.items() if "ALARM" in course.bad[:-1]
+    } == {}
 
 
 def test_every_alarm_fires_when_its_condition_has_held(courses: dict[str, Course]) -> None:
-    assert {name: one.bad for name, one in courses.items() if one.bad[-1] != "ALARM"} == {}
+    assert {name: course.bad for name, course in courses.items() if course.bad[-1] != "ALARM"} == {}
 
 
 def test_every_alarm_recovers(courses: dict[str, Course]) -> None:
-    assert {name: one.after for name, one in courses.items() if one.after != "OK"} == {}
+    assert {name: course.after for name, course in courses.items() if course.after != "OK"} == {}
 
 
 def test_the_composite_follows_what_breaks_the_objective(courses: dict[str, Course]) -> None:
-    breaking = {name: one for name, one in courses.items() if BREAKING.match(name)}
+    breaking = {name: course for name, course in courses.items() if BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in breaking.values()} == {"ALARM"}
 
 
@@ -158,7 +160,7 @@ def test_the_composite_recovers(courses: dict[str, Course]) -> None:
 
 
 def test_nothing_else_pages(courses: dict[str, Course]) -> None:
-    others = {name: one for name, one in courses.items() if not BREAKING.match(name)}
+    others = {name: course for name, course in courses.items() if not BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
 
 

@@ -27,7 +27,7 @@ FOLDER = ROOT / "examples" / "updates"
 
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
     given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
-    (one,) = [one for one in load(ROOT, FOLDER, given) if one.name == "canary"]
+    (one,) = [loaded for loaded in load(ROOT, FOLDER, given) if loaded.name == "canary"]
     return endpoint_template(one)
 
 
@@ -128,9 +128,9 @@ def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: 
 
 def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) -> None:
     (policy,) = [
-        one["Properties"]["PolicyDocument"]["Statement"]
-        for name, one in templates[0]["Resources"].items()
-        if one["Type"] == "AWS::IAM::Policy" and name.startswith("GoldenRequests")
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in templates[0]["Resources"].items()
+        if resource["Type"] == "AWS::IAM::Policy" and name.startswith("GoldenRequests")
     ]
     assert policy[0] == {
         "Action": ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
@@ -235,6 +235,6 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
 
 
 def test_without_the_table_the_template_has_no_function() -> None:
-    (one,) = [one for one in load(ROOT, FOLDER) if one.name == "linear"]
+    (one,) = [loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear"]
     kinds = {resource["Type"] for resource in endpoint_template(one)["Resources"].values()}
     assert "AWS::Lambda::Function" not in kinds

@@ -36,7 +36,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[int]
         )
         processes = [
             aws.pid,
-            *(one.pid for one in psutil.Process(aws.pid).children(recursive=True)),
+            *(child.pid for child in psutil.Process(aws.pid).children(recursive=True)),
         ]
         ports = [
             connection.laddr.port

@@ -40,7 +40,7 @@ def written(
     asks = "".join(ASKS.format(model=model) for model in models)
     text = (source / f"{kind}.toml").read_text().replace("eu-west-1", REGION)
     (folder / f"{kind}.toml").write_text(replaced(text) + asks)
-    return next(one for one in load(ROOT, folder) if one.name == kind)
+    return next(loaded for loaded in load(ROOT, folder) if loaded.name == kind)
 
 
 class VerifiedKind:

@@ -197,6 +197,10 @@ def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
     assert "cdk bootstrap aws://123456789012/us-east-1" in said
 
 
+def test_the_size_is_said_once(begun: Path) -> None:
+    assert run("model", "--name", "first").stdout.count(" KiB") == 1
+
+
 def test_every_choice_has_its_reason(begun: Path) -> None:
     said = json.loads(run("model", "--name", "first", "--json").stdout)
     assert set(said["reasons"]) == {"instance_type", "tensorflow"}

@@ -87,13 +87,13 @@ def python_vulnerabilities(
     audited = report["summary"]["audited_packages"]
     if audited != len(releases):
         raise NotAskedError(f"OSV: uv asked about {audited} of {len(releases)} Python packages")
-    for one in report["vulnerabilities"]:
-        fixed = ", ".join(one["fix_versions"])
+    for vulnerability in report["vulnerabilities"]:
+        fixed = ", ".join(vulnerability["fix_versions"])
         yield Vulnerability(
-            package=one["dependency"]["name"],
-            version=one["dependency"]["version"],
-            ids=frozenset([one["id"], *one["aliases"]]),
-            summary=one["summary"] or one["link"],
+            package=vulnerability["dependency"]["name"],
+            version=vulnerability["dependency"]["version"],
+            ids=frozenset([vulnerability["id"], *vulnerability["aliases"]]),
+            summary=vulnerability["summary"] or vulnerability["link"],
             remedy=f"fixed in {fixed}" if fixed else "no release fixes it yet",
         )
 

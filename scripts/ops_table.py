@@ -73,7 +73,9 @@ class _Library:
     """The C API of the TensorFlow in a folder. Source: tensorflow/c/c_api.h"""
 
     def __init__(self, folder: Path) -> None:
-        libraries = [ctypes.CDLL(str(folder / one), ctypes.RTLD_GLOBAL) for one in LIBRARIES]
+        libraries = [
+            ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL) for library in LIBRARIES
+        ]
         self._c = libraries[-1]
         pointers = "Status Graph SessionOptions Session ImportGraphDefOptions BufferFromString"
         for name in pointers.split():
@@ -205,7 +207,9 @@ _MODULES = Path(__file__).with_name("stablehlo_modules.json")
 def _questions() -> dict[str, tuple[int, bytes]]:
     """{name: (version of XlaCallModule, its module)}."""
     modules = json.loads(_MODULES.read_text())["modules"]
-    bytecode = {f"bytecode-{name}": (5, base64.b64decode(one)) for name, one in modules.items()}
+    bytecode = {
+        f"bytecode-{name}": (5, base64.b64decode(module)) for name, module in modules.items()
+    }
     return {"oldest": (0, _TEXT), "newest": (10**6, _TEXT), "stablehlo": (5, _FUTURE), **bytecode}
 
 

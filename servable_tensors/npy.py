@@ -142,7 +142,7 @@ def _plain(flat: Array, most_strings: int | None) -> Array:
         piece = flat[start : start + _STRINGS_AT_ONCE]
         _check_letters(piece)
         texts[start : start + _STRINGS_AT_ONCE] = [
-            one if isinstance(one, bytes) else one.encode() for one in piece.tolist()
+            value if isinstance(value, bytes) else value.encode() for value in piece.tolist()
         ]
     return texts
 

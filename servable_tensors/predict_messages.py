@@ -166,8 +166,10 @@ def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str
             )
         return {name: read(tensor) for name, tensor in sorted(response.outputs.items())}
     return {
-        one.name: np.frombuffer(reply, one.dtype, one.elements, one.start).reshape(one.shape)
-        for one in places
+        place.name: np.frombuffer(reply, place.dtype, place.elements, place.start).reshape(
+            place.shape
+        )
+        for place in places
     }
 
 

@@ -97,8 +97,8 @@ def described_inputs(body: bytes) -> tuple[dict[str, TensorDescription], int]:
     """
     _, _, tensors, repeated_bytes = _walked(body)
     inputs = {
-        name: TensorDescription(array_dtype(one.dtype), tuple(one.sizes))
-        for name, one in tensors.items()
+        name: TensorDescription(array_dtype(tensor.dtype), tuple(tensor.sizes))
+        for name, tensor in tensors.items()
     }
     return inputs, repeated_bytes
 

@@ -147,7 +147,7 @@ def fill(message: Any, array: Array, number: int | None = None) -> None:
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if number == STRING:
-        message.string_val.extend(string_bytes(one) for one in array.ravel().tolist())
+        message.string_val.extend(string_bytes(value) for value in array.ravel().tolist())
     elif number == BFLOAT16:
         message.tensor_content = _bfloat16_bits(array).tobytes()
     elif array.dtype.kind in "OSU":

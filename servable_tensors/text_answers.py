@@ -61,7 +61,7 @@ def as_csv(arrays: Arrays) -> bytes:
 
 def _cells(name: str, array: Array) -> list[list[str]]:
     if array.dtype == object:
-        flat = [one.decode(errors="surrogateescape") for one in array.ravel().tolist()]
+        flat = [value.decode(errors="surrogateescape") for value in array.ravel().tolist()]
     else:
         flat = texts(name, array)
     width = len(flat) // len(array) if len(array) else 0

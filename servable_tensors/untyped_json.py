@@ -109,7 +109,7 @@ def _values(name: str, array: Array) -> Any:
         )
     if kind == "O":
         texts = np.empty(array.size, object)
-        texts[:] = [_text(one) for one in array.ravel().tolist()]
+        texts[:] = [_text(value) for value in array.ravel().tolist()]
         return texts.reshape(array.shape).tolist()
     if kind == "f" and array.dtype.itemsize < 8:
         return _short(array).tolist()

@@ -30,10 +30,10 @@ _session = botocore.session.get_session()
 
 def calls(template: dict[str, Any]) -> Iterator[Call]:
     """(service, operation, arguments) of every SageMaker and autoscaling resource."""
-    for one in template["Resources"].values():
-        if one["Type"] in CREATED_BY:
-            service, operation = CREATED_BY[one["Type"]]
-            yield from _calls(service, operation, plain(one["Properties"]))
+    for resource in template["Resources"].values():
+        if resource["Type"] in CREATED_BY:
+            service, operation = CREATED_BY[resource["Type"]]
+            yield from _calls(service, operation, plain(resource["Properties"]))
 
 
 def _calls(service: str, operation: str, asked: dict[str, Any]) -> Iterator[Call]:

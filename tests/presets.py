@@ -26,10 +26,10 @@ def environments() -> dict[str, Loaded]:
         if file.read_text().startswith(SCHEMA_LINE)
     }
     return {
-        f"{folder.name}/{one.name}": one
+        f"{folder.name}/{loaded.name}": loaded
         for folder in [ROOT / "environments", *sorted(folders)]
-        for one in load(ROOT, folder)
-        if one.name != "refused"
+        for loaded in load(ROOT, folder)
+        if loaded.name != "refused"
     }
 
 
@@ -47,5 +47,5 @@ def synthesised(loaded: Loaded) -> dict[str, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as out:
         app = cdk.App(context=FLAGS, outdir=out)
         stage = EnvironmentStage(app, loaded, check(loaded))
-        stacks = [one for one in stage.node.children if isinstance(one, cdk.Stack)]
-        return {one.node.id: dict(Template.from_stack(one).to_json()) for one in stacks}
+        stacks = [child for child in stage.node.children if isinstance(child, cdk.Stack)]
+        return {stack.node.id: dict(Template.from_stack(stack).to_json()) for stack in stacks}

@@ -50,7 +50,7 @@ def pytest_runtest_protocol(
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["seconds"] = {name: dict(one) for name, one in _rows.items()}
+        session.config.workeroutput["seconds"] = {name: dict(row) for name, row in _rows.items()}
 
 
 @pytest.hookimpl(optionalhook=True)

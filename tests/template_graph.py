@@ -12,10 +12,10 @@ def waits_for(template: Template) -> dict[str, set[str]]:
     """{resource: the resources that CloudFormation makes before it}."""
     resources = template["Resources"]
     found = {}
-    for name, one in resources.items():
-        depends = one.get("DependsOn", [])
+    for name, resource in resources.items():
+        depends = resource.get("DependsOn", [])
         direct = {depends} if isinstance(depends, str) else set(depends)
-        direct |= set(_references(one.get("Properties", {})))
+        direct |= set(_references(resource.get("Properties", {})))
         found[name] = direct & set(resources)
     return found
 

@@ -67,7 +67,7 @@ def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> Non
     found: dict[str, Any] = {
         "sent": total.num_requests,
         "failed": total.num_failures,
-        "errors": {one.error: one.occurrences for one in environment.stats.errors.values()},
+        "errors": {error.error: error.occurrences for error in environment.stats.errors.values()},
         "rps": (total.num_requests - total.num_failures) / took,
         "p50_ms": total.get_response_time_percentile(0.5),
         "p99_ms": total.get_response_time_percentile(0.99),

@@ -75,7 +75,7 @@ def op_table(version: str) -> OpTable | None:
 @functools.cache
 def tables() -> tuple[OpTable, ...]:
     """All tables, oldest version first."""
-    return tuple(OpTable(one) for one in table("op_versions")["versions"])
+    return tuple(OpTable(version) for version in table("op_versions")["versions"])
 
 
 def image_tables() -> tuple[OpTable, ...]:
@@ -106,12 +106,12 @@ def _parsed(row: Mapping[str, Any]) -> OpDefinition:
     return OpDefinition(
         attributes={
             name: OpAttribute(
-                kind=one["type"],
-                default=tuple(one["default"]) if "default" in one else REQUIRED,
-                allowed=tuple(one["allowed"]) if "allowed" in one else None,
-                minimum=one.get("minimum"),
+                kind=attribute["type"],
+                default=tuple(attribute["default"]) if "default" in attribute else REQUIRED,
+                allowed=tuple(attribute["allowed"]) if "allowed" in attribute else None,
+                minimum=attribute.get("minimum"),
             )
-            for name, one in row.get("attributes", {}).items()
+            for name, attribute in row.get("attributes", {}).items()
         },
         cpu=tuple(
             {name: frozenset(types) for name, types in one.items()} for one in row.get("cpu", ())

@@ -104,8 +104,8 @@ def _bounds(key: tuple[str, ...]) -> str:
         for part in typing.get_args(field.annotation) or ():
             annotations += getattr(part, "__metadata__", ())
     limits: dict[str, Any] = {}
-    for one in annotations:
-        for inner in getattr(one, "metadata", [one]):
+    for annotation in annotations:
+        for inner in getattr(annotation, "metadata", [annotation]):
             for end in ("gt", "ge", "lt", "le"):
                 if getattr(inner, end, None) is not None:
                     limits[end] = getattr(inner, end)

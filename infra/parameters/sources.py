@@ -32,7 +32,7 @@ class Source:
         self.origins[key] = origin
 
     def _forget(self, key: KeyPath) -> None:
-        for known in [one for one in self.origins if one[: len(key)] == key]:
+        for known in [origin for origin in self.origins if origin[: len(key)] == key]:
             del self.origins[known]
 
     def origin(self, key: KeyPath, otherwise: str) -> str:

@@ -206,7 +206,11 @@ PERMISSIONS: tuple[Permission, ...] = (
 
 def granted(places: Mapping[str, Sequence[str]]) -> list[Permission]:
     """The permissions of a deployment that has these resources (name to ARNs)."""
-    return [one for one in PERMISSIONS if all(places.get(place) for place in (*one.on, *one.needs))]
+    return [
+        permission
+        for permission in PERMISSIONS
+        if all(places.get(place) for place in (*permission.on, *permission.needs))
+    ]
 
 
 ENOUGH = "none; a key policy that lets the account's own policies decide is enough"

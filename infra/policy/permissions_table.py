@@ -44,10 +44,10 @@ A key that the environment file names keeps its own policy, which must allow the
 
 
 def markdown() -> str:
-    rows = "\n".join(_row(one) for one in PERMISSIONS)
+    rows = "\n".join(_row(permission) for permission in PERMISSIONS)
     keys = "\n".join(
-        f"| `{one.key}` | {one.who} | {_listed(one.actions)} | {one.condition} |"
-        for one in KEY_PERMISSIONS
+        f"| `{row.key}` | {row.who} | {_listed(row.actions)} | {row.condition} |"
+        for row in KEY_PERMISSIONS
     )
     return f"{_HEAD}{rows}\n{_CALLERS}{keys}\n"
 

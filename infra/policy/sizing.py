@@ -178,4 +178,4 @@ def instances_during_update(instances: int, *, batches: tuple[int, int] | None) 
     """
     if batches is None:
         return 2 * instances
-    return instances + min(instances, sum(math.ceil(instances * one / 100) for one in batches))
+    return instances + min(instances, sum(math.ceil(instances * batch / 100) for batch in batches))

@@ -80,7 +80,7 @@ class Candidate:
 
         A folder that has neither, or cannot be read, is a finding of Artefact.
         """
-        given = {name: one.code for name, one in self.environment.models.items() if one.code}
+        given = {name: model.code for name, model in self.environment.models.items() if model.code}
         folders = {name: self.loaded.root / code for name, code in given.items()}
         return {name: folder for name, folder in folders.items() if _has_code(folder)}
 

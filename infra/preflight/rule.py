@@ -154,7 +154,7 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
 
 def _modules_of(package: str, *, packages: bool) -> list[str]:
     modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
-    return [one.name for one in modules if one.ispkg == packages]
+    return [module.name for module in modules if module.ispkg == packages]
 
 
 def _rules_of(module: ModuleType) -> list[type[Rule]]:

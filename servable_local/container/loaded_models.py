@@ -42,9 +42,9 @@ class LoadedModels:
             self._seen = now
             self._models = {
                 name: LoadedModel(
-                    name, Path(one["folder"]), tuple(map(tuple, one["ports"])), one["ended"]
+                    name, Path(model["folder"]), tuple(map(tuple, model["ports"])), model["ended"]
                 )
-                for name, one in json.loads(self._file.read_text()).items()
+                for name, model in json.loads(self._file.read_text()).items()
             }
         return self._models
 
@@ -53,8 +53,8 @@ class LoadedModels:
         beside.write_text(
             json.dumps(
                 {
-                    name: {"folder": str(one.folder), "ports": one.ports, "ended": one.ended}
-                    for name, one in models.items()
+                    name: {"folder": str(model.folder), "ports": model.ports, "ended": model.ended}
+                    for name, model in models.items()
                 }
             )
         )

@@ -67,7 +67,9 @@ def test_without_an_override_none_is_said(project: Project) -> None:
 
 
 def test_an_override_reaches_the_template(overridden: dict[str, Any]) -> None:
-    kinds = {one["Type"]: one["Properties"] for one in overridden["Resources"].values()}
+    kinds = {
+        resource["Type"]: resource["Properties"] for resource in overridden["Resources"].values()
+    }
     assert kinds["AWS::ApplicationAutoScaling::ScalableTarget"]["MaxCapacity"] == 9
 
 

@@ -72,7 +72,7 @@ def test_a_retired_machine_has_what_aws_documents(
 
 
 def test_every_successor_is_known_and_not_retired_itself() -> None:
-    successors = {one.successor for one in instances().values() if one.successor}
+    successors = {instance.successor for instance in instances().values() if instance.successor}
     assert [name for name in successors if instances()[name].successor] == []
 
 
@@ -104,7 +104,7 @@ def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
 
 
 def test_every_gpu_family_but_the_retired_ones_has_an_ami() -> None:
-    families = {one.family: one for one in instances().values() if one.gpus}
+    families = {instance.family: instance for instance in instances().values() if instance.gpus}
     assert sorted(name for name in families if newest_ami(name) is None) == ["p2", "p3"]
 
 

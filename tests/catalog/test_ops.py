@@ -61,7 +61,7 @@ def test_tables_begin_with_2_12(version: str, known: bool) -> None:
 
 
 def test_every_image_from_2_12_on_has_a_table() -> None:
-    new = [one for one in images.versions() if images.number(one) >= (2, 12)]
+    new = [version for version in images.versions() if images.number(version) >= (2, 12)]
     assert [one for one in new if op_table(one) is None] == []
 
 

@@ -112,7 +112,7 @@ def test_a_model_whose_server_has_ended_is_unloaded_by_the_next_request(several:
     time.sleep(1.5)  # a model server that is started again takes less
     answers = [several.post(ROW, path="/models/killed/invoke") for _ in range(2)]
     expected = {"error": "Model killed is not loaded yet."}
-    assert [(one.status_code, one.json()) for one in answers] == [(404, expected)] * 2
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(404, expected)] * 2
 
 
 def test_until_that_request_it_counts_as_loaded(several: Double) -> None:
@@ -141,7 +141,7 @@ def before_2_20() -> Iterator[Double]:
 def test_up_to_2_19_requests_for_it_fail_and_it_stays_loaded(before_2_20: Double) -> None:
     _ended(before_2_20, "killed")
     answers = [before_2_20.post(ROW, path="/models/killed/invoke") for _ in range(2)]
-    assert [one.status_code for one in answers] == [500, 500]
+    assert [answer.status_code for answer in answers] == [500, 500]
 
 
 @pytest.mark.parametrize(

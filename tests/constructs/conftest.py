@@ -38,7 +38,9 @@ class Synthesised:
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         return [
-            one["Properties"] for one in self.template["Resources"].values() if one["Type"] == kind
+            resource["Properties"]
+            for resource in self.template["Resources"].values()
+            if resource["Type"] == kind
         ]
 
     def one(self, kind: str) -> dict[str, Any]:
@@ -47,7 +49,11 @@ class Synthesised:
         return found[0]
 
     def ids(self, kind: str) -> list[str]:
-        return [name for name, one in self.template["Resources"].items() if one["Type"] == kind]
+        return [
+            name
+            for name, resource in self.template["Resources"].items()
+            if resource["Type"] == kind
+        ]
 
 
 @pytest.fixture(scope="session")

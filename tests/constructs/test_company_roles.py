@@ -60,7 +60,7 @@ def test_another_role_gives_the_rollback_alarms_other_names(
 
     def names(of: str) -> set[str]:
         alarms = synthesise(of + rollout).all("AWS::CloudWatch::Alarm")
-        return {str(one["AlarmName"]) for one in alarms if "-rollback-" in one["AlarmName"]}
+        return {str(alarm["AlarmName"]) for alarm in alarms if "-rollback-" in alarm["AlarmName"]}
 
     assert names(text)
     assert not names(text) & names(VALID)

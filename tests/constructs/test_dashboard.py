@@ -23,12 +23,15 @@ def widgets(found: Synthesised) -> list[dict[str, Any]]:
 
 def titles(found: Synthesised) -> list[str]:
     return [
-        one["properties"].get("title", one["properties"].get("markdown")) for one in widgets(found)
+        widget["properties"].get("title", widget["properties"].get("markdown"))
+        for widget in widgets(found)
     ]
 
 
 def graph(found: Synthesised, part: str) -> dict[str, Any]:
-    (one,) = [one["properties"] for one in widgets(found) if part in str(one["properties"])[:200]]
+    (one,) = [
+        widget["properties"] for widget in widgets(found) if part in str(widget["properties"])[:200]
+    ]
     return dict(one)
 
 
@@ -49,16 +52,16 @@ def test_it_shows_state_traffic_latency_errors_saturation_instances_cost_and_log
 
 def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
     placed = {
-        one["properties"]["title"]: (one["y"], one["width"])
-        for one in widgets(synthesise(VALID + SECOND))
-        if "title" in one["properties"]
+        widget["properties"]["title"]: (widget["y"], widget["width"])
+        for widget in widgets(synthesise(VALID + SECOND))
+        if "title" in widget["properties"]
     }
     assert placed["primary: latency (ms)"] == placed["challenger: latency (ms)"]
 
 
 def test_instances_are_drawn_between_min_and_max(synthesise: Synthesise) -> None:
     lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
-    assert [(one["value"], one["label"]) for one in lines] == [(2, "min 2"), (6, "max 6")]
+    assert [(line["value"], line["label"]) for line in lines] == [(2, "min 2"), (6, "max 6")]
 
 
 def test_cost_is_the_instances_times_the_price(synthesise: Synthesise) -> None:

@@ -165,7 +165,7 @@ def test_a_caller_may_invoke_this_endpoint_and_no_other(environment: Environment
     caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     endpoint.grant_invoke(caller)
     policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (granted,) = [one for name, one in policies.items() if name.startswith("Caller")]
+    (granted,) = [policy for name, policy in policies.items() if name.startswith("Caller")]
     assert granted["Properties"]["PolicyDocument"]["Statement"] == [
         {
             "Action": "sagemaker:InvokeEndpoint",
@@ -239,9 +239,9 @@ def test_the_logs_go_with_the_stack_or_outlive_it(
     text += '[acknowledge]\nrollout-golden-request = "any file will do"\n'
     found = synthesise(text.replace('name = "ranker"', f'name = "ranker"{line}'))
     groups = [
-        (one["DeletionPolicy"], one["UpdateReplacePolicy"])
-        for one in found.template["Resources"].values()
-        if one["Type"] == "AWS::Logs::LogGroup"
+        (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
+        for resource in found.template["Resources"].values()
+        if resource["Type"] == "AWS::Logs::LogGroup"
     ]
     assert groups == [(policy, "Retain" if line else policy)] * 2
 
@@ -256,5 +256,5 @@ def test_the_endpoint_says_which_larger_request_is_acknowledged(
     if tagged:
         text += '[acknowledge]\nrequest-too-large = "it was answered"\n'
     tags = synthesise(text).one("AWS::SageMaker::Endpoint").get("Tags", [])
-    said = {one["Key"]: one["Value"] for one in tags}
+    said = {tag["Key"]: tag["Value"] for tag in tags}
     assert said.get("servable:request-bytes") == tagged

@@ -67,7 +67,7 @@ def test_a_shadow_stands_apart_from_production(synthesise: Synthesise) -> None:
 
 def test_a_shadow_takes_back_no_update(synthesise: Synthesise) -> None:
     found = synthesise(SHADOW + '[rollout]\nstrategy = "canary"\ncanary_percent = 50\n')
-    assert not [one for one in names(found) if one.startswith("ranker-rollback-copy")]
+    assert not [name for name in names(found) if name.startswith("ranker-rollback-copy")]
 
 
 def test_a_shadow_pages_nobody(synthesise: Synthesise) -> None:
@@ -175,4 +175,4 @@ def test_failures_of_a_queue_are_drawn(synthesise: Synthesise) -> None:
 
 
 def test_an_endpoint_without_a_queue_has_no_alarm_on_its_failures(synthesise: Synthesise) -> None:
-    assert not [one for one in names(synthesise()) if one.startswith("ranker-primary-failed")]
+    assert not [name for name in names(synthesise()) if name.startswith("ranker-primary-failed")]

@@ -85,7 +85,7 @@ def test_another_content_is_another_prefix(environment: Environment, project: Pa
 
 def test_the_file_itself_is_what_is_uploaded(environment: Environment, project: Path) -> None:
     commands = assets(environment, UNPACKED)
-    graph = next(one for key, one in commands.items() if key.endswith("saved_model.pb"))
+    graph = next(command for key, command in commands.items() if key.endswith("saved_model.pb"))
     ran = subprocess.run(graph, check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == str(project / "model" / "1" / "saved_model.pb")
 

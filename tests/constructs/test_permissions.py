@@ -91,7 +91,7 @@ def _flat(value: Any) -> str:
 
 
 def actions(found: Synthesised) -> set[str]:
-    return {action for one in statements(found) for action in one["Action"]}
+    return {action for statement in statements(found) for action in statement["Action"]}
 
 
 @pytest.mark.parametrize("permission", PERMISSIONS, ids=IDS)
@@ -103,7 +103,7 @@ def test_a_capability_has_its_actions_on_its_resources(
     granted = [one["Resource"] for one in found if set(permission.actions) <= set(one["Action"])]
     assert any(
         len(resources) >= len(wanted)
-        and all(any(one.startswith(shape) for one in resources) for shape in wanted)
+        and all(any(resource.startswith(shape) for resource in resources) for shape in wanted)
         for resources in granted
     ), granted
 
@@ -122,7 +122,11 @@ def test_without_its_table_a_capability_is_absent(
 
 def decrypts(found: Synthesised) -> list[list[str]]:
     """On which keys each statement that decrypts is."""
-    return [one["Resource"] for one in statements(found) if "kms:Decrypt" in one["Action"]]
+    return [
+        statement["Resource"]
+        for statement in statements(found)
+        if "kms:Decrypt" in statement["Action"]
+    ]
 
 
 def test_what_is_published_is_decrypted_with_every_key_that_the_file_names(
@@ -150,10 +154,10 @@ def test_a_key_is_used_through_the_service_that_holds_what_it_encrypts(
     text += f'[alarms]\ntopic_kms_key = "{KEY}6"\n'
     found = synthesise(text.replace("eu-west-1", "cn-north-1").replace("arn:aws:", "arn:aws-cn:"))
     through = {
-        key[-1]: one["StringEquals"]["kms:ViaService"]
-        for one in statements(found)
-        if "kms:Decrypt" in one["Action"]
-        for key in one["Resource"]
+        key[-1]: statement["StringEquals"]["kms:ViaService"]
+        for statement in statements(found)
+        if "kms:Decrypt" in statement["Action"]
+        for key in statement["Resource"]
     }
     s3, sns = ["s3.cn-north-1.amazonaws.com"], ["sns.cn-north-1.amazonaws.com"]
     assert through == {"4": s3, "5": s3, "6": sns, "7": s3, "8": s3}
@@ -194,7 +198,7 @@ def test_a_role_has_no_action_beyond_the_table(synthesise: Synthesise) -> None:
     text += (
         NETWORK + f'[capture]\nkms_key = "{KEY}4"\n[asynchronous]\n[rollout]\nstrategy = "canary"\n'
     )
-    known = {action for one in PERMISSIONS for action in one.actions}
+    known = {action for permission in PERMISSIONS for action in permission.actions}
     assert actions(synthesise(text)) <= known
 
 
@@ -210,9 +214,9 @@ def test_every_star_has_a_reason() -> None:
         "interfaces",
     }
     without = [
-        one.capability
-        for one in PERMISSIONS
-        if (not one.on or set(one.on) & starred) and one.wildcard is None
+        permission.capability
+        for permission in PERMISSIONS
+        if (not permission.on or set(permission.on) & starred) and permission.wildcard is None
     ]
     assert without == []
 
@@ -226,9 +230,9 @@ def test_only_what_aws_cannot_narrow_is_allowed_on_everything() -> None:
     exempt = {"cloudwatch:PutMetricData"}
     narrowable = [
         action
-        for one in PERMISSIONS
-        if not one.on
-        for action in one.actions
+        for permission in PERMISSIONS
+        if not permission.on
+        for action in permission.actions
         if services[action.split(":")[0]]["Actions"][action.split(":")[1].lower()].get("Resources")
     ]
     assert set(narrowable) == exempt
@@ -244,23 +248,31 @@ def test_nothing_in_a_template_is_allowed_on_everything_but_the_starred_rows(
     resources = synthesise(text).template["Resources"].values()
     allowed = {
         action
-        for one in resources
-        if one["Type"] != "AWS::KMS::Key"
-        for statement in one["Properties"].get("PolicyDocument", {}).get("Statement", [])
+        for resource in resources
+        if resource["Type"] != "AWS::KMS::Key"
+        for statement in resource["Properties"].get("PolicyDocument", {}).get("Statement", [])
         if statement["Effect"] == "Allow" and "*" in _listed(statement["Resource"])
         for action in _listed(statement["Action"])
     }
-    assert allowed == {action for one in PERMISSIONS if not one.on for action in one.actions}
+    assert allowed == {
+        action for permission in PERMISSIONS if not permission.on for action in permission.actions
+    }
 
 
 def test_an_alias_is_narrowed_to_itself(synthesise: Synthesise) -> None:
     text = VALID.replace('name = "ranker"', 'name = "ranker"\nvolume_kms_key = "alias/serving"')
-    (one,) = [one for one in statements(synthesise(text)) if one["Action"] == ["kms:CreateGrant"]]
+    (one,) = [
+        statement
+        for statement in statements(synthesise(text))
+        if statement["Action"] == ["kms:CreateGrant"]
+    ]
     assert one["ForAnyValue:StringEquals"] == {"kms:ResourceAliases": ["alias/serving"]}
 
 
 def test_every_place_is_shown_to_readers() -> None:
-    assert {place for one in PERMISSIONS for place in (*one.on, *one.needs)} <= set(PLACES)
+    assert {
+        place for permission in PERMISSIONS for place in (*permission.on, *permission.needs)
+    } <= set(PLACES)
 
 
 def test_callers_may_invoke_this_endpoint_and_nothing_else(synthesise: Synthesise) -> None:

@@ -90,11 +90,11 @@ def test_the_alarms_are_the_templates(both: tuple[Synthesised, ScalingProperties
     template, found = both
     deployed = {one["AlarmName"]: one for one in template.all(ALARM)}
     differ = [
-        (one["AlarmName"], key)
-        for one in found.alarms
+        (alarm["AlarmName"], key)
+        for alarm in found.alarms
         for key in OF_AN_ALARM
         # The template fills the minutes without traffic with zero; a rehearsal has a zero there.
-        if not one["AlarmName"].endswith("steps-in") or key in ("Threshold", "ComparisonOperator")
-        if one.get(key) != deployed[one["AlarmName"]].get(key)
+        if not alarm["AlarmName"].endswith("steps-in") or key in ("Threshold", "ComparisonOperator")
+        if alarm.get(key) != deployed[alarm["AlarmName"]].get(key)
     ]
     assert differ == []

@@ -19,16 +19,18 @@ SECTIONS = set(re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE))
 @pytest.fixture(scope="module")
 def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     found = [watching(tmp_path_factory.mktemp("watching"), text) for text in (EVERYTHING, QUEUED)]
-    (canary,) = [one for one in load(ROOT, ROOT / "examples" / "updates") if one.name == "canary"]
+    (canary,) = [
+        loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
+    ]
     found.append(endpoint_template(canary))  # with golden requests
-    resources = [one for each in found for one in each["Resources"].values()]
-    return [one["Properties"] for one in resources if one["Type"].endswith("Alarm")]
+    resources = [resource for each in found for resource in each["Resources"].values()]
+    return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]
 
 
 def test_every_alarm_has_its_section_and_every_section_its_alarm(
     alarms: list[dict[str, Any]],
 ) -> None:
-    named = {one["AlarmDescription"].rpartition("docs/runbook.md#")[2] for one in alarms}
+    named = {alarm["AlarmDescription"].rpartition("docs/runbook.md#")[2] for alarm in alarms}
     assert named == SECTIONS
 
 
@@ -39,4 +41,6 @@ def test_every_saved_question_that_it_names_is_there() -> None:
 
 
 def test_every_saved_question_is_used() -> None:
-    assert {one for one in QUESTIONS if one not in " ".join(RUNBOOK.split())} == set()
+    assert {
+        question for question in QUESTIONS if question not in " ".join(RUNBOOK.split())
+    } == set()

@@ -136,7 +136,7 @@ def test_steps_down_lie_below_their_alarms_bound(synthesise: Synthesise) -> None
 def test_a_minute_without_requests_is_below_every_step(synthesise: Synthesise) -> None:
     found = synthesise(scaled("steps = [{ below_rps = 10, change = -1 }]\n"))
     metrics = alarm(found, "ranker-primary-steps-in")["Metrics"]
-    assert "FILL(requests, 0)" in [one.get("Expression") for one in metrics]
+    assert "FILL(requests, 0)" in [metric.get("Expression") for metric in metrics]
 
 
 def test_a_schedule_is_an_action_of_the_target(synthesise: Synthesise) -> None:

@@ -103,9 +103,9 @@ def test_a_sample_ends_after_its_days(data: Synthesised) -> None:
 
 def test_what_is_kept_outlives_its_stack(data: Synthesised) -> None:
     kept = [
-        one["DeletionPolicy"]
-        for one in data.template["Resources"].values()
-        if one["Type"] in ("AWS::S3::Bucket", "AWS::KMS::Key")
+        resource["DeletionPolicy"]
+        for resource in data.template["Resources"].values()
+        if resource["Type"] in ("AWS::S3::Bucket", "AWS::KMS::Key")
     ]
     assert kept == ["Retain"] * 3
 

@@ -28,21 +28,21 @@ def in_alarms(alarms: list[dict[str, Any]]) -> Iterator[Used]:
         if "MetricName" in alarm:
             statistic = alarm.get("Statistic") or alarm["ExtendedStatistic"]
             yield _used(alarm, statistic, alarm.get("Unit"), where)
-        for one in alarm.get("Metrics", []):
-            if "MetricStat" in one:
-                asked = one["MetricStat"]
+        for metric in alarm.get("Metrics", []):
+            if "MetricStat" in metric:
+                asked = metric["MetricStat"]
                 yield _used(asked["Metric"], asked["Stat"], asked.get("Unit"), where)
 
 
 def _used(metric: Mapping[str, Any], statistic: str, unit: str | None, where: str) -> Used:
-    names = tuple(one["Name"] for one in metric.get("Dimensions", []))
+    names = tuple(dimension["Name"] for dimension in metric.get("Dimensions", []))
     return Used(metric["Namespace"], metric["MetricName"], statistic, names, unit, where)
 
 
 def body(dashboard: dict[str, Any]) -> dict[str, Any]:
     """Its JSON, with a letter in the place of what CloudFormation fills in."""
     parts = dashboard["DashboardBody"]["Fn::Join"][1]
-    text = "".join(one if isinstance(one, str) else "X" for one in parts)
+    text = "".join(part if isinstance(part, str) else "X" for part in parts)
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -85,4 +85,4 @@ def customized(policies: list[dict[str, Any]]) -> Iterator[Used]:
 
 def _tracking(policies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     key = "TargetTrackingScalingPolicyConfiguration"
-    return [one[key] for one in policies if key in one]
+    return [policy[key] for policy in policies if key in policy]

@@ -24,7 +24,9 @@ GOLDEN = ROOT / "examples" / "ranker" / "golden"
 def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
     deployment: Deployment,
 ) -> None:
-    wanted = collections.Counter(one["Type"] for one in deployment.template()["Resources"].values())
+    wanted = collections.Counter(
+        resource["Type"] for resource in deployment.template()["Resources"].values()
+    )
     assert collections.Counter(kind for kind, _ in deployment.made()) == wanted
 
 
@@ -98,7 +100,9 @@ def test_the_endpoint_is_in_service(deployment: Deployment) -> None:
 
 def test_the_latency_alarm_reads_back_in_microseconds(deployment: Deployment) -> None:
     alarms = deployment.aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    (threshold,) = (one["Threshold"] for one in alarms if one.get("MetricName") == "ModelLatency")
+    (threshold,) = (
+        alarm["Threshold"] for alarm in alarms if alarm.get("MetricName") == "ModelLatency"
+    )
     assert threshold == 100_000
 
 

@@ -31,7 +31,7 @@ class Production:
         return ran
 
     def deploy(self, *overrides: str) -> Ran:
-        chosen = [part for one in overrides for part in ("-c", one)]
+        chosen = [part for override in overrides for part in ("-c", override)]
         return self.cdk("deploy", "prod/*", "--require-approval", "never", *chosen)
 
     def rollback_alarms(self) -> set[str]:
@@ -43,7 +43,7 @@ class Production:
         """The alarms that the live endpoint's last update was watched by."""
         endpoint = self.aws.client("sagemaker", **WHO).describe_endpoint(EndpointName="ranker-prod")
         rollback = endpoint["LastDeploymentConfig"]["AutoRollbackConfiguration"]
-        return {one["AlarmName"] for one in rollback["Alarms"]}
+        return {alarm["AlarmName"] for alarm in rollback["Alarms"]}
 
 
 @pytest.fixture(scope="module")

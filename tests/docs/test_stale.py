@@ -67,7 +67,7 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
     def group() -> None: ...
 
     def page(*options: str) -> str:
-        params = [click.Option([one]) for one in options]
+        params = [click.Option([option]) for option in options]
         group.commands = {"check": click.Command("check", params=list(params))}
         return command_reference.page(group)
 
@@ -75,7 +75,7 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
 
 
 def test_every_command_is_on_the_page_of_commands(wanted: dict[str, str]) -> None:
-    named = {f"## servable {one}" for one in COMMANDS}
+    named = {f"## servable {command}" for command in COMMANDS}
     assert named <= set(wanted["docs/commands.md"].splitlines())
 
 

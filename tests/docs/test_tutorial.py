@@ -99,7 +99,7 @@ def _run(
 def test_the_tutorial_goes_from_the_model_to_the_verified_deployment() -> None:
     programs = [" ".join(line.split()[:2]) for line in TYPED]
     wanted = ["init", "check", "serve", "tune", "deploy", "verify"]
-    assert [one.split()[1] for one in programs if one.split()[1] in wanted] == wanted
+    assert [program.split()[1] for program in programs if program.split()[1] in wanted] == wanted
 
 
 def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> None:

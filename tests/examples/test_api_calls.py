@@ -16,13 +16,13 @@ KINDS = [name for name in NAMES if name.startswith(("variants/", "scaling/"))]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_resource_passes_botocores_validation(name: str) -> None:
-    asked = [call for one in templates(name).values() for call in calls(one)]
+    asked = [call for template in templates(name).values() for call in calls(template)]
     assert [said for call in asked for said in problems(call)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_environment_asks_for_an_endpoint(name: str) -> None:
-    asked = {call[1] for one in templates(name).values() for call in calls(one)}
+    asked = {call[1] for template in templates(name).values() for call in calls(template)}
     assert {"CreateModel", "CreateEndpointConfig", "CreateEndpoint", "UpdateEndpoint"} <= asked
 
 
@@ -36,7 +36,7 @@ def test_only_an_instance_type_with_settings_of_its_own_has_a_model_of_its_own()
     found = calls(templates("variants/instance-pools")["endpoint"])
     arguments = next(one[2] for one in found if one[1] == "CreateEndpointConfig")
     pools = arguments["ProductionVariants"][0]["InstancePools"]
-    assert ["ModelNameOverride" in one for one in pools] == [False, False, True]
+    assert ["ModelNameOverride" in pool for pool in pools] == [False, False, True]
 
 
 @pytest.fixture(scope="module")

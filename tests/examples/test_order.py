@@ -65,7 +65,7 @@ def test_an_endpoint_comes_after_the_alarms_that_take_it_back(name: str) -> None
     for template, endpoint, resource in resources(name, "AWS::SageMaker::Endpoint"):
         rollback = resource["Properties"].get("DeploymentConfig", {})
         alarms = rollback.get("AutoRollbackConfiguration", {}).get("Alarms", [])
-        assert {one["AlarmName"]["Ref"] for one in alarms} <= before(template, endpoint)
+        assert {alarm["AlarmName"]["Ref"] for alarm in alarms} <= before(template, endpoint)
 
 
 def exported(name: str, **overrides: str) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def exported(name: str, **overrides: str) -> dict[str, Any]:
         assert errors(check(loaded)) == []
     made = synthesised(loaded)
     outputs = {
-        one["Export"]["Name"]: one["Value"]
-        for one in made["data"]["Outputs"].values()
-        if "Export" in one
+        output["Export"]["Name"]: output["Value"]
+        for output in made["data"]["Outputs"].values()
+        if "Export" in output
     }
     return {one: outputs[one] for one in imports(made["endpoint"])}
 

@@ -37,7 +37,7 @@ def answers(name: str) -> Answers:
     return Answers(**said)
 
 
-NAMES = sorted(one.name for one in MODELS.iterdir())
+NAMES = sorted(path.name for path in MODELS.iterdir())
 # Its signature reads variables that loading does not fill: only a request shows it.
 UNFILLED = "keras-saved"
 SERVED = [name for name in NAMES if name not in (*REFUSED, *FORESTS, UNFILLED)]

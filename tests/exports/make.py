@@ -535,9 +535,9 @@ def make(name: str) -> None:
     for empty in (export / "fingerprint.pb", export / "keras_metadata.pb"):
         empty.unlink(missing_ok=True)
     versions = {}
-    for one in VERSIONS:
+    for version in VERSIONS:
         try:
-            versions[one] = importlib.metadata.version(one)
+            versions[version] = importlib.metadata.version(version)
         except importlib.metadata.PackageNotFoundError:
             continue
     said = {
@@ -547,7 +547,7 @@ def make(name: str) -> None:
             {
                 "signature": signature,
                 "inputs": {key: listed(one) for key, one in inputs.items()},
-                "outputs": {key: listed(one) for key, one in outputs.items()},
+                "outputs": {key: listed(output) for key, output in outputs.items()},
             }
             for signature, inputs, outputs in asked
         ],

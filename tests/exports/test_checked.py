@@ -54,7 +54,7 @@ def test_a_first_environment_passes_the_checks(name: str, begun: Begin) -> None:
     assert ran.return_value == 0
     (loaded,) = load(folder, folder / "environments")
     expected = ["signature-default-missing"] if name == "module-signatures" else []
-    assert [one.rule for one in check(loaded)] == expected
+    assert [finding.rule for finding in check(loaded)] == expected
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -83,7 +83,7 @@ def test_a_made_up_request_warms_up_where_the_model_takes_it_for_sure(
 def test_for_examples_no_request_is_made_up(begun: Begin) -> None:
     folder, ran = begun("tf1-examples")
     notes = json.loads(ran.stdout)["notes"]
-    assert [one for one in notes if "is called by classify, with tf.Example" in one]
+    assert [note for note in notes if "is called by classify, with tf.Example" in note]
     assert not (folder / "golden").exists()
 
 
@@ -136,7 +136,7 @@ def test_the_frameworks_request_and_answer_fit_the_signature(name: str) -> None:
 
 
 def test_the_exports_are_small_and_dated() -> None:
-    size = sum(one.stat().st_size for one in FOLDER.rglob("*") if one.is_file())
+    size = sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file())
     undated = [name for name in NAMES if not answers(name).date or not answers(name).versions]
     assert (size <= MOST_BYTES, undated) == (True, [])
 

@@ -263,7 +263,7 @@ def _values(drawn: random.Random, dtype: str, count: int) -> list[bytes]:
         number = drawn.choice([5, 6, 7, 8, 10, 13, 14, 15, 18])
     if dtype == "string":
         texts = [drawn.choice([b"", b"a", b"\xff\0", b"abc"]) for _ in range(count)]
-        return [_field(drawn, number, _BYTES, one) for one in texts]
+        return [_field(drawn, number, _BYTES, text) for text in texts]
     if dtype.startswith("complex"):
         count *= 2
     if width:
@@ -277,9 +277,9 @@ def _values(drawn: random.Random, dtype: str, count: int) -> list[bytes]:
     if integers and drawn.random() < 0.1:
         integers[drawn.randrange(count)] = drawn.choice(_INTEGERS)
     if drawn.random() < 0.7:
-        packed = b"".join(_varint(drawn, one) for one in integers)
+        packed = b"".join(_varint(drawn, integer) for integer in integers)
         return [_field(drawn, number, _BYTES, packed)]
-    return [_field(drawn, number, _VARINT, one) for one in integers]
+    return [_field(drawn, number, _VARINT, integer) for integer in integers]
 
 
 def _field(drawn: random.Random, number: int, kind: int, value: bytes | int) -> bytes:

@@ -108,7 +108,10 @@ def of_array(array: Any, dtype: int) -> Tensor:
     if TYPES.get(dtype) == "string":
         if array.dtype.kind not in "SU":
             raise ValueError("no strings")
-        texts = [one if isinstance(one, bytes) else one.encode() for one in array.ravel().tolist()]
+        texts = [
+            value if isinstance(value, bytes) else value.encode()
+            for value in array.ravel().tolist()
+        ]
         return Tensor(dtype, array.shape, texts)
     if TYPES.get(dtype) == "bfloat16" and array.dtype.kind != "V":
         import ml_dtypes
@@ -179,8 +182,8 @@ def of_value(value: Any, dtype: int) -> Tensor:
     leaves = _leaves(value, shape)
     name = TYPES[dtype]
     if name == "string":
-        return Tensor(dtype, tuple(shape), [_text_bytes(one) for one in leaves])
-    return Tensor(dtype, tuple(shape), b"".join(_number_bits(one, name) for one in leaves))
+        return Tensor(dtype, tuple(shape), [_text_bytes(leaf) for leaf in leaves])
+    return Tensor(dtype, tuple(shape), b"".join(_number_bits(leaf, name) for leaf in leaves))
 
 
 def _leaves(value: Any, shape: list[int]) -> list[Any]:

@@ -176,7 +176,9 @@ def _texts(array: Any) -> Any:
     if array.dtype.kind not in "SU":
         return array
     texts = np.empty(array.size, object)
-    texts[:] = [one if isinstance(one, bytes) else one.encode() for one in array.ravel().tolist()]
+    texts[:] = [
+        value if isinstance(value, bytes) else value.encode() for value in array.ravel().tolist()
+    ]
     return texts.reshape(array.shape)
 
 

@@ -60,7 +60,7 @@ def answers(rng: random.Random) -> Answers:
                 rng.choice(_CHANGES)(rng, frames, 2 * number + 1)
         else:
             frames = _frames(rng, 2 * number + 1, message, odd=odd)
-            like = [one for one in frames if one[0] in (0, 1)]
+            like = [frame for frame in frames if frame[0] in (0, 1)]
         data = b"".join(map(encoded, frames))
         if number >= damaged_from and rng.random() < 0.3:
             data = _damaged(rng, data)
@@ -142,7 +142,7 @@ def _alter(rng: random.Random, fields: list[tuple[bytes, bytes]]) -> None:
     elif what == 2:
         rng.shuffle(fields)
     elif what == 3:
-        named = [one for one in _ODD_FIELDS if one[0] == fields[at][0]]
+        named = [field for field in _ODD_FIELDS if field[0] == fields[at][0]]
         fields[at] = rng.choice(named or _ODD_FIELDS)
     else:
         fields.insert(rng.randrange(len(fields) + 1), rng.choice(_ODD_FIELDS))

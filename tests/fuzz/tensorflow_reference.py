@@ -49,7 +49,7 @@ def _decoded(message: bytes, kind: str, names: list[str]) -> list[Any]:
         )
     except tf.errors.OpError as error:
         raise ValueError(str(error)) from None
-    return [one.numpy() for one in answer.values]
+    return [value.numpy() for value in answer.values]
 
 
 def _tensor(serialized: bytes) -> Tensor:

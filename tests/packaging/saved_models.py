@@ -95,13 +95,13 @@ def said(folder: str) -> dict[str, Any]:
 def _tensors(tensors: Any) -> dict[str, Any]:
     return {
         name: [
-            one.name,
-            tf.dtypes.as_dtype(one.dtype).name,
+            tensor.name,
+            tf.dtypes.as_dtype(tensor.dtype).name,
             None
-            if one.tensor_shape.unknown_rank
-            else [None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim],
+            if tensor.tensor_shape.unknown_rank
+            else [None if dim.size < 0 else dim.size for dim in tensor.tensor_shape.dim],
         ]
-        for name, one in tensors.items()
+        for name, tensor in tensors.items()
     }
 
 

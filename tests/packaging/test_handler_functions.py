@@ -78,7 +78,7 @@ HOOKS = {
 
 def said(text: str, *, hooks: bool = False) -> list[str]:
     findings = function_findings(Path("code.py"), ast.parse(text), hooks=hooks)
-    return [str(one).removeprefix("code.py:") for one in findings]
+    return [str(finding).removeprefix("code.py:") for finding in findings]
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -23,7 +23,7 @@ def read(graph: Graph, cache: Path | None = None) -> GraphOperations:
 
 
 def ops(found: GraphOperations) -> list[str]:
-    return [one.op for one in found.operations]
+    return [operation.op for operation in found.operations]
 
 
 def test_the_versions_of_the_graph_are_read(graph: Graph) -> None:
@@ -105,4 +105,4 @@ def test_a_small_graph_is_not_kept(graph: Graph, tmp_path: Path) -> None:
 
 def test_the_examples_signature_function_is_among_them() -> None:
     found = operations(RANKER / "1")
-    assert any(one.function.startswith("__inference_serve") for one in found.operations)
+    assert any(operation.function.startswith("__inference_serve") for operation in found.operations)

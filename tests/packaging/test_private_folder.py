@@ -34,7 +34,7 @@ def open_to_others(folder: Path) -> list[str]:
 @pytest.mark.usefixtures("umask_0")
 def test_every_folder_from_dot_servable_down_is_0700(tmp_path: Path) -> None:
     private_folder(tmp_path / ".servable" / "load" / "run")
-    assert {mode(one) for one in (tmp_path / ".servable").glob("**/")} == {0o700}
+    assert {mode(file) for file in (tmp_path / ".servable").glob("**/")} == {0o700}
 
 
 def test_a_folder_that_had_wider_rights_loses_them(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
     (project / ".servable").mkdir()
     monkeypatch.chdir(project)
     package.main(["prod", "--find-links", "."], standalone_mode=False)
-    made = {one.name for one in (project / ".servable").iterdir()}
+    made = {path.name for path in (project / ".servable").iterdir()}
     assert {"archives", "wheels", "lib"} <= made
-    folders = [one for one in (project / ".servable").iterdir() if one.is_dir()]
+    folders = [path for path in (project / ".servable").iterdir() if path.is_dir()]
     assert {mode(one) for one in (project / ".servable", *folders)} == {0o700}
-    assert {mode(one) for one in (project / ".servable" / "archives").iterdir()} == {0o600}
+    assert {mode(path) for path in (project / ".servable" / "archives").iterdir()} == {0o600}

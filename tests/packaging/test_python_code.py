@@ -21,7 +21,7 @@ def code(tmp_path: Path) -> Path:
 def found(code: Path, python: str = "3.12") -> list[str]:
     assert IMAGE
     findings = check_code(code, python=python, provided=IMAGE.modules)
-    return [str(one).removeprefix(f"{code}/") for one in findings]
+    return [str(finding).removeprefix(f"{code}/") for finding in findings]
 
 
 def write(code: Path, text: str, name: str = "inference.py") -> None:
@@ -259,7 +259,7 @@ def test_what_no_requirement_is_named_after_is_a_warning(code: Path) -> None:
     write(code, "something\n", "requirements.txt")
     assert IMAGE
     findings = check_code(code, python="3.12", provided=IMAGE.modules)
-    assert [one.severity for one in findings] == ["warning"]
+    assert [finding.severity for finding in findings] == ["warning"]
 
 
 def test_requirements_beside_lib_are_not_installed_and_do_not_count(code: Path) -> None:

@@ -85,7 +85,7 @@ def test_the_image_holds_what_the_handler_imports() -> None:
 def test_an_archive_with_the_handler_is_verified(hooked: ArchiveInputs, tmp_path: Path) -> None:
     packed = pack(hooked, tmp_path / "a.tar.gz")
     found = verify(packed.path, python="3.12", provided=IMAGE)
-    assert [one for one in found.problems if one.startswith("code/")] == []
+    assert [problem for problem in found.problems if problem.startswith("code/")] == []
 
 
 def test_the_packed_handler_loads_as_the_container_loads_it(

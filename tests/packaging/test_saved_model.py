@@ -21,8 +21,8 @@ def said(saved_models: Path, name: str) -> Any:
 
 def as_said(tensors: Any) -> dict[str, Any]:
     return {
-        name: [one.name, one.dtype, None if one.shape is None else list(one.shape)]
-        for name, one in tensors.items()
+        name: [tensor.name, tensor.dtype, None if tensor.shape is None else list(tensor.shape)]
+        for name, tensor in tensors.items()
     }
 
 

@@ -25,7 +25,7 @@ def wheel(
         **{path: text.encode() for path, text in (files or {}).items()},
         f"{info}/METADATA": (
             f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-            + "".join(f"Requires-Dist: {one}\n" for one in requires)
+            + "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
         ).encode(),
     }
     return _written(folder / f"{name}-{version}-{tag}.whl", info, tag, said)

@@ -16,7 +16,7 @@ def written(project: Path, **files: str) -> dict[str, Environment]:
     folder = project / "environments"
     for name, text in files.items():
         (folder / f"{name.replace('_', '-')}.toml").write_text(text)
-    found = {one.name: one for one in load(project, folder)}
+    found = {loaded.name: loaded for loaded in load(project, folder)}
     assert not [finding for one in found.values() for finding in one.findings]
     return {name: one.environment for name, one in found.items() if one.environment}
 
@@ -75,4 +75,4 @@ def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
 
 def test_the_files_of_this_repository_have_no_finding() -> None:
     root = Path(__file__).resolve().parents[2]
-    assert [one.findings for one in load(root, root / "environments")] == [(), (), (), ()]
+    assert [loaded.findings for loaded in load(root, root / "environments")] == [(), (), (), ()]

@@ -168,7 +168,7 @@ def test_an_unknown_base_names_the_nearest_file(project: Path) -> None:
     folder = project / "environments"
     (folder / "base.toml").write_text(VALID)
     (folder / "prod.toml").write_text('extends = "bsae"\n')
-    assert [str(one) for one in load(project, folder)[0].findings] == [
+    assert [str(finding) for finding in load(project, folder)[0].findings] == [
         "environments/prod.toml: extends: there is no file 'bsae' in environments/; allowed: "
         "base; did you mean base?"
     ]
@@ -217,7 +217,7 @@ def test_a_bad_extends_hides_no_unknown_key(project: Path) -> None:
 def test_a_files_name_must_be_a_name(project: Path) -> None:
     folder = project / "environments"
     (folder / "eu_prod.toml").write_text(VALID)
-    assert [str(one) for one in load(project, folder)[0].findings] == [
+    assert [str(finding) for finding in load(project, folder)[0].findings] == [
         "environments/eu_prod.toml: 'eu_prod' is not a valid name for an environment; "
         "allowed: a letter, then letters, digits and hyphens, at most 40 in all; rename the "
         "file"

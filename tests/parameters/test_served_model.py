@@ -21,8 +21,8 @@ def known(project: Path, lines: str = "") -> Served:
 
 
 def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
-    files = [one for one in (project / "model").rglob("*") if one.is_file()]
-    assert known(project).model_gib == sum(one.stat().st_size for one in files) / 2**30
+    files = [file for file in (project / "model").rglob("*") if file.is_file()]
+    assert known(project).model_gib == sum(file.stat().st_size for file in files) / 2**30
 
 
 def test_an_archives_sizes_are_the_files(project: Path) -> None:

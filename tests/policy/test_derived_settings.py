@@ -126,12 +126,14 @@ def test_in_multi_model_mode_every_model_has_a_process_of_its_own() -> None:
 
 def test_every_setting_has_a_reason() -> None:
     choices = derived("ml.g4dn.12xlarge").choices
-    assert [one.name for one in choices] == list(ContainerSettings.model_fields)
-    assert [one.name for one in choices if not one.reason] == []
+    assert [choice.name for choice in choices] == list(ContainerSettings.model_fields)
+    assert [choice.name for choice in choices if not choice.reason] == []
 
 
 def test_a_choice_says_where_it_comes_from() -> None:
-    found = {one.name: one.origin for one in derived("ml.c5.4xlarge", tfs_processes=2).choices}
+    found = {
+        choice.name: choice.origin for choice in derived("ml.c5.4xlarge", tfs_processes=2).choices
+    }
     origins = (found["tfs_processes"], found["gunicorn_workers"], found["onednn"])
     assert origins == ("file", "derived", "image")
 

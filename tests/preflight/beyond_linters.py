@@ -62,7 +62,7 @@ def main() -> int:
         templates = {"": _template(overlaid(project, ""), folder / "valid")}
         for row in rows:
             loaded = overlaid(project, row.fails)
-            found = any(one.rule == row.rule for one in check(loaded))
+            found = any(finding.rule == row.rule for finding in check(loaded))
             template = _template(loaded, folder / row.rule)
             counts.setdefault(subjects[row.rule], Counter()).update(
                 {"faults": 1, "servable check": found, "no template": template is None}
@@ -85,7 +85,7 @@ def _page(counts: dict[str, Counter[str]], both: set[str], faults: int) -> Itera
     yield f"| rules about | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n"
     total: Counter[str] = sum(counts.values(), Counter())
     for name, row in [*sorted(counts.items()), ("together", total)]:
-        yield f"| {name} | {' | '.join(str(row[one]) for one in columns)} |\n"
+        yield f"| {name} | {' | '.join(str(row[column]) for column in columns)} |\n"
     found = ", ".join(f"[{rule}](rules.md#{rule})" for rule in sorted(both)) or "none"
     last = TAIL.format(lost=total["no template"], found=found)
     yield f"\n{textwrap.fill(last, 110, break_long_words=False, break_on_hyphens=False)}\n"

@@ -90,7 +90,7 @@ class Graph:
                 name=node.encode(),
                 op=op.encode(),
                 input=[one.encode() for one in inputs],
-                attr=[one.SerializeToString() for one in entries],
+                attr=[entry.SerializeToString() for entry in entries],
             ).SerializeToString()
         )
 

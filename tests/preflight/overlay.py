@@ -27,7 +27,7 @@ def overlaid(project: Path, lines: str, name: str = "prod") -> Loaded:
     _merge(values, over)
     (project / "environments" / f"{name}.toml").write_text(tomlkit.dumps(values))
     folder = project / "environments"
-    return next(one for one in load(project, folder) if one.name == name)
+    return next(loaded for loaded in load(project, folder) if loaded.name == name)
 
 
 def _merge(into: dict[str, Any], over: dict[str, Any]) -> None:

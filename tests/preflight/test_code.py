@@ -73,14 +73,14 @@ def test_locked_requirements_are_clean(environment: Environment) -> None:
 @pytest.mark.usefixtures("locked")
 def test_installing_at_start_is_a_warning(environment: Environment) -> None:
     text = WITH_CODE.replace('code = "code"', 'code = "code"\ninstall = "at start"')
-    assert [one.severity for one in check(environment(text))] == [Severity.WARNING]
+    assert [finding.severity for finding in check(environment(text))] == [Severity.WARNING]
 
 
 def test_hooks_alone_are_code(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").unlink()
     (project / "code" / "transforms.py").write_text("def preprocess(body, context): ...\n")
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
-    assert [str(one) for one in check(environment(text))] == []
+    assert [str(finding) for finding in check(environment(text))] == []
 
 
 def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None:
@@ -93,4 +93,4 @@ def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None
 
 def test_our_handler_runs_in_the_newest_image(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nhandler = "servable"')
-    assert [str(one) for one in check(environment(text))] == []
+    assert [str(finding) for finding in check(environment(text))] == []

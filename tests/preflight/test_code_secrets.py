@@ -144,7 +144,9 @@ def put(project: Path, name: str, content: str | bytes) -> Path:
 
 def names(project: Path) -> list[str]:
     code = project / "code"
-    return [one.path.relative_to(code).as_posix() for one in secret_files(tree(code, name="code"))]
+    return [
+        file.path.relative_to(code).as_posix() for file in secret_files(tree(code, name="code"))
+    ]
 
 
 def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_way_out(
@@ -273,7 +275,7 @@ def test_what_an_installed_package_brings_is_no_secret_and_what_lies_beside_it_i
 def test_a_library_that_speaks_of_keys_raises_no_alarm() -> None:
     """botocore without its RECORD: credentials.py, cacert.pem, AWS's own examples in its data."""
     library = Path(botocore.__file__).parent
-    assert [one.path.name for one in secret_files(tree(library, name="code/lib/botocore"))] == []
+    assert [file.path.name for file in secret_files(tree(library, name="code/lib/botocore"))] == []
 
 
 def test_what_is_not_packed_is_no_finding(project: Path) -> None:
@@ -285,7 +287,7 @@ def test_what_is_not_packed_is_no_finding(project: Path) -> None:
 def test_the_file_that_is_named_is_accepted(environment: Environment, project: Path) -> None:
     put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+    assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
 def test_what_the_remedy_says_can_be_pasted(environment: Environment, project: Path) -> None:
@@ -302,7 +304,9 @@ def test_an_acceptance_of_one_file_covers_no_second(
     put(project, ".env", "A=1\n")
     put(project, "server.key", PRIVATE)
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    refused = [
+        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
+    ]
     assert [one.subject for one in refused] == ["code/server.key"]
 
 
@@ -311,7 +315,9 @@ def test_an_acceptance_without_a_file_accepts_nothing(
 ) -> None:
     put(project, ".env", "A=1\n")
     text = WITH_CODE + '[acknowledge]\ncode-holds-secrets = "all of them are fine"\n'
-    refused = [one for one in check(environment(text)) if one.severity is Severity.ERROR]
+    refused = [
+        finding for finding in check(environment(text)) if finding.severity is Severity.ERROR
+    ]
     assert [(one.rule, "code-holds-secrets:FILE" in one.remedy) for one in refused] == [
         ("code-holds-secrets", False),
         ("acknowledge-nothing", True),
@@ -320,7 +326,7 @@ def test_an_acceptance_without_a_file_accepts_nothing(
 
 def test_an_acceptance_of_a_file_that_is_gone_is_a_finding(environment: Environment) -> None:
     text = WITH_CODE + '[acknowledge]\n"code-holds-secrets:code/.env" = "holds log levels only"\n'
-    assert [one.rule for one in check(environment(text))] == ["acknowledge-nothing"]
+    assert [finding.rule for finding in check(environment(text))] == ["acknowledge-nothing"]
 
 
 def package(project: Path) -> subprocess.CompletedProcess[str]:

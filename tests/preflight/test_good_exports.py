@@ -27,7 +27,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def names(exports: Path) -> list[str]:
-    return sorted(one.parent.name for one in exports.glob("*/1"))
+    return sorted(file.parent.name for file in exports.glob("*/1"))
 
 
 def said(project: Path, saved_model: Path) -> list[Finding]:

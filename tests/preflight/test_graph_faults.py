@@ -43,7 +43,7 @@ def faults(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[Gra
 
 
 def rules(graph: Graph, version: str = "2.20", *, cpu: bool = True) -> list[str]:
-    return [one.rule for one in faults(graph, version, cpu=cpu)]
+    return [fault.rule for fault in faults(graph, version, cpu=cpu)]
 
 
 # Which operations.
@@ -334,7 +334,7 @@ def test_a_table_that_is_filled_from_an_argument_reads_an_asset(graph: Graph) ->
 
 
 def found_by_check(environment: Environment, text: str = VALID) -> list[str]:
-    return [one.rule for one in check(environment(text))]
+    return [finding.rule for finding in check(environment(text))]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_one_operation_is_accepted_by_its_name(environment: Environment, graph: 
     graph.served("MyOp")
     graph.write()
     text = VALID + '[acknowledge]\n"model-op-unknown:MyOp" = "our image of 2.20 links it"\n'
-    assert [one.severity for one in check(environment(text))] == [Severity.ACKNOWLEDGED]
+    assert [finding.severity for finding in check(environment(text))] == [Severity.ACKNOWLEDGED]
 
 
 def test_a_graph_is_judged_once_for_all_rules(

@@ -24,16 +24,16 @@ pytestmark = pytest.mark.long
 def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) -> None:
     (project / "environments" / "dev.toml").write_text(as_toml(values), encoding="utf-8")
     (loaded,) = load(project, project / "environments")
-    assert [str(one) for one in check(loaded)] == []
+    assert [str(finding) for finding in check(loaded)] == []
     environment = loaded.environment
     assert environment is not None
-    for one in placements(loaded, environment):
-        found, machine = one.hosting(environment.region), one.instance
+    for placement in placements(loaded, environment):
+        found, machine = placement.hosting(environment.region), placement.instance
         started = start(
             found.variables,
             vcpus=machine.vcpus,
             gpus=machine.gpus,
-            has_code=one.model.code is not None,
+            has_code=placement.model.code is not None,
         )
         assert len(started.model_servers) == (found.settings.tfs_processes or 1)
         assert len(found.variables) <= 100

@@ -15,7 +15,7 @@ SAID = VALID.replace("production = false", "production = true")
 def warned(project: Path, name: str, text: str) -> bool:
     (project / "environments" / f"{name}.toml").write_text(text)
     (loaded,) = load(project, project / "environments")
-    return "capacity-single" in [one.rule for one in check(loaded)]
+    return "capacity-single" in [finding.rule for finding in check(loaded)]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_bake_outlasts_the_alarms_window(
 
 def test_what_two_variants_say_of_one_model_is_said_once(environment: Environment) -> None:
     text = variants(2).replace('"2.20"', '"2.19"')
-    assert [one.rule for one in check(environment(text))] == ["image-ended"]
+    assert [finding.rule for finding in check(environment(text))] == ["image-ended"]
 
 
 def test_no_two_rules_share_an_id() -> None:

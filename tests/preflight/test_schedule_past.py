@@ -22,7 +22,7 @@ def scheduled(at: str, zone: str = "UTC") -> str:
 
 def said(project: Path, lines: str, now: datetime) -> list[str]:
     loaded = replace(overlaid(project, lines), asked_at=now)
-    return [str(one).split(": ", 1)[1] for one in check(loaded) if one.rule == RULE]
+    return [str(finding).split(": ", 1)[1] for finding in check(loaded) if finding.rule == RULE]
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_without_a_clock_it_is_not_checked(project: Path) -> None:
 
 
 def test_what_was_accepted_with_a_clock_is_no_error_without_one(project: Path) -> None:
-    assert [str(one) for one in check(overlaid(project, scheduled(AT) + ACCEPTED))] == []
+    assert [str(finding) for finding in check(overlaid(project, scheduled(AT) + ACCEPTED))] == []

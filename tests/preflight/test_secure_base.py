@@ -21,7 +21,7 @@ def loaded(folder: Path, text: str) -> Loaded:
 
 
 def said(folder: Path, text: str) -> list[str]:
-    return [one.problem for one in errors(check(loaded(folder, text)))]
+    return [error.problem for error in errors(check(loaded(folder, text)))]
 
 
 def test_every_missing_id_is_asked_for_in_one_error(tmp_path: Path) -> None:

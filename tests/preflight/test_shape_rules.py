@@ -27,7 +27,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_what_a_file_cannot_say_is_refused(project: Path, fault: str) -> None:
-    assert "parameters" in [one.rule for one in check(overlaid(project, REFUSED[fault]))]
+    assert "parameters" in [finding.rule for finding in check(overlaid(project, REFUSED[fault]))]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_a_file_cannot_say_is_refused(project: Path, fault: str) -> None:
     ],
 )
 def test_the_last_value_that_aws_takes_is_taken(project: Path, lines: str) -> None:
-    assert "parameters" not in [one.rule for one in check(overlaid(project, lines))]
+    assert "parameters" not in [finding.rule for finding in check(overlaid(project, lines))]
 
 
 def test_a_refusal_says_value_range_and_key(project: Path) -> None:

@@ -14,7 +14,11 @@ CURRENT = [
     if version.count(".") == 1 and images.ended(version) is None
 ]
 MACHINES = sorted(
-    (one for one in instances().values() if one.architecture == "x86_64" and not one.successor),
+    (
+        instance
+        for instance in instances().values()
+        if instance.architecture == "x86_64" and not instance.successor
+    ),
     key=lambda one: one.name,
 )
 
@@ -37,7 +41,7 @@ def environments(draw: st.DrawFn) -> dict[str, Any]:
         f"v{number}": draw(_variants(machines, scaled=scaled, has_code=has_code, safety=safety))
         for number in range(count)
     }
-    least = min(one["min_instances"] for one in variants.values())
+    least = min(variant["min_instances"] for variant in variants.values())
     model: dict[str, Any] = {"saved_model": "model"}
     if draw(st.booleans()):
         model["tensorflow"] = version

@@ -53,9 +53,9 @@ def test_the_peak_is_counted_in_instances(project: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(project)
     ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
     (line,) = [
-        one
-        for one in json.loads(ran.stdout)["dev"]["settings"]
-        if one["name"] == "instances at the peak"
+        setting
+        for setting in json.loads(ran.stdout)["dev"]["settings"]
+        if setting["name"] == "instances at the peak"
     ]
     assert (line["value"], line["reason"]) == ("17", "100 requests/s / (12 x 0.5)")
 
@@ -72,9 +72,9 @@ def test_batching_is_explained_setting_by_setting(
     monkeypatch.chdir(project)
     ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
     origins = {
-        one["name"]: one["origin"]
-        for one in json.loads(ran.stdout)["dev"]["settings"]
-        if one["name"].startswith("batching.")
+        setting["name"]: setting["origin"]
+        for setting in json.loads(ran.stdout)["dev"]["settings"]
+        if setting["name"].startswith("batching.")
     }
     assert origins == {
         "batching.max_batch_size": "file",
@@ -100,5 +100,7 @@ def test_scaling_is_explained(
     (project / "environments" / "dev.toml").write_text(f"{VALID}scaling = {scaling}\n")
     monkeypatch.chdir(project)
     ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
-    (line,) = [one for one in json.loads(ran.stdout)["dev"]["settings"] if one["name"] == name]
+    (line,) = [
+        setting for setting in json.loads(ran.stdout)["dev"]["settings"] if setting["name"] == name
+    ]
     assert (line["value"], line["origin"]) == (value, origin)

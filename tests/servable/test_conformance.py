@@ -58,7 +58,7 @@ def test_arrays_agree_but_for_their_last_digits() -> None:
 
 
 def test_every_case_is_asked_of_one_container() -> None:
-    assert sum(len(one.cases) for one in containers(cases())) == len(cases())
+    assert sum(len(container.cases) for container in containers(cases())) == len(cases())
 
 
 def test_a_group_of_another_model_than_the_default_names_it() -> None:

@@ -114,7 +114,7 @@ def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
 
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
-    found = [str(one) for name in ("dev", "other") for one in errors(check(loaded(dev, name)))]
+    found = [str(error) for name in ("dev", "other") for error in errors(check(loaded(dev, name)))]
     assert found == [
         "environments/dev.toml: endpoint.name: ranker-dev is also the endpoint of "
         "environments/other.toml, in the same account and region; allowed: a name that no other "

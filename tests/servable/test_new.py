@@ -196,12 +196,12 @@ def test_every_step_is_shell_and_calls_what_there_is(workflows: list[Path]) -> N
             assert name in COMMANDS
             command = servable.get_command(click.Context(servable), name)
             assert command is not None
-            known = {option for one in command.params for option in one.opts}
+            known = {option for param in command.params for option in param.opts}
             assert set(re.findall(r"--[a-z-]+", rest)) <= known
 
 
 def test_nothing_is_deployed_before_an_environment_is_set_up(workflows: list[Path]) -> None:
-    (deploy,) = (read(one)["jobs"] for one in workflows if one.stem == "deploy")
+    (deploy,) = (read(workflow)["jobs"] for workflow in workflows if workflow.stem == "deploy")
     assert {name: job["if"] for name, job in deploy.items()} == {
         "staging": "vars.STAGING_REGION != ''",
         "production": "vars.PROD_REGION != ''",

@@ -85,8 +85,8 @@ def test_what_is_live_is_known_with_its_shadow_and_its_queue() -> None:
         "get_paginator": paginator,
     }
     clients = SimpleNamespace(
-        **{name: lambda *_, _answer=one, **__: _answer for name, one in answers.items()}
+        **{name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()}
     )
     found = _live("ranker-staging", "staging-endpoint", lambda service: clients)
-    shadows = {name: one.shadow for name, one in found.variants.items()}
+    shadows = {name: variant.shadow for name, variant in found.variants.items()}
     assert (shadows, found.queued) == ({"a": False, "b": True}, True)

@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
 def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
     assert run("model", "--name", "first").return_value == 0
     (loaded,) = load(begun, begun / "environments")
-    assert [str(one) for one in check(loaded) if one.severity is Severity.ERROR] == []
+    assert [str(finding) for finding in check(loaded) if finding.severity is Severity.ERROR] == []
 
 
 def test_what_answers_takes_arrays(begun: Path) -> None:
@@ -58,7 +58,7 @@ def empty(
 
 
 def files(folder: Path) -> set[str]:
-    found = {one.relative_to(folder) for one in folder.rglob("*") if one.is_file()}
+    found = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
     return {one.as_posix() for one in found if one.parts[0] not in ("my_model", "model", "code")}
 
 
@@ -83,7 +83,11 @@ def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(em
     (loaded,) = load(empty, empty / "environments")
     assert loaded.environment is not None
     assert loaded.environment.security.network_isolation
-    assert [str(one) for one in check(loaded)] == [one["problem"] for one in said["findings"]] == []
+    assert (
+        [str(one) for one in check(loaded)]
+        == [finding["problem"] for finding in said["findings"]]
+        == []
+    )
 
 
 def test_a_base_of_another_model_is_not_extended(begun: Path) -> None:
@@ -191,6 +195,10 @@ def test_a_model_outside_of_the_project_is_said_to_be_nobody_elses(
 def test_it_says_how_to_prepare_the_account_of_the_file(begun: Path) -> None:
     said = run("model", "--name", "first").stdout
     assert "cdk bootstrap aws://123456789012/us-east-1" in said
+
+
+def test_the_size_is_said_once(begun: Path) -> None:
+    assert run("model", "--name", "first").stdout.count(" KiB") == 1
 
 
 def test_every_choice_has_its_reason(begun: Path) -> None:

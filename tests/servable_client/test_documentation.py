@@ -46,6 +46,6 @@ def test_every_error_is_on_the_page() -> None:
 def test_the_tree_at_the_top_of_the_errors_is_theirs() -> None:
     drawn = set(re.findall(r"── (\w+)", errors.__doc__ or "")) | {"PredictionError"}
     kinds = {
-        n for n, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)
+        n for n, var in vars(errors).items() if isinstance(var, type) and issubclass(var, Exception)
     }
     assert drawn == kinds

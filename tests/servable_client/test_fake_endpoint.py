@@ -24,7 +24,7 @@ def test_an_input_without_a_name_reaches_a_function_of_one() -> None:
 def test_calls_are_remembered() -> None:
     fake = FakeEndpoint(double)
     fake.predict(x=[1.0, 2.0])
-    assert [one["x"].tolist() for one in fake.calls] == [[1, 2]]
+    assert [call["x"].tolist() for call in fake.calls] == [[1, 2]]
 
 
 def test_failures_come_first_and_once_each() -> None:

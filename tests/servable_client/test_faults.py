@@ -65,7 +65,9 @@ def requests(way: Way) -> list[str]:
     return [*BEFORE, *AFTER, *(TLS_AFTER if way.endswith("TLS") else ())]
 
 
-@pytest.mark.parametrize(("way", "fault"), [(way, one) for way in WAYS for one in requests(way)])
+@pytest.mark.parametrize(
+    ("way", "fault"), [(way, request) for way in WAYS for request in requests(way)]
+)
 def test_what_may_have_run_is_sent_once_and_says_so(serve: Serve, way: Way, fault: str) -> None:
     server, endpoint = serve(way, request=fault)
     failure = failed(endpoint, timeout_seconds=1 if fault == "never answered" else None)

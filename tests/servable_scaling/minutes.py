@@ -155,7 +155,7 @@ class Fleet:
     def told(self) -> list[dict[str, Any]]:
         """Activities as DescribeScalingActivities has them, oldest first."""
         (scaler,) = self.scaling.scalers.values()
-        return [one.describe(str(one.number)) for one in scaler.activities]
+        return [activity.describe(str(activity.number)) for activity in scaler.activities]
 
     @property
     def reasons(self) -> list[str]:

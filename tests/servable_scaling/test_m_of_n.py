@@ -27,7 +27,7 @@ TWO_OF_THREE = {
 
 
 def _decide(points: str, m: int, n: int, treatment: Treatment, now: State = NOW) -> State:
-    return decide([_POINT[one] for one in points], m=m, n=n, treatment=treatment, now=now)
+    return decide([_POINT[point] for point in points], m=m, n=n, treatment=treatment, now=now)
 
 
 @pytest.mark.parametrize("points", THREE_OF_THREE)

@@ -25,11 +25,11 @@ def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
 
 
 def test_a_target_of_70_has_alarms_at_70_and_63() -> None:
-    assert [one["Threshold"] for one in _alarms().values()] == [70, 63]
+    assert [alarm["Threshold"] for alarm in _alarms().values()] == [70, 63]
 
 
 def test_its_alarms_are_named_as_aws_names_them() -> None:
-    assert [one["AlarmName"] for one in _alarms().values()] == [
+    assert [alarm["AlarmName"] for alarm in _alarms().values()] == [
         f"TargetTracking-{RESOURCE}-AlarmHigh-uuid",
         f"TargetTracking-{RESOURCE}-AlarmLow-uuid",
     ]

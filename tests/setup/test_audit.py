@@ -56,7 +56,7 @@ class Database:
     def answer(self, path: str, body: bytes) -> Any:
         if path == "/v1/querybatch":
             queries = json.loads(body)["queries"]
-            names = [one["package"]["name"] for one in queries]
+            names = [query["package"]["name"] for query in queries]
             self.asked += [(name, one["version"]) for name, one in zip(names, queries, strict=True)]
             known = [{"id": ADVISORY["id"], "modified": ADVISORY["modified"]}]
             return {

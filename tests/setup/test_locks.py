@@ -48,7 +48,7 @@ def test_the_locks_agree_on_every_version() -> None:
 def test_every_package_of_npm_has_a_hash_and_no_address() -> None:
     lock = json.loads((ROOT / "package-lock.json").read_text())
     packages = {name: one for name, one in lock["packages"].items() if name}
-    held = [(one["integrity"][:7], "resolved" in one) for one in packages.values()]
+    held = [(package["integrity"][:7], "resolved" in package) for package in packages.values()]
     assert held == [("sha512-", False)] * len(packages)
 
 

@@ -114,8 +114,8 @@ def _link(installed: Distribution, site: Path, programs: Path) -> None:
 
 def megabytes(folder: Path) -> float:
     """What its files take on the disk, as du counts, without the caches of Python."""
-    files = (one for one in folder.rglob("*") if "__pycache__" not in one.parts)
-    return sum(one.lstat().st_blocks * 512 for one in files) / 1e6
+    files = (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
+    return sum(file.lstat().st_blocks * 512 for file in files) / 1e6
 
 
 def help_seconds(programs: Path) -> float:

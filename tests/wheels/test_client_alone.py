@@ -90,7 +90,7 @@ def test_it_works_from_where_it_is_installed(installed: Path) -> None:
 
 def test_it_requires_two_packages_and_the_tensors() -> None:
     needs = [
-        one.partition(">")[0].partition("=")[0]
-        for one in metadata("servable-client")["dependencies"]
+        dependency.partition(">")[0].partition("=")[0]
+        for dependency in metadata("servable-client")["dependencies"]
     ]
     assert needs == ["servable-tensors", "boto3", "numpy"]

@@ -74,7 +74,7 @@ def package(folder: Path, name: str, **modules: str) -> None:
 
 def kinds(template: Path) -> Counter[str]:
     resources: dict[str, Any] = json.loads(template.read_text())["Resources"]
-    return Counter(one["Type"] for one in resources.values())
+    return Counter(resource["Type"] for resource in resources.values())
 
 
 @pytest.fixture(scope="module")

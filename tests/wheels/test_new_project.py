@@ -151,8 +151,8 @@ def test_the_first_environment_has_no_finding(way: Newcomer) -> None:
 
 
 def test_doctor_misses_the_bootstrap_and_nothing_of_the_project(way: Newcomer) -> None:
-    problems = [one for one in way.said["doctor"].splitlines() if one.startswith("problem")]
-    assert [one.split()[1] for one in problems] == ["bootstrap"]
+    problems = [line for line in way.said["doctor"].splitlines() if line.startswith("problem")]
+    assert [problem.split()[1] for problem in problems] == ["bootstrap"]
 
 
 def test_the_endpoint_answers_on_this_computer_as_deployed(way: Newcomer) -> None:
@@ -173,6 +173,6 @@ def test_the_first_version_comes_back(way: Newcomer) -> None:
 
 
 def test_what_is_written_lies_in_the_project(way: Newcomer) -> None:
-    beside = {one.name for one in way.folder.parent.iterdir()}
+    beside = {path.name for path in way.folder.parent.iterdir()}
     assert beside == {"venv", "my-service"}
     assert (way.folder / ".servable" / "aws.json").is_file()

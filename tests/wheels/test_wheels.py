@@ -101,7 +101,7 @@ def test_no_file_is_in_two_wheels(held: dict[str, set[str]]) -> None:
 
 
 def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
-    tops = [top for files in held.values() for top in {one.split("/")[0] for one in files}]
+    tops = [top for files in held.values() for top in {file.split("/")[0] for file in files}]
     assert sorted(tops) == sorted(PACKAGES)
 
 
@@ -120,14 +120,14 @@ def test_the_wheels_pin_each_other_to_their_version() -> None:
     ]
     ours = [Requirement(one) for one in lines]
     pins = [one for one in ours if one.name in WHEELS and one.name != "servable"]
-    assert {str(one.specifier) for one in pins} == {f"=={version}"}
+    assert {str(pin.specifier) for pin in pins} == {f"=={version}"}
 
 
 @pytest.mark.long
 def test_the_same_sources_build_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     build(tmp_path)
-    assert [one.read_bytes() for one in sorted(tmp_path.iterdir())] == [
-        one.read_bytes() for one in sorted(wheels.iterdir())
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [
+        path.read_bytes() for path in sorted(wheels.iterdir())
     ]
 
 
@@ -174,5 +174,9 @@ def test_the_linter_and_the_wheels_mean_the_same_python() -> None:
 
 
 def test_the_tests_run_with_every_python_that_the_wheels_name() -> None:
-    named = [one.rpartition(" ")[2] for one in PYPROJECT["classifiers"] if "Python ::" in one]
+    named = [
+        classifier.rpartition(" ")[2]
+        for classifier in PYPROJECT["classifiers"]
+        if "Python ::" in classifier
+    ]
     assert tuple(named) == PYTHONS

@@ -24,7 +24,9 @@ class SecurityIdsMissing(Rule):
             given["network.security_groups"] = network.security_groups
         if "keys" in require:
             given |= environment.kms_keys
-            types = [kind for one in environment.variants.values() for kind in one.instance_types]
+            types = [
+                kind for variant in environment.variants.values() for kind in variant.instance_types
+            ]
             if not takes_volume_key(types):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]

@@ -119,7 +119,7 @@ class EndpointNameShared(Rule):
 
 
 def _shadows(environment: Environment) -> list[str]:
-    return [name for name, one in environment.variants.items() if one.shadow]
+    return [name for name, variant in environment.variants.items() if variant.shadow]
 
 
 class ShadowPair(Rule):
@@ -161,8 +161,8 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             return
         many = [
             name
-            for name, one in environment.variants.items()
-            if (model := environment.models.get(one.model)) and model.multi_model is not None
+            for name, variant in environment.variants.items()
+            if (model := environment.models.get(variant.model)) and model.multi_model is not None
         ]
         excluded = {
             "asynchronous": "[asynchronous]" if environment.asynchronous is not None else None,

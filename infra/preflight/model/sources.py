@@ -23,7 +23,7 @@ class ModelSource(Rule):
             key = f"models.{name}"
             written = self.loaded.source.values.get("models", {}).get(name, {})
             # Read from the file and not from the draft, where a source with a problem is missing.
-            sources = [one for one in SOURCES if one in written]
+            sources = [source for source in SOURCES if source in written]
             if len(sources) != 1:
                 yield self.finding(
                     f"{key}.{sources[1] if sources else SOURCES[0]}",

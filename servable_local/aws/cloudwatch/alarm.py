@@ -181,7 +181,8 @@ def _trigger(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"AlarmRule": request["AlarmRule"]}
     # In this message, and nowhere else, dimensions are written in lower case.
     found["Dimensions"] = [
-        {"name": one["Name"], "value": one["Value"]} for one in request.get("Dimensions", [])
+        {"name": dimension["Name"], "value": dimension["Value"]}
+        for dimension in request.get("Dimensions", [])
     ]
     return found
 

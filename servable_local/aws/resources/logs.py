@@ -75,7 +75,9 @@ class MetricFilter(ResourceType):
     name_property = "FilterName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        transformations = [_lower(one) for one in new["MetricTransformations"]]
+        transformations = [
+            _lower(transformation) for transformation in new["MetricTransformations"]
+        ]
         wanted = _lower({**new, "FilterName": physical, "MetricTransformations": transformations})
         logical.call("logs", "PutMetricFilter", wanted)
         return Physical(physical)

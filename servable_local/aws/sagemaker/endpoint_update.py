@@ -82,7 +82,7 @@ def longest_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
 
 def rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
     found = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
-    return [one["AlarmName"] for one in found.get("Alarms", [])]
+    return [alarm["AlarmName"] for alarm in found.get("Alarms", [])]
 
 
 @dataclass

@@ -139,14 +139,14 @@ class ScalingApi(BaseResponse):
         shown = [
             {
                 **dict(zip(KEY, key, strict=True)),
-                "MinCapacity": one.scaler.target.minimum,
-                "MaxCapacity": one.scaler.target.maximum,
-                "RoleARN": one.role,
-                "CreationTime": one.created,
-                "SuspendedState": {name: one.suspended.get(name, False) for name in _SUSPENDED},
-                "ScalableTargetARN": one.arn,
+                "MinCapacity": target.scaler.target.minimum,
+                "MaxCapacity": target.scaler.target.maximum,
+                "RoleARN": target.role,
+                "CreationTime": target.created,
+                "SuspendedState": {name: target.suspended.get(name, False) for name in _SUSPENDED},
+                "ScalableTargetARN": target.arn,
             }
-            for key, one in self.here.targets.items()
+            for key, target in self.here.targets.items()
             if _meant(key, asked) and key[1] in asked.get("ResourceIds", [key[1]])
         ]
         return _page("ScalableTargets", shown, asked)
@@ -190,10 +190,10 @@ class ScalingApi(BaseResponse):
     def describe_scaling_policies(self) -> ActionResult:
         asked, here = self._asked("DescribeScalingPolicies"), self.here
         shown = [
-            {**one.shown, "Alarms": here.alarms_of(arn)}
-            for arn, one in here.policies.items()
-            if _meant(one.key, asked)
-            and one.shown["PolicyName"] in asked.get("PolicyNames", [one.shown["PolicyName"]])
+            {**policy.shown, "Alarms": here.alarms_of(arn)}
+            for arn, policy in here.policies.items()
+            if _meant(policy.key, asked)
+            and policy.shown["PolicyName"] in asked.get("PolicyNames", [policy.shown["PolicyName"]])
         ]
         return _page("ScalingPolicies", shown, asked)
 
@@ -232,8 +232,8 @@ class ScalingApi(BaseResponse):
         asked = self._asked("DescribeScheduledActions")
         shown = [
             action
-            for key, one in self.here.targets.items()
-            for name, action in one.actions.items()
+            for key, target in self.here.targets.items()
+            for name, action in target.actions.items()
             if _meant(key, asked) and name in asked.get("ScheduledActionNames", [name])
         ]
         return _page("ScheduledActions", shown, asked)

@@ -82,7 +82,11 @@ class RegionalScaling:
     @property
     def targets(self) -> dict[Key, RegisteredTarget]:
         """Deleting an endpoint deregisters its variants."""
-        for key in [one for one in self._targets if one[0] == "sagemaker" and not self._there(one)]:
+        for key in [
+            target
+            for target in self._targets
+            if target[0] == "sagemaker" and not self._there(target)
+        ]:
             self.deregister(key)
         return self._targets
 
@@ -180,7 +184,7 @@ class RegionalScaling:
         return found
 
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
-        self.activities += [(str(uuid.uuid4()), one) for one in decision.activities]
+        self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
         del self.activities[:-_MOST_ACTIVITIES]
         found = self._variant(key)
         if decision.desired is None or found is None:
@@ -223,5 +227,5 @@ class RegionalScaling:
 def _concurrency(variant: HostedVariant) -> float:
     """Requests that one instance answers now, on average."""
     instances = variant.instances
-    busy = sum(one.busy for one in list(instances.containers))
+    busy = sum(container.busy for container in list(instances.containers))
     return busy / max(1, instances.serving)

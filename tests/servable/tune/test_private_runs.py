@@ -39,7 +39,7 @@ def test_what_a_search_keeps(tmp_path: Path) -> None:
     with alone(folder):
         _storage(folder / STUDY)
         Ledger(folder / "ledger.json").begin("copy", 1.0)
-    assert {one.name for one in folder.iterdir()} == {STUDY, "ledger.json"}
+    assert {path.name for path in folder.iterdir()} == {STUDY, "ledger.json"}
     assert open_to_others(tmp_path) == []
 
 

@@ -32,7 +32,7 @@ def test_it_fetches_nothing(written: Path) -> None:
 
 
 def test_every_picture_is_a_file_too(written: Path) -> None:
-    assert sorted(one.stem for one in (written.parent / "pictures").glob("*.png")) == PICTURES
+    assert sorted(file.stem for file in (written.parent / "pictures").glob("*.png")) == PICTURES
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -120,9 +120,9 @@ def test_every_tab_shows_its_part_and_hides_the_others(
     for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
         tab.click()
         open_ones = [
-            one.get_attribute("id")
-            for one in browser.find_elements(By.CSS_SELECTOR, "[role=tabpanel]")
-            if one.is_displayed()
+            element.get_attribute("id")
+            for element in browser.find_elements(By.CSS_SELECTOR, "[role=tabpanel]")
+            if element.is_displayed()
         ]
         shown.append((open_ones, tab.get_attribute("aria-controls")))
         browser.save_screenshot(str(written.parent / f"{tab.get_attribute('aria-controls')}.png"))
@@ -173,7 +173,7 @@ def test_a_click_on_a_heading_sorts_by_its_numbers(
     browser.get(written.as_uri())
     browser.find_element(By.ID, "tab-trials").click()
     heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
-    names = [one.text for one in heads]
+    names = [head.text for head in heads]
     at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
     heads[at].click()
     script = (

@@ -244,7 +244,7 @@ def test_on_and_one_are_different_values() -> None:
 def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
     # The product's own grid has its own, and takes long to make.
     surfaces = [make(0) for family, make in FAMILIES.items() if "own" not in family]
-    spaces = [(Space(one.grid), one.vcpus) for one in surfaces]
+    spaces = [(Space(surface.grid), surface.vcpus) for surface in surfaces]
     found = [[one.nearest(r) for r in rules_of_thumb(one, vcpus=vcpus)] for one, vcpus in spaces]
     assert [len(one) for one in found] == [4] * len(surfaces)
 

@@ -362,7 +362,7 @@ def said(log: Path, what: str) -> int:
 
 def trials(folder: Path) -> list[dict[str, object]]:
     (run,) = (folder / ".servable" / "tuning").glob(f"*/{RUN}")
-    return [dict(one.point) for one in Content.read(run).trials]
+    return [dict(trial.point) for trial in Content.read(run).trials]
 
 
 @pytest.mark.long

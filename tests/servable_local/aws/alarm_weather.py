@@ -33,9 +33,9 @@ class Weather:
 
     def _computed(self, alarm: Mapping[str, Any], bad: bool) -> None:
         by_name = {
-            one["MetricStat"]["Metric"]["MetricName"]: one["MetricStat"]["Metric"]
-            for one in alarm["Metrics"]
-            if "MetricStat" in one
+            metric["MetricStat"]["Metric"]["MetricName"]: metric["MetricStat"]["Metric"]
+            for metric in alarm["Metrics"]
+            if "MetricStat" in metric
         }
         if alarm["ComparisonOperator"] == "LessThanThreshold":  # no traffic
             if not bad:
@@ -47,7 +47,9 @@ class Weather:
             self._add(by_name["InvocationsPerInstance"], 1 / (most if bad else most - 1))
 
     def _add(self, metric: Mapping[str, Any], value: float) -> None:
-        dimensions = {one["Name"]: one["Value"] for one in metric.get("Dimensions", [])}
+        dimensions = {
+            dimension["Name"]: dimension["Value"] for dimension in metric.get("Dimensions", [])
+        }
         namespace, name = metric["Namespace"], metric["MetricName"]
         self._store.add(
             Metric.of(namespace, name, dimensions),

@@ -52,9 +52,9 @@ class Preset:
         return next(self._exporting()) if stack == "data" else "stack"
 
     def _exporting(self) -> Any:
-        for one in self.templates["data"]["Outputs"].values():
-            if "Export" in one:
-                yield one["Export"]["Name"].rsplit("-queue", 1)[0].rsplit("-samples", 1)[0]
+        for output in self.templates["data"]["Outputs"].values():
+            if "Export" in output:
+                yield output["Export"]["Name"].rsplit("-queue", 1)[0].rsplit("-samples", 1)[0]
 
     def _package(self) -> str:
         """An approved version of the registry, with the archive; returns its ARN."""
@@ -80,17 +80,17 @@ class Preset:
     def _reasons(self, stack: str) -> list[str]:
         events = self.client("cloudformation").describe_stack_events(StackName=self._name(stack))
         return [
-            f"{one['LogicalResourceId']}: {one['ResourceStatusReason']}"
-            for one in events["StackEvents"]
-            if "ResourceStatusReason" in one
+            f"{event['LogicalResourceId']}: {event['ResourceStatusReason']}"
+            for event in events["StackEvents"]
+            if "ResourceStatusReason" in event
         ]
 
     def resources(self, kind: str) -> list[dict[str, Any]]:
         """Their properties, as the endpoint's template has them."""
         return [
-            one["Properties"]
-            for one in self.templates["endpoint"]["Resources"].values()
-            if one["Type"] == kind
+            resource["Properties"]
+            for resource in self.templates["endpoint"]["Resources"].values()
+            if resource["Type"] == kind
         ]
 
     @property

@@ -74,9 +74,9 @@ def watching(folder: Path, text: str = EVERYTHING) -> dict[str, Any]:
     stack = stage.node.find_child("endpoint")
     assert isinstance(stack, cdk.Stack)
     resources = {
-        name: {key: value for key, value in one.items() if key in ("Type", "Properties")}
-        for name, one in Template.from_stack(stack).to_json()["Resources"].items()
-        if one["Type"] in _OF_ALARMS
+        name: {key: value for key, value in resource.items() if key in ("Type", "Properties")}
+        for name, resource in Template.from_stack(stack).to_json()["Resources"].items()
+        if resource["Type"] in _OF_ALARMS
     }
     return {"Resources": _with_config(resources)}
 

@@ -39,7 +39,7 @@ class Account:
     ) -> str:
         """Creates or updates; returns the status in which the stack comes to rest, or is now."""
         cfn = self.client("cloudformation")
-        exists = name in [one["StackName"] for one in cfn.describe_stacks()["Stacks"]]
+        exists = name in [stack["StackName"] for stack in cfn.describe_stacks()["Stacks"]]
         call = cfn.update_stack if exists else cfn.create_stack
         call(StackName=name, TemplateBody=json.dumps(template), **more)
         return self.settled(name) if wait else self.status(name)

@@ -34,4 +34,4 @@ def history(watched: Watched, kind: str, name: str = "high") -> list[str]:
     found = watched.account.client("cloudwatch").describe_alarm_history(
         AlarmName=name, HistoryItemType=kind, ScanBy="TimestampAscending"
     )
-    return [one["HistorySummary"] for one in found["AlarmHistoryItems"]]
+    return [item["HistorySummary"] for item in found["AlarmHistoryItems"]]

@@ -25,7 +25,7 @@ class Sent:
 
     def with_header(self, name: str, value: str | None) -> "Sent":
         """In the place of the one of that name; None: without it."""
-        others = [one for one in self.request.headers if one[0].lower() != name.lower()]
+        others = [header for header in self.request.headers if header[0].lower() != name.lower()]
         added = [] if value is None else [(name, value)]
         return replace(self, request=replace(self.request, headers=[*others, *added]))
 

@@ -40,11 +40,11 @@ class Deployed:
         self.archive = f"archive {random.SystemRandom().random()}".encode()
         url = self.account.put_archive(self.archive, self.archive.decode() + ".tar.gz")
         template = json.loads(json.dumps(template))
-        for one in template["Resources"].values():
-            if one["Type"] == "AWS::SageMaker::Model":
-                one["Properties"]["PrimaryContainer"]["ModelDataUrl"] = url
-            if one["Type"] == "AWS::SageMaker::Endpoint":
-                self.endpoint: str = one["Properties"]["EndpointName"]
+        for resource in template["Resources"].values():
+            if resource["Type"] == "AWS::SageMaker::Model":
+                resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = url
+            if resource["Type"] == "AWS::SageMaker::Endpoint":
+                self.endpoint: str = resource["Properties"]["EndpointName"]
         self.template = template
         return self.account.deploy(template, wait=wait)
 

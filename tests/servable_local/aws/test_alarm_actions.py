@@ -32,14 +32,17 @@ def inbox(watched: Watched) -> tuple[str, str]:
 
 def _messages(watched: Watched, queue: str) -> list[dict[str, Any]]:
     found = watched.account.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
-    return [json.loads(one["Body"]) for one in found.get("Messages", [])]
+    return [json.loads(message["Body"]) for message in found.get("Messages", [])]
 
 
 def test_the_topic_is_told_of_alarm_and_recovery(watched: Watched, inbox: tuple[str, str]) -> None:
     topic, queue = inbox
     put_alarm(watched, AlarmActions=[topic], OKActions=[topic])
     minutes(watched, 11, 11, 1)
-    told = [(one["OldStateValue"], one["NewStateValue"]) for one in _messages(watched, queue)]
+    told = [
+        (message["OldStateValue"], message["NewStateValue"])
+        for message in _messages(watched, queue)
+    ]
     assert told == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
 
 

@@ -38,9 +38,9 @@ class Course:
 class Watch:
     def __init__(self, account: Account, clock: ManualClock, template: dict[str, Any]) -> None:
         self.alarms = {
-            one["Properties"]["AlarmName"]: one["Properties"]
-            for one in template["Resources"].values()
-            if one["Type"] == "AWS::CloudWatch::Alarm"
+            resource["Properties"]["AlarmName"]: resource["Properties"]
+            for resource in template["Resources"].values()
+            if resource["Type"] == "AWS::CloudWatch::Alarm"
         }
         self._account, self._clock = account, clock
         self._weather = Weather(account.number, clock)
@@ -129,36 +129,38 @@ def test_there_is_one_of_every_kind(courses: dict[str, Course]) -> None:
 
 
 def test_without_its_condition_no_alarm_fires(courses: dict[str, Course]) -> None:
-    assert {name: one.before for name, one in courses.items() if one.before != "OK"} == {}
+    assert {name: course.before for name, course in courses.items() if course.before != "OK"} == {}
 
 
 def test_no_alarm_fires_a_period_earlier_than_it_claims(courses: dict[str, Course]) -> None:
-    assert {name: one.bad for name, one in courses.items() if "ALARM" in one.bad[:-1]} == {}
+    assert {
+        name: course.bad for name, course in courses.items() if "ALARM" in course.bad[:-1]
+    } == {}
 
 
 def test_every_alarm_fires_when_its_condition_has_held(courses: dict[str, Course]) -> None:
-    assert {name: one.bad for name, one in courses.items() if one.bad[-1] != "ALARM"} == {}
+    assert {name: course.bad for name, course in courses.items() if course.bad[-1] != "ALARM"} == {}
 
 
 def test_every_alarm_recovers(courses: dict[str, Course]) -> None:
-    assert {name: one.after for name, one in courses.items() if one.after != "OK"} == {}
+    assert {name: course.after for name, course in courses.items() if course.after != "OK"} == {}
 
 
 def test_the_composite_follows_what_breaks_the_objective(courses: dict[str, Course]) -> None:
-    breaking = {name: one for name, one in courses.items() if BREAKING.match(name)}
+    breaking = {name: course for name, course in courses.items() if BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in breaking.values()} == {"ALARM"}
 
 
 def test_the_composite_is_not_early(courses: dict[str, Course]) -> None:
-    assert {state for one in courses.values() for state in one.objective_in_bad[:2]} == {"OK"}
+    assert {state for course in courses.values() for state in course.objective_in_bad[:2]} == {"OK"}
 
 
 def test_the_composite_recovers(courses: dict[str, Course]) -> None:
-    assert {one.objective_after for one in courses.values()} == {"OK"}
+    assert {course.objective_after for course in courses.values()} == {"OK"}
 
 
 def test_nothing_else_pages(courses: dict[str, Course]) -> None:
-    others = {name: one for name, one in courses.items() if not BREAKING.match(name)}
+    others = {name: course for name, course in courses.items() if not BREAKING.match(name)}
     assert {one.objective_in_bad[-1] for one in others.values()} == {"OK"}
 
 
@@ -173,7 +175,7 @@ def queue_courses(
     template = watching(tmp_path_factory.mktemp("queued"), QUEUED)
     account = Account(embedded, launcher)
     assert account.deploy(template) == "CREATE_COMPLETE"
-    names = ["ranker-queue-age", *(f"ranker-primary-{one}" for one in ASYNC_FAILURES)]
+    names = ["ranker-queue-age", *(f"ranker-primary-{failure}" for failure in ASYNC_FAILURES)]
     return Watch(account, clock, template).courses(names)
 
 

@@ -17,7 +17,7 @@ def test_a_manual_clock_ticks_every_ten_seconds_of_what_it_is_moved() -> None:
     clock, ticks = ManualClock(datetime(2026, 1, 1)), list[datetime]()
     clock.start(ticks.append)
     clock.advance(seconds=35)
-    assert [one.second for one in ticks] == [10, 20, 30]
+    assert [tick.second for tick in ticks] == [10, 20, 30]
 
 
 def test_a_tick_sees_its_own_time() -> None:

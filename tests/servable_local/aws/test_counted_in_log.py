@@ -60,7 +60,7 @@ LINES = {
 
 
 def counters(line: str) -> list[str]:
-    return [one.metric for one in log_filters() if compiled(one.pattern)(line)]
+    return [log_filter.metric for log_filter in log_filters() if compiled(log_filter.pattern)(line)]
 
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
@@ -71,7 +71,7 @@ def test_a_line_is_counted_once_where_it_belongs(line: str) -> None:
 
 def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
     """A worker that is too busy to end after its timeout is killed for that, a second later."""
-    found = [one for line in gunicorn_log(tmp_path) for one in counters(line)]
+    found = [counter for line in gunicorn_log(tmp_path) for counter in counters(line)]
     assert found == ["WorkerTimeouts", "KilledWorkers", "KilledWorkers"]
 
 

@@ -29,7 +29,7 @@ class Inbox:
         deadline = time.monotonic() + 10
         while len(self._read) < count and time.monotonic() < deadline:
             found = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
-            self._read += [json.loads(one["Body"]) for one in found.get("Messages", [])]
+            self._read += [json.loads(message["Body"]) for message in found.get("Messages", [])]
             time.sleep(0.02)
         return self._read[:count]
 

@@ -14,7 +14,7 @@ OF_EVENTS = ("AWS::Events::Rule", "AWS::KMS::Key", "AWS::SNS::Topic", "AWS::SNS:
 @pytest.fixture(scope="module")
 def rule_and_topics(watching_template: dict[str, Any]) -> dict[str, Any]:
     resources = watching_template["Resources"]
-    return {name: one for name, one in resources.items() if one["Type"] in OF_EVENTS}
+    return {name: resource for name, resource in resources.items() if resource["Type"] in OF_EVENTS}
 
 
 @pytest.fixture

@@ -69,8 +69,10 @@ def watched(deployed: Deployed, clock: ManualClock, server: Server) -> Watched:
 
 
 def test_every_alarms_trouble_is_known(deployed: Deployed) -> None:
-    of_requests = [one for one in deployed.alarms() if one.get("Namespace") == "AWS/SageMaker"]
-    assert {one["MetricName"] for one in of_requests} == set(TROUBLES)
+    of_requests = [
+        alarm for alarm in deployed.alarms() if alarm.get("Namespace") == "AWS/SageMaker"
+    ]
+    assert {request["MetricName"] for request in of_requests} == set(TROUBLES)
 
 
 @pytest.mark.parametrize("metric", TROUBLES)
@@ -102,12 +104,12 @@ def test_one_bad_minute_wakes_nobody(deployed: Deployed, watched: Watched) -> No
     watched.minutes(1, endpoint=deployed.endpoint)
     _failing(deployed, watched, 0)
     watched.minutes(4, endpoint=deployed.endpoint)
-    assert {one["StateValue"] for one in deployed.alarms()} == {"OK"}
+    assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}
 
 
 def test_no_traffic_wakes_nobody(deployed: Deployed, watched: Watched) -> None:
     watched.clock.advance(minutes=10)
-    assert {one["StateValue"] for one in deployed.alarms()} == {"OK"}
+    assert {alarm["StateValue"] for alarm in deployed.alarms()} == {"OK"}
 
 
 def test_a_firing_alarm_tells_its_topic(deployed: Deployed, watched: Watched) -> None:

@@ -27,7 +27,7 @@ FOLDER = ROOT / "examples" / "updates"
 
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
     given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
-    (one,) = [one for one in load(ROOT, FOLDER, given) if one.name == "canary"]
+    (one,) = [loaded for loaded in load(ROOT, FOLDER, given) if loaded.name == "canary"]
     return endpoint_template(one)
 
 
@@ -128,9 +128,9 @@ def test_the_deployed_code_is_one_file_that_lambda_takes_from_a_template(quiet: 
 
 def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) -> None:
     (policy,) = [
-        one["Properties"]["PolicyDocument"]["Statement"]
-        for name, one in templates[0]["Resources"].items()
-        if one["Type"] == "AWS::IAM::Policy" and name.startswith("GoldenRequests")
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for name, resource in templates[0]["Resources"].items()
+        if resource["Type"] == "AWS::IAM::Policy" and name.startswith("GoldenRequests")
     ]
     assert policy[0] == {
         "Action": ["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
@@ -200,10 +200,10 @@ def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:
 
 def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) -> None:
     (alarm,) = [
-        one["Properties"]
-        for one in templates[0]["Resources"].values()
-        if one["Type"] == "AWS::CloudWatch::Alarm"
-        and one["Properties"]["AlarmName"] == "updates-canary-golden-requests"
+        resource["Properties"]
+        for resource in templates[0]["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and resource["Properties"]["AlarmName"] == "updates-canary-golden-requests"
     ]
     (function,) = [
         name
@@ -225,9 +225,9 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
     template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
     statements = [
         statement
-        for one in template["Resources"].values()
-        if one["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
-        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        for resource in template["Resources"].values()
+        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
         if "sagemaker:InvokeEndpoint" in statement["Action"]
     ]
     arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary"
@@ -235,6 +235,6 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
 
 
 def test_without_the_table_the_template_has_no_function() -> None:
-    (one,) = [one for one in load(ROOT, FOLDER) if one.name == "linear"]
+    (one,) = [loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear"]
     kinds = {resource["Type"] for resource in endpoint_template(one)["Resources"].values()}
     assert "AWS::Lambda::Function" not in kinds

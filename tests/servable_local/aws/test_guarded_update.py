@@ -222,9 +222,9 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
     live.settled()
     cloudwatch = live.client("cloudwatch")
     alarms = cloudwatch.describe_alarms(AlarmNamePrefix="ranker-prod-rollback-")["MetricAlarms"]
-    for one in alarms:
+    for alarm in alarms:
         cloudwatch.set_alarm_state(
-            AlarmName=one["AlarmName"], StateValue="ALARM", StateReason="the incident"
+            AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="the incident"
         )
     fix = begin("prod")
     Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
@@ -234,6 +234,6 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
 def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:
     watched.ask(4, update.name)
     metrics = watched.account.client("cloudwatch").list_metrics(MetricName="Invocations")["Metrics"]
-    dimensions = [{d["Name"]: d["Value"] for d in one["Dimensions"]} for one in metrics]
+    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in metrics]
     pending = update.endpoint()["PendingDeploymentSummary"]["EndpointConfigName"]
-    assert pending in [one.get("EndpointConfigName") for one in dimensions]
+    assert pending in [dimension.get("EndpointConfigName") for dimension in dimensions]

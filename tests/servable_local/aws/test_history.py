@@ -145,7 +145,7 @@ def test_records_of_a_stack_that_is_gone_are_still_found(past: Past) -> None:
 
 def test_the_way_back_passes_the_checks(past: Past) -> None:
     found = restored(past.loaded(), past.found()[1], past.asked)
-    assert [str(one) for one in found.findings if one.severity is Severity.ERROR] == []
+    assert [str(finding) for finding in found.findings if finding.severity is Severity.ERROR] == []
 
 
 def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Past) -> None:

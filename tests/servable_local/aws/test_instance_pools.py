@@ -28,7 +28,7 @@ class Shortage:
             EndpointName=self.deployed.endpoint
         )
         pools = described["ProductionVariants"][0]["InstancePools"]
-        found = {one["InstanceType"]: one["CurrentInstanceCount"] for one in pools}
+        found = {pool["InstanceType"]: pool["CurrentInstanceCount"] for pool in pools}
         return [found[kind] for kind in (FIRST, SECOND, THIRD)]
 
     def scale(self, count: int) -> list[int]:
@@ -60,7 +60,7 @@ def test_a_deployment_succeeds_on_the_next_type(shortage: Shortage) -> None:
 
 
 def test_verify_has_no_difference_for_instances_of_another_type(shortage: Shortage) -> None:
-    assert [str(one) for one in shortage.while_short.differences] == []
+    assert [str(difference) for difference in shortage.while_short.differences] == []
 
 
 def test_verify_says_which_type_runs_and_that_the_first_was_short(shortage: Shortage) -> None:

@@ -36,12 +36,12 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[int]
         )
         processes = [
             aws.pid,
-            *(one.pid for one in psutil.Process(aws.pid).children(recursive=True)),
+            *(child.pid for child in psutil.Process(aws.pid).children(recursive=True)),
         ]
         ports = [
-            one.laddr.port
-            for one in psutil.net_connections("tcp")
-            if one.pid in processes and one.status == psutil.CONN_LISTEN
+            connection.laddr.port
+            for connection in psutil.net_connections("tcp")
+            if connection.pid in processes and connection.status == psutil.CONN_LISTEN
         ]
         os.kill(aws.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_SECONDS

@@ -81,10 +81,10 @@ def heard(preset: Preset, location: str) -> dict[str, Any]:
 
     def find() -> dict[str, Any] | None:
         for url in sqs.list_queues().get("QueueUrls", []):
-            for one in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
+            for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
                 "Messages", []
             ):
-                said: dict[str, Any] = json.loads(json.loads(one["Body"])["Message"])
+                said: dict[str, Any] = json.loads(json.loads(message["Body"])["Message"])
                 if said["responseParameters"].get("outputLocation") == location:
                     return said
         return None
@@ -186,8 +186,8 @@ def test_a_shadow_gets_its_share_of_copies(shadow: Preset) -> None:
 
 def test_nobody_gets_a_shadows_answer(shadow: Preset) -> None:
     answers = [invoke(shadow) for _ in range(4)]
-    assert {one["variant"] for one in answers} == {"primary"}
-    assert not any("next" in one["archive"] for one in answers)
+    assert {answer["variant"] for answer in answers} == {"primary"}
+    assert not any("next" in answer["archive"] for answer in answers)
 
 
 def test_nobody_can_ask_for_a_shadow(shadow: Preset) -> None:
@@ -211,13 +211,13 @@ def split(embedded: LocalAws, launcher: Launcher) -> Preset:
 
 def live(preset: Preset) -> dict[str, dict[str, Any]]:
     found = preset.client("sagemaker").describe_endpoint(EndpointName=preset.endpoint)
-    return {one["VariantName"]: one for one in found["ProductionVariants"]}
+    return {variant["VariantName"]: variant for variant in found["ProductionVariants"]}
 
 
 def changed(preset: Preset, key: str, values: dict[str, object]) -> str:
     """The same stack, with another value of one key for each variant."""
-    for one in preset.resources("AWS::SageMaker::EndpointConfig"):
-        for variant in one["ProductionVariants"]:
+    for resource in preset.resources("AWS::SageMaker::EndpointConfig"):
+        for variant in resource["ProductionVariants"]:
             if variant["VariantName"] in values:
                 variant[key] = values[variant["VariantName"]]
     return preset.deploy()

@@ -120,7 +120,7 @@ def _units(watched: Watched) -> set[tuple[str, str]]:
 def test_the_dimensions_are_the_endpoint_and_its_variant(watched: Watched) -> None:
     watched.ask()
     metrics = watched.account.client("cloudwatch").list_metrics(Namespace="AWS/SageMaker")
-    found = {tuple(d["Name"] for d in one["Dimensions"]) for one in metrics["Metrics"]}
+    found = {tuple(d["Name"] for d in metric["Dimensions"]) for metric in metrics["Metrics"]}
     assert found == {("EndpointName", "VariantName")}
 
 
@@ -140,7 +140,7 @@ def _data(watched: Watched, *queries: dict[str, Any]) -> list[list[float]]:
         EndTime=watched.clock.now() + timedelta(minutes=1),
         ScanBy="TimestampAscending",
     )
-    return [one["Values"] for one in found["MetricDataResults"]]
+    return [result["Values"] for result in found["MetricDataResults"]]
 
 
 def _sum(name: str, query_id: str, *, shown: bool = True) -> dict[str, Any]:

@@ -178,8 +178,8 @@ def _state(aws: LocalAws) -> dict[str, Any]:
     sagemaker = aws.client("sagemaker")
     return {
         "inventory": inventory(aws),
-        "buckets": [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]],
-        "roles": [one["RoleName"] for one in aws.client("iam").list_roles()["Roles"]],
+        "buckets": [bucket["Name"] for bucket in aws.client("s3").list_buckets()["Buckets"]],
+        "roles": [role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]],
         "models": sagemaker.list_models()["Models"],
         "endpoints": sagemaker.list_endpoints()["Endpoints"],
         "clock": aws.now(),
@@ -199,7 +199,7 @@ def _attack(browser: Any, target: str) -> list[Any]:
 def kept(embedded: LocalAws) -> dict[str, Any]:
     """Something that a page could destroy, and all the rest."""
     s3 = embedded.client("s3")
-    if "kept" not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+    if "kept" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
         s3.create_bucket(Bucket="kept")
     return _state(embedded)
 
@@ -227,7 +227,7 @@ def test_a_page_gets_nothing_done_and_learns_nothing(
     browser.get(where)
     learnt = _attack(browser, target)
     statuses = {status for _, status, _ in answers.found}
-    shown = [one for _, _, headers in answers.found for one in headers]
+    shown = [header for _, _, headers in answers.found for header in headers]
     assert learnt == []
     assert statuses == {"403 Forbidden"}
     assert [one for one in shown if one[0].lower().startswith("access-control")] == []

@@ -70,7 +70,7 @@ class Live:
         """What `cdk deploy … -c ENV.KEY=VALUE` would deploy."""
         words = shlex.split(command)
         assert words[:3] == ["cdk", "deploy", f"{ENV}/*"]
-        pairs = [one.removeprefix(f"{ENV}.").split("=", 1) for one in words[4::2]]
+        pairs = [word.removeprefix(f"{ENV}.").split("=", 1) for word in words[4::2]]
         return self.deploy(**dict(pairs))
 
     def described(self) -> dict[str, Any]:
@@ -158,9 +158,9 @@ def test_another_setting_is_one_deploy_with_another_fleet(deployed: Live) -> Non
 
 def test_another_setting_is_shown_with_before_and_after(deployed: Live) -> None:
     (shown,) = [
-        one
-        for one in deployed.plan(**OTHER_SETTING).changes
-        if one.what.endswith("SAGEMAKER_TFS_INSTANCE_COUNT")
+        change
+        for change in deployed.plan(**OTHER_SETTING).changes
+        if change.what.endswith("SAGEMAKER_TFS_INSTANCE_COUNT")
     ]
     assert (shown.before, shown.after) == ("4", "2")
 
@@ -200,8 +200,8 @@ def changed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> dict[
     before = made.described()["EndpointConfigName"]
     alone = made.deploy(**OTHER_TYPE)
     reasons = [
-        one.get("ResourceStatusReason", "")
-        for one in made.client("cloudformation").describe_stack_events(StackName=STACK)[
+        event.get("ResourceStatusReason", "")
+        for event in made.client("cloudformation").describe_stack_events(StackName=STACK)[
             "StackEvents"
         ]
     ]
@@ -226,7 +226,7 @@ def test_in_one_deploy_another_type_is_rolled_back(changed: dict[str, Any]) -> N
 
 
 def test_it_is_refused_for_the_scalable_target(changed: dict[str, Any]) -> None:
-    assert any("scal" in one.lower() and "primary" in one for one in changed["reasons"])
+    assert any("scal" in reason.lower() and "primary" in reason for reason in changed["reasons"])
 
 
 def test_what_was_live_is_live_after_the_refusal(changed: dict[str, Any]) -> None:
@@ -246,7 +246,7 @@ def test_after_both_the_new_type_is_live(changed: dict[str, Any]) -> None:
 
 
 def test_after_both_it_scales_again(changed: dict[str, Any]) -> None:
-    assert [one["ResourceId"] for one in changed["targets"]] == [
+    assert [target["ResourceId"] for target in changed["targets"]] == [
         "endpoint/ranker-staging/variant/primary"
     ]
 

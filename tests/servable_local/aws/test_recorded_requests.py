@@ -39,7 +39,9 @@ def test_a_recorded_request_comes_from_a_program(one: Recorded) -> None:
     check_origin(one.request, int(host.rpartition(":")[2]))
 
 
-@pytest.mark.parametrize("one", [one for one in REQUESTS if not one.request.in_query], ids=_named)
+@pytest.mark.parametrize(
+    "one", [request for request in REQUESTS if not request.request.in_query], ids=_named
+)
 def test_a_recorded_request_with_another_body_is_refused(one: Recorded) -> None:
     with pytest.raises(AccessError):
         _replayed(one, one.body + b"x")
@@ -49,14 +51,16 @@ def test_a_recorded_request_with_another_body_is_refused(one: Recorded) -> None:
 def test_every_client_signs_every_body_whose_form_is_taken(client: str) -> None:
     """As docs/local.md says: nothing comes in chunks, or unsigned but for presigned URLs."""
     stated = {
-        one.request.header("x-amz-content-sha256") for one in REQUESTS if one.client == client
+        request.request.header("x-amz-content-sha256")
+        for request in REQUESTS
+        if request.client == client
     }
     assert all(one is None or re.fullmatch("[0-9a-f]{64}", one) for one in stated)
 
 
 def test_the_cdk_cli_signs_with_keys_that_sts_issued() -> None:
     tokens = [
-        one for one in REQUESTS
-        if one.client == "CDK CLI" and one.request.header("x-amz-security-token")
+        request for request in REQUESTS
+        if request.client == "CDK CLI" and request.request.header("x-amz-security-token")
     ]  # fmt: skip
     assert len(tokens) > 5

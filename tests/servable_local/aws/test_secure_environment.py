@@ -54,13 +54,15 @@ def account(
     bootstrap = templates["endpoint"]["Parameters"]["BootstrapVersion"]["Default"]
     made.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
     made.client("iam").create_role(RoleName="web", AssumeRolePolicyDocument=json.dumps(TRUST))
-    for one in templates["endpoint"]["Resources"].values():
-        if one["Type"] == "AWS::SageMaker::Model":
-            one["Properties"]["PrimaryContainer"]["ModelDataUrl"] = made.put_archive(b"secure")
+    for resource in templates["endpoint"]["Resources"].values():
+        if resource["Type"] == "AWS::SageMaker::Model":
+            resource["Properties"]["PrimaryContainer"]["ModelDataUrl"] = made.put_archive(b"secure")
     for name in ("data", "endpoint"):
         status = made.deploy(templates[name], name=name)
         events = made.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
-        reasons = [one["ResourceStatusReason"] for one in events if "ResourceStatusReason" in one]
+        reasons = [
+            event["ResourceStatusReason"] for event in events if "ResourceStatusReason" in event
+        ]
         assert status == "CREATE_COMPLETE", reasons
     return made
 

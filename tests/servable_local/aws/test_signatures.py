@@ -15,7 +15,7 @@ _VISIBLE = string.ascii_letters + string.digits + string.punctuation
 _words = st.text(_VISIBLE + " äß中", min_size=1, max_size=12)
 _segments = _words.filter(lambda one: one.strip(".") != "")
 _paths = st.lists(_segments, max_size=4).map(
-    lambda parts: "/" + "/".join(quote(one, safe="-_.~") for one in parts)
+    lambda parts: "/" + "/".join(quote(part, safe="-_.~") for part in parts)
 )
 _queries = st.dictionaries(
     _words.filter(lambda one: not one.lower().startswith("x-amz")), _words, max_size=3

@@ -66,7 +66,7 @@ def test_a_rolling_update_bakes_after_every_batch() -> None:
 @given(st.sampled_from(["CANARY", "LINEAR"]), st.integers(1, 50), st.integers(1, 100))
 def test_traffic_only_grows_and_ends_with_all_of_it(kind: str, share: int, count: int) -> None:
     key = "CanarySize" if kind == "CANARY" else "LinearStepSize"
-    found = [one.share for one in stages(blue_green(kind, **{key: percent(share)}), count)]
+    found = [stage.share for stage in stages(blue_green(kind, **{key: percent(share)}), count)]
     assert found == sorted(found)
     assert found[-1] == 1.0
 

@@ -56,11 +56,11 @@ def endpoints(client: Any, budget_usd: float = ENOUGH_USD) -> TemporaryEndpoints
 
 def temporary(client: Any) -> list[str]:
     """Whatever of ours is there, of any kind."""
-    named = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    named = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
     named += [
-        one["EndpointConfigName"] for one in client.list_endpoint_configs()["EndpointConfigs"]
+        config["EndpointConfigName"] for config in client.list_endpoint_configs()["EndpointConfigs"]
     ]
-    named += [one["ModelName"] for one in client.list_models()["Models"]]
+    named += [model["ModelName"] for model in client.list_models()["Models"]]
     return [name for name in named if name.startswith(PREFIX)]
 
 
@@ -127,7 +127,7 @@ def test_the_end_of_the_budget_deletes_it_in_the_middle(
 
 
 def temporary_endpoints(client: Any) -> list[str]:
-    found = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    found = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
     return [name for name in found if name.startswith(PREFIX)]
 
 

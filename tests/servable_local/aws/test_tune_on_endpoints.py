@@ -119,10 +119,10 @@ def described(account: Account, url: str) -> tuple[dict[str, str], str]:
 
 def temporary(account: Account) -> list[str]:
     client = account.client("sagemaker")
-    named = [one["EndpointName"] for one in client.list_endpoints()["Endpoints"]]
+    named = [endpoint["EndpointName"] for endpoint in client.list_endpoints()["Endpoints"]]
     configs = client.list_endpoint_configs()["EndpointConfigs"]
-    named += [one["EndpointConfigName"] for one in configs]
-    named += [one["ModelName"] for one in client.list_models()["Models"]]
+    named += [config["EndpointConfigName"] for config in configs]
+    named += [model["ModelName"] for model in client.list_models()["Models"]]
     return [name for name in named if name.startswith(PREFIX)]
 
 

@@ -43,7 +43,7 @@ def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verif
 
 
 def test_a_fresh_deployment_has_no_difference(untouched: Verified) -> None:
-    assert [str(one) for one in untouched.report().differences] == []
+    assert [str(difference) for difference in untouched.report().differences] == []
 
 
 def weigh(deployed: Verified, **change: Any) -> None:
@@ -71,7 +71,7 @@ def by_hand(deployed: Verified) -> None:
     container = {**found["PrimaryContainer"], "Environment": {"LOG": "1"}, "Image": image}
     role = found["ExecutionRoleArn"]
     sagemaker.create_model(ModelName="by-hand", ExecutionRoleArn=role, PrimaryContainer=container)
-    variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
+    variants = {variant["VariantName"]: variant for variant in config["ProductionVariants"]}
     variants["primary"]["ModelName"] = "by-hand"
     variants["fixed"]["InstanceType"] = "ml.m5.large"
     sagemaker.create_endpoint_config(
@@ -99,8 +99,8 @@ def drift(deployed: Verified) -> None:
     for one in deployed.launcher.serving(deployed.project.archive):
         one.answer = json.dumps(answer).encode()
     sns, iam = deployed.client("sns"), deployed.client("iam")
-    for one in sns.list_subscriptions()["Subscriptions"]:
-        sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
+    for subscription in sns.list_subscriptions()["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
     for role in iam.list_roles()["Roles"]:
         iam.delete_role_permissions_boundary(RoleName=role["RoleName"])
         for name in iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]:
@@ -136,9 +136,9 @@ def removal(deployed: Verified) -> None:
 def failed_update(deployed: Verified) -> None:
     main = deployed.main()
     deployed.client("s3").put_object(Bucket=deployed.bucket, Key="b.tar.gz", Body=b"BROKEN")
-    for one in main.template["Resources"].values():
-        if one["Type"] == "AWS::SageMaker::Model":
-            container = one["Properties"]["PrimaryContainer"]
+    for resource in main.template["Resources"].values():
+        if resource["Type"] == "AWS::SageMaker::Model":
+            container = resource["Properties"]["PrimaryContainer"]
             container["ModelDataUrl"] = f"s3://{deployed.bucket}/b.tar.gz"
     deployed.deploy(main)
 
@@ -146,9 +146,9 @@ def failed_update(deployed: Verified) -> None:
 def overridden(deployed: Verified) -> None:
     main = deployed.main()
     main.template["Metadata"] = {"Overrides": {"variants.primary.max_instances": "5"}}
-    for one in main.template["Resources"].values():
-        if one["Type"].endswith("ScalableTarget"):
-            one["Properties"]["MaxCapacity"] = 5
+    for resource in main.template["Resources"].values():
+        if resource["Type"].endswith("ScalableTarget"):
+            resource["Properties"]["MaxCapacity"] = 5
     deployed.deploy(main)
 
 
@@ -212,20 +212,26 @@ def test_a_planted_difference_is_named(
 ) -> None:
     plant, kind, resource, key = case
     assert any(
-        one.kind == kind and one.resource.startswith(resource) and one.key.startswith(key)
-        for one in planted(plant).differences
+        difference.kind == kind
+        and difference.resource.startswith(resource)
+        and difference.key.startswith(key)
+        for difference in planted(plant).differences
     )
 
 
 def test_a_failed_update_is_told_with_its_reason(planted: Planted) -> None:
-    (found,) = (one for one in planted(failed_update).differences if one.kind == "stack status")
+    (found,) = (
+        difference
+        for difference in planted(failed_update).differences
+        if difference.kind == "stack status"
+    )
     assert "did not answer its ping" in found.remedy
 
 
 def test_an_override_that_is_meant_is_no_difference(deployed: Verified) -> None:
     overridden(deployed)
     report = deployed.report(**{"variants.primary.max_instances": "5"})
-    assert "override" not in {one.kind for one in report.differences}
+    assert "override" not in {difference.kind for difference in report.differences}
 
 
 def test_a_count_within_scalings_bounds_is_scalings_own(deployed: Verified) -> None:
@@ -236,7 +242,7 @@ def test_a_count_within_scalings_bounds_is_scalings_own(deployed: Verified) -> N
 def test_nothing_deployed_is_one_difference_for_each_stack(deployed: Verified) -> None:
     for stack in reversed(deployed.stacks()):
         deployed.account.delete(stack.name)
-    assert [one.kind for one in deployed.report().differences] == ["not deployed"] * 2
+    assert [difference.kind for difference in deployed.report().differences] == ["not deployed"] * 2
 
 
 def test_a_report_is_json(planted: Planted) -> None:
@@ -272,7 +278,7 @@ def slow(
 def test_first_minutes_as_slow_as_the_alarm_takes_are_a_difference(
     slow: tuple[Report, Report],
 ) -> None:
-    assert [one.kind for one in slow[1].differences] == ["slow since the update"]
+    assert [difference.kind for difference in slow[1].differences] == ["slow since the update"]
 
 
 def test_one_slow_minute_is_said_and_is_no_difference(slow: tuple[Report, Report]) -> None:

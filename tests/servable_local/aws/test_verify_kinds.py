@@ -67,9 +67,11 @@ def another_queue(deployed: VerifiedKind) -> None:
     config["AsyncInferenceConfig"]["OutputConfig"]["NotificationConfig"].pop("ErrorTopic")
     deployed.replace_config(config)
     scaling = deployed.client("application-autoscaling")
-    for one in scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]:
-        if one["PolicyType"] == "StepScaling":
-            scaling.delete_scaling_policy(PolicyName=one["PolicyName"], **target(deployed))
+    for policy in scaling.describe_scaling_policies(ServiceNamespace="sagemaker")[
+        "ScalingPolicies"
+    ]:
+        if policy["PolicyType"] == "StepScaling":
+            scaling.delete_scaling_policy(PolicyName=policy["PolicyName"], **target(deployed))
     s3 = deployed.client("s3")
     for bucket in s3.list_buckets()["Buckets"]:
         if bucket["Name"] != deployed.bucket:
@@ -168,7 +170,7 @@ def planted(fresh: Deployed) -> Planted:
 
 @pytest.mark.parametrize("kind", GOLDEN)
 def test_a_fresh_deployment_of_each_kind_has_no_difference(fresh: Deployed, kind: str) -> None:
-    assert [str(one) for one in fresh(kind)[1].differences] == []
+    assert [str(difference) for difference in fresh(kind)[1].differences] == []
 
 
 @pytest.mark.parametrize("kind", GOLDEN)

@@ -11,7 +11,7 @@ _BESIDE = [("AWS::S3::Bucket", 1)]  # the one that holds the archive
 
 
 def _declared(template: dict[str, dict[str, dict[str, str]]]) -> Counter[str]:
-    return Counter(one["Type"] for one in template["Resources"].values())
+    return Counter(resource["Type"] for resource in template["Resources"].values())
 
 
 def test_what_the_services_hold_equals_the_template_type_by_type(account: Account) -> None:

@@ -28,7 +28,7 @@ class TopicInbox:
         deadline = time.monotonic() + _DEADLINE_SECONDS
         while len(found) < count and time.monotonic() < deadline:
             got = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
-            told = [json.loads(one["Body"])["Message"] for one in got.get("Messages", [])]
+            told = [json.loads(message["Body"])["Message"] for message in got.get("Messages", [])]
             found += [one for one in told if one.startswith("Endpoint ")]  # alarms say JSON
             time.sleep(0.02)
         return found[:count]

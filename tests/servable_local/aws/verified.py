@@ -98,7 +98,7 @@ class Verified:
 
     def main(self) -> SynthesisedStack:
         """The endpoint's own, to be changed and deployed."""
-        (found,) = (one for one in self.stacks() if one.kind == "endpoint")
+        (found,) = (stack for stack in self.stacks() if stack.kind == "endpoint")
         return found
 
     def own(self, stack: SynthesisedStack) -> SynthesisedStack:
@@ -115,16 +115,16 @@ class Verified:
 
     def _key(self) -> str:
         return next(
-            str(one["Properties"]["PrimaryContainer"]["ModelDataUrl"]).rsplit("/", 1)[-1]
-            for one in self.main().template["Resources"].values()
-            if one["Type"] == "AWS::SageMaker::Model"
+            str(resource["Properties"]["PrimaryContainer"]["ModelDataUrl"]).rsplit("/", 1)[-1]
+            for resource in self.main().template["Resources"].values()
+            if resource["Type"] == "AWS::SageMaker::Model"
         )
 
     def report(self, **meant: str) -> Report:
         return compare(self.project.loaded, self.stacks(), self.asked, meant=meant)
 
     def kinds(self) -> set[str]:
-        return {one.kind for one in self.report().differences}
+        return {difference.kind for difference in self.report().differences}
 
     def endpoint(self) -> dict[str, Any]:
         found: dict[str, Any] = self.client("sagemaker").describe_endpoint(EndpointName="ranker")

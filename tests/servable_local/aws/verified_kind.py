@@ -37,10 +37,10 @@ def written(
     source = ROOT / "examples" / "variants"
     base = (source / "base.toml").read_text().replace("eu-west-1", REGION)
     (folder / "base.toml").write_text(base)
-    asks = "".join(ASKS.format(model=one) for one in models)
+    asks = "".join(ASKS.format(model=model) for model in models)
     text = (source / f"{kind}.toml").read_text().replace("eu-west-1", REGION)
     (folder / f"{kind}.toml").write_text(replaced(text) + asks)
-    return next(one for one in load(ROOT, folder) if one.name == kind)
+    return next(loaded for loaded in load(ROOT, folder) if loaded.name == kind)
 
 
 class VerifiedKind:
@@ -81,9 +81,9 @@ class VerifiedKind:
     def _publish(self) -> None:
         """What the CDK CLI publishes: an archive under its key, or each model's under the prefix."""
         urls = [
-            one["Properties"]["PrimaryContainer"].get("ModelDataUrl", "")
-            for one in self.stacks[-1].template["Resources"].values()
-            if one["Type"] == "AWS::SageMaker::Model"
+            resource["Properties"]["PrimaryContainer"].get("ModelDataUrl", "")
+            for resource in self.stacks[-1].template["Resources"].values()
+            if resource["Type"] == "AWS::SageMaker::Model"
         ]
         (prefix,) = {url.split("/", 3)[3] for url in urls if url.endswith("/")} or {None}
         self.keys = {}

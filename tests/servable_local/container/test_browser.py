@@ -115,7 +115,11 @@ class Containers:
     def urls(self, name: str) -> list[str]:
         """What predicts, loads a model or unloads one, by this name of 127.0.0.1."""
         server = psutil.Process(self.coded.parts.model_servers[0])
-        listening = [one for one in server.net_connections("inet") if one.status == "LISTEN"]
+        listening = [
+            connection
+            for connection in server.net_connections("inet")
+            if connection.status == "LISTEN"
+        ]
         grpc, rest = sorted(int(one.laddr.port) for one in listening)
         coded, several = (one.url.rpartition(":")[2] for one in (self.coded, self.several))
         return [

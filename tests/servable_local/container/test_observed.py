@@ -23,8 +23,11 @@ CHANGED = {(group, case) for group, named in changed().items() for case in named
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of every container, below the image's version."""
     folder = tmp_path_factory.mktemp("observed")
-    for image in {one.image for one in CONTAINERS.values()}:
-        prepare([one for one in CONTAINERS.values() if one.image == image], folder / image)
+    for image in {container.image for container in CONTAINERS.values()}:
+        prepare(
+            [container for container in CONTAINERS.values() if container.image == image],
+            folder / image,
+        )
     return folder
 
 

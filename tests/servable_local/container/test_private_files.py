@@ -23,7 +23,7 @@ def handler(data, context):
 
 
 def _open_to_others(*paths: Path) -> list[str]:
-    return [str(one) for one in paths if stat.S_IMODE(one.lstat().st_mode) & 0o077]
+    return [str(path) for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 
 def test_folder_sockets_logs_and_what_code_writes_are_the_owners(
@@ -37,7 +37,7 @@ def test_folder_sockets_logs_and_what_code_writes_are_the_owners(
             answer = requests.post(f"{process.url}/invocations", b"secret", timeout=30)
             files = [process.folder, *process.folder.rglob("*")]
             found = (answer.text, _open_to_others(log, *files))
-            names = {one.name for one in files}
+            names = {file.name for file in files}
     finally:
         os.umask(before)
     assert found == ("done", [])

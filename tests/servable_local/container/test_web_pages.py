@@ -19,7 +19,11 @@ def _port(process: EndpointProcess) -> int:
 
 def _listening(pid: int) -> list[tuple[str, int]]:
     """Addresses of one process, by port."""
-    found = [one for one in psutil.Process(pid).net_connections("inet") if one.status == "LISTEN"]
+    found = [
+        connection
+        for connection in psutil.Process(pid).net_connections("inet")
+        if connection.status == "LISTEN"
+    ]
     return sorted(
         ((str(one.laddr.ip), int(one.laddr.port)) for one in found), key=lambda one: one[1]
     )
@@ -94,7 +98,7 @@ def test_what_a_page_may_have_sent_is_refused(
     front = where == "front"
     port = _port(without_code) if front else _rest_port(without_code)
     status, headers = REFUSED[case]
-    lines = [one.format(port=port) for one in headers]
+    lines = [header.format(port=port) for header in headers]
     path = "/invocations" if front else PREDICT
     answer = _sent(port, _post(path, "Content-Type: application/json", *lines, version=version))
     assert (_status(answer), b"predictions" in answer) == (status, False), answer

@@ -117,7 +117,7 @@ def test_a_new_instance_begins_without_the_backlog_of_the_others() -> None:
     fleet.serve(700)
     fleet.add(1)
     fleet.serve(1200)
-    assert sorted(one.backlog for one in fleet.cohorts) == pytest.approx([0, 100])
+    assert sorted(cohort.backlog for cohort in fleet.cohorts) == pytest.approx([0, 100])
 
 
 def test_least_outstanding_requests_evens_the_backlog_out() -> None:
@@ -126,4 +126,4 @@ def test_least_outstanding_requests_evens_the_backlog_out() -> None:
     fleet.serve(700)
     fleet.add(1)
     fleet.serve(1200)
-    assert [one.backlog for one in fleet.cohorts] == pytest.approx([50])
+    assert [cohort.backlog for cohort in fleet.cohorts] == pytest.approx([50])

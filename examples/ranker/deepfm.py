@@ -16,8 +16,10 @@ DEEP_WIDTHS = (64, 32)
 class DeepFM(tf.Module):  # type: ignore[misc]
     """Probability of a click: sigmoid(first order + pairwise interactions + deep part)."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, buckets: int = BUCKETS) -> None:
+        """`buckets` is the number of features that have weights of their own."""
         super().__init__(name="deepfm")
+        self.buckets = buckets
         random = np.random.default_rng(seed)
 
         def weights(name: str, *shape: int, deviation: float) -> tf.Variable:
@@ -25,8 +27,8 @@ class DeepFM(tf.Module):  # type: ignore[misc]
             return tf.Variable(start, name=name)
 
         self.bias = tf.Variable(np.float32(0.0), name="bias")
-        self.first_order = weights("first_order", BUCKETS, deviation=0.01)
-        self.embedding = weights("embedding", BUCKETS, EMBEDDING_WIDTH, deviation=0.05)
+        self.first_order = weights("first_order", buckets, deviation=0.01)
+        self.embedding = weights("embedding", buckets, EMBEDDING_WIDTH, deviation=0.05)
         self.kernels: list[tf.Variable] = []
         self.offsets: list[tf.Variable] = []
         width = FIELDS * EMBEDDING_WIDTH
@@ -40,7 +42,7 @@ class DeepFM(tf.Module):  # type: ignore[misc]
         """int64 [n, 39], float32 [n, 39] -> float32 [n]."""
         # Any id is accepted: a bucket, as the hashing trick does, so that an id
         # never seen in training is a prediction and not an error.
-        buckets = tf.math.floormod(feat_ids, tf.constant(BUCKETS, tf.int64))
+        buckets = tf.math.floormod(feat_ids, tf.constant(self.buckets, tf.int64))
         first_order = tf.reduce_sum(tf.gather(self.first_order, buckets) * feat_vals, axis=1)
 
         scaled = tf.gather(self.embedding, buckets) * feat_vals[:, :, tf.newaxis]

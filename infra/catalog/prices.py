@@ -21,17 +21,18 @@ class Price:
 
 @dataclass(frozen=True)
 class ServerlessPrice:
-    """A price of serverless inference, from prices.json; provisioned concurrency is priced separately."""
+    """A price of serverless inference, from prices.json."""
 
     usd_per_gib_second: float
     """Price of a container's memory while it answers."""
     usd_per_gb_processed: float
     """Price of the data in requests and answers."""
+    usd_per_warm_gib_second: float
+    """Price of memory that provisioned concurrency keeps warm. What answers there is cheaper than
+    usd_per_gib_second says."""
     region: str
     as_of: str
     source: str
-    usd_per_warm_gib_second: float | None = None
-    """Price of memory that provisioned concurrency keeps warm; no row states it."""
 
 
 Row = TypeVar("Row", Price, ServerlessPrice)

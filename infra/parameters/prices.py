@@ -28,8 +28,8 @@ class Prices(Table):
     serverless_usd_per_gb_processed: Usd | None = None
     """Serverless: price of 1 GB of requests and answers. Default: the catalog's."""
     provisioned_usd_per_gib_second: Usd | None = None
-    """Serverless: price of 1 GiB of memory that provisioned_concurrency keeps warm for one second. No
-    source states one; without it the cost of what is kept warm is unknown."""
+    """Serverless: price of 1 GiB of memory that provisioned_concurrency keeps warm for one second.
+    Default: the catalog's."""
 
     def instance(self, name: str, region: str) -> catalog.Price | None:
         """Price of an instance type: the file's, else the catalog's; None if neither states one."""
@@ -42,6 +42,7 @@ class Prices(Table):
         """Prices of serverless inference: the file's, else the catalog's; None if neither states one."""
         known = catalog.serverless_price(region)
         second, processed = self.serverless_usd_per_gib_second, self.serverless_usd_per_gb_processed
+        warm = self.provisioned_usd_per_gib_second
         if known is None:
             return None
         # A row of which one price is the catalog's keeps the catalog's region and date.
@@ -51,5 +52,5 @@ class Prices(Table):
             known,
             usd_per_gib_second=known.usd_per_gib_second if second is None else second,
             usd_per_gb_processed=known.usd_per_gb_processed if processed is None else processed,
-            usd_per_warm_gib_second=self.provisioned_usd_per_gib_second,
+            usd_per_warm_gib_second=known.usd_per_warm_gib_second if warm is None else warm,
         )

@@ -16,11 +16,8 @@ MIB_PER_GIB = 1024
 # How long a prediction takes is not in the file: what it costs is said for this long.
 EXAMPLE_SECONDS = 0.1
 UNKNOWN = "no source states a price"
-SERVERLESS, PROVISIONED = "serverless", "provisioned concurrency"
-MISSING = {
-    SERVERLESS: "serverless_usd_per_gib_second",
-    PROVISIONED: "provisioned_usd_per_gib_second",
-}
+SERVERLESS = "serverless"
+MISSING = {SERVERLESS: "serverless_usd_per_gib_second"}
 
 NOT_INCLUDED = (
     "not included: alarms, dashboard, logs, stored archives and samples, keys, data sent out"
@@ -72,10 +69,7 @@ class VariantCost:
         """The parts that have no known price."""
         if self.serverless is None:
             return self.without_price
-        if self.usd_per_second is None:
-            return (SERVERLESS,)
-        warm = self.serverless.provisioned_concurrency and self.usd_per_warm_second is None
-        return (PROVISIONED,) if warm else ()
+        return (SERVERLESS,) if self.usd_per_second is None else ()
 
     def usd_per_hour(self, which: Which) -> float | None:
         """Serverless: what is kept warm while nobody asks, and at max every container all the time."""
@@ -227,7 +221,6 @@ def variant_cost(
     known = [row for row in rows.values() if row is not None and not missing]
     dearest = max(known, key=lambda row: row.usd_per_hour, default=None)
     gib = serverless.memory_mib / MIB_PER_GIB if serverless else 0.0
-    warm = used.usd_per_warm_gib_second if used else None
     least, most = (0, 0) if serverless else variant.planned_capacity
     return VariantCost(
         variant=name,
@@ -244,7 +237,7 @@ def variant_cost(
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,
         usd_per_second=used.usd_per_gib_second * gib if used else None,
-        usd_per_warm_second=None if warm is None else warm * gib,
+        usd_per_warm_second=used.usd_per_warm_gib_second * gib if used else None,
         usd_per_gb_processed=used.usd_per_gb_processed if used else None,
     )
 

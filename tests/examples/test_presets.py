@@ -51,6 +51,22 @@ def test_a_preset_has_no_finding_that_is_not_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKING)
+def test_the_real_model_takes_the_small_ones_place_by_one_key(name: str) -> None:
+    preset, _, own = name.partition("/")
+    real = {own: {"variants.primary.model": "real"}}
+    (loaded,) = (one for one in load(ROOT, ROOT / "examples" / preset, real) if one.name == own)
+    found = check(loaded)
+    assert [str(one) for one in found if one.severity is not Severity.ACKNOWLEDGED] == []
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_brings_a_small_model_and_its_golden_answer(preset: str) -> None:
+    files = [one for one in (ROOT / "examples" / preset).rglob("*") if one.is_file()]
+    assert {"saved_model.pb", "variables.index"} <= {one.name for one in files}
+    assert max(one.stat().st_size for one in files) <= 200_000
+
+
+@pytest.mark.parametrize("name", WORKING)
 def test_a_preset_is_synthesised(name: str) -> None:
     assert environment_of(name)
 

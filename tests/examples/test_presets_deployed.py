@@ -1,0 +1,161 @@
+"""The articles' presets with their small models: deployed together, asked, and verified."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infra.parameters.environment import stack_name
+from infra.parameters.loading import load
+from servable.aws_account import Account
+from servable.plan.synthesis import SynthesisedStack
+from servable.verify.run import Report, compare
+from servable_client.formats import decode
+from servable_local.aws import LocalAws, running
+from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.presets import synthesised
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # five containers start in one fixture
+EXAMPLES = ROOT / "examples"
+PRESETS = {
+    "pages": "g4dn",
+    "ranking": "c5",
+    "retrieval": "c5",
+    "detector": "g5",
+    "large_models": "one-gpu",
+}
+WHO = {"account": "111111111111", "region": "us-east-1"}
+PAGE = "<html lang=en>" + "<p>A word <a href='/'>and a link</a></p>" * 12_000 + "</html>"
+
+
+def stage(preset: str) -> str:
+    """The name of its environment in the folder that all are gathered in."""
+    return preset.replace("_", "-")
+
+
+def fewer(text: str) -> str:
+    """Two processes of a kind instead of up to 36, and time to start on a busy computer."""
+    text = re.sub(r"((?:tfs_processes|gunicorn_workers) *=) \d+", r"\1 2", text)
+    return re.sub(r"(instance_type .*)", r"\1\nstartup_timeout_seconds = 600", text)
+
+
+def gathered(folder: Path) -> None:
+    """The presets as environments of one folder, each with a base of its own name."""
+    for file in folder.glob("*.toml"):
+        file.unlink()
+    for preset, name in PRESETS.items():
+        own, base = stage(preset), EXAMPLES / preset / "base.toml"
+        text = fewer((EXAMPLES / preset / f"{name}.toml").read_text())
+        (folder / f"{own}.toml").write_text(text.replace('"base"', f'"{own}-base"'))
+        if base.exists():
+            (folder / f"{own}-base.toml").write_text(fewer(base.read_text()))
+
+
+class Presets:
+    """All five in one local AWS, whose clock stands still."""
+
+    def __init__(self, aws: LocalAws, project: Path) -> None:
+        self.aws = aws
+        self._project = project
+        self._loaded = {one.name: one for one in load(project, project / "environments")}
+        self._runtime = aws.client("sagemaker-runtime", **WHO)
+
+    def deploy(self) -> None:
+        where = f"aws://{WHO['account']}/{WHO['region']}"
+        variables = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
+        bootstrapped(self._project.parent, environment=variables, where=where)
+        command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
+        ran = run_in(self._project, *command, environment=variables)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    def report(self, preset: str) -> Report:
+        loaded = self._loaded[stage(preset)]
+        assert loaded.environment is not None
+        stacks = [
+            SynthesisedStack(
+                kind=kind, name=stack_name(loaded.name, loaded.environment, kind), template=template
+            )
+            for kind, template in synthesised(loaded).items()
+        ]
+        account = Account(region=WHO["region"], number=WHO["account"], aws=self.aws)
+        return compare(loaded, stacks, account, meant={})
+
+    def ask(self, preset: str, body: bytes, content_type: str, **more: str) -> bytes:
+        environment = self._loaded[stage(preset)].environment
+        assert environment is not None
+        answer = self._runtime.invoke_endpoint(
+            EndpointName=environment.endpoint.name, Body=body, ContentType=content_type, **more
+        )
+        found: bytes = answer["Body"].read()
+        return found
+
+    def rows(self, preset: str, **more: str) -> Any:
+        """Predictions for its golden request of JSON."""
+        body = (EXAMPLES / preset / "golden" / "request.json").read_bytes()
+        return json.loads(self.ask(preset, body, "application/json", **more))["predictions"]
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Presets]:
+    project = checkout(tmp_path_factory.mktemp("presets") / "project")
+    gathered(project / "environments")
+    with running(seconds_per_minute=None) as aws:
+        made = Presets(aws, project)
+        made.deploy()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def reports(presets: Presets) -> dict[str, Report]:
+    """What `servable verify` compares of each, its golden request included."""
+    return {preset: presets.report(preset) for preset in PRESETS}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_as_deployed(reports: dict[str, Report], preset: str) -> None:
+    assert [str(one) for one in reports[preset].differences] == []
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_its_golden_request_was_sent(reports: dict[str, Report], preset: str) -> None:
+    assert not [note for note in reports[preset].notes if "golden" in note]
+
+
+def test_a_large_page_of_html_gets_an_answer_to_every_question(presets: Presets) -> None:
+    answer = json.loads(presets.ask("pages", PAGE.encode(), "text/html"))
+    assert answer.keys() == {"page_type", "language", "sells", "zones"}
+
+
+def test_what_is_no_page_is_refused_with_a_sentence(presets: Presets) -> None:
+    runtime = presets.aws.client("sagemaker-runtime", **WHO)
+    with pytest.raises(runtime.exceptions.ModelError, match="send a page of HTML"):
+        presets.ask("pages", b"no page", "text/html")
+
+
+def test_five_hundred_candidates_as_protobuf_get_as_many_probabilities(presets: Presets) -> None:
+    body = (EXAMPLES / "ranking" / "golden" / "request.pb").read_bytes()
+    form = "application/x-protobuf"
+    prob = decode(form, presets.ask("ranking", body, form, Accept=form))["prob"]
+    assert prob.shape == (500,)
+
+
+def test_embeddings_have_the_length_one(presets: Presets) -> None:
+    lengths = [np.linalg.norm(row["embedding"]) for row in presets.rows("retrieval")]
+    np.testing.assert_allclose(lengths, 1.0, rtol=1e-5)
+
+
+def test_a_picture_gets_as_many_boxes_as_it_says(presets: Presets) -> None:
+    (found,) = presets.rows("detector")
+    assert np.count_nonzero(found["scores"]) == found["count"] > 0
+
+
+@pytest.mark.parametrize("model", ["topics", "sentiment", "entities", "similarity"])
+def test_each_of_the_large_models_answers_by_its_name(presets: Presets, model: str) -> None:
+    wanted = json.loads((EXAMPLES / "large_models" / "golden" / f"{model}.json").read_text())
+    found = presets.rows("large_models", CustomAttributes=f"tfs-model-name={model}")
+    np.testing.assert_allclose(found, wanted["predictions"], rtol=1e-4, atol=1e-4)
